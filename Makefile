@@ -1,13 +1,14 @@
 # Needs Python 3.11 or newer and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
 #   make install EXTRAS='ray serve onnx'   what `--engine ray`, `elmo serve` and `--format onnx` need beside it
+#   make install TORCH=torch==2.7.0   another version of PyTorch than the lock's
 #   make ner ALLENNLP_LOG_LEVEL=INFO  all that AllenNLP has to say
 
 PYTHON ?= python3
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --disable-pip-version-check
 UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
-TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.in)
+TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.lock)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
 .PHONY: install ner demo test short fuzz check audit dist docs lock clean
@@ -17,8 +18,9 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 # torch goes first, so that the installed build (CPU or CUDA) brings what it alone needs; the rest of the lock goes
 # in as it stands, since AllenNLP's own pins cannot be met.
 .venv/.installed: requirements.in requirements.lock setup.py pyproject.toml | $(VENV)
-	$(PIP) $(TORCH) -c requirements.lock
-	$(PIP) --no-deps --no-build-isolation -r requirements.lock
+	grep -v '^torch==' requirements.lock >.venv/constraints.txt
+	$(PIP) $(TORCH) -c .venv/constraints.txt
+	$(PIP) --no-deps --no-build-isolation -r .venv/constraints.txt
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -94,7 +96,7 @@ docs: .docs/.installed
 	touch $@
 
 COMPILE = $(UV) pip compile --override requirements.overrides --universal --python-version 3.11 \
-	--no-emit-package torch --no-header --no-annotate --quiet
+	--no-header --no-annotate --quiet
 
 # Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
 lock: | $(VENV)

@@ -34,13 +34,13 @@ Overrides = dict[str, Requirement | None]
 def main(folder: Path) -> None:
     """
     Downloads the official wheels, as `requirements.lock` has them, and writes the others to `folder`; and
-    `constraints.txt`, the rest of the lock, but for what only an override can install.
+    `constraints.txt`, the rest of the lock, but for what only an override can install. PyTorch stays: all take any from 2.7 on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = (HERE / "requirements.lock").read_text(encoding="utf-8").split("\n")
     stock = [line for line in lock if line.startswith("allennlp")]
     overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
-    constraints = [line for line in lock if _name(line) not in overrides]
+    constraints = [line for line in lock if _name(line) not in overrides or _name(line) == "torch"]
     (folder / "constraints.txt").write_text("\n".join(constraints), encoding="utf-8")
     with tempfile.TemporaryDirectory() as download:
         command = ["pip", "download", "--quiet", "--no-deps", "--dest", download]

@@ -32,7 +32,7 @@ from typing import (
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.files import check_sources_stay, local_or_bundled
 from elmo_tasks.common.machine import device_name, read_gpu
 from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 
@@ -212,9 +212,15 @@ def read_arguments(kind: type[Arguments], namespace: argparse.Namespace) -> Argu
 
 
 class Source(str):
-    """The value of an argument that names what is read: a file or folder, or a URL or pattern of some."""
+    """
+    The value of an argument that names what is read: a file or folder, or a URL or pattern of some. Names of
+    the files that come with the project are found in any folder; the user's own files come first.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, text: str) -> "Source":
+        return super().__new__(cls, local_or_bundled(text))
 
 
 def _sources(namespace: argparse.Namespace) -> list[Source]:

@@ -14,6 +14,7 @@ from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
 from elmo_tasks.commands.base import (
+    Input,
     Positive,
     Verb,
     number,
@@ -66,7 +67,7 @@ class LimitArguments:
 class PageArguments:
     """The tab of ELMo itself."""
 
-    corpus: Path | None = option("to find neighbours in: a tokenised sentence a line", metavar="TEXT")
+    corpus: Input | None = option("to find neighbours in: a tokenised sentence a line", metavar="TEXT")
     vectors: VectorArguments
 
     def words(self, limits: Limits) -> "WordsInContext":

@@ -169,6 +169,12 @@ CHANGES = (
         "compat/commands_test.py::test_include_package_imports_what_is_named",
     ),
     Change(
+        commands.list_only_the_package,
+        "the import of plug-ins runs a module of the user that is named as one of their sub-packages: heads.py",
+        "pkgutil, in allennlp.common.util: modules are listed without an import",
+        "compat/commands_test.py::test_a_module_named_as_a_sub_package_is_not_run",
+    ),
+    Change(
         None,  # suite.py calls commands.replace_predict, as its classes come from elmo_tasks.predictors
         "`allennlp predict` loses the results before a bad line in a batch, and those that are not yet on "
         "the disk",

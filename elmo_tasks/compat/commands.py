@@ -9,6 +9,7 @@ import inspect
 import json
 import logging
 import os
+import pkgutil
 import random
 import shutil
 from collections import Counter
@@ -172,6 +173,11 @@ def import_named_packages() -> None:
     """Serves `--include-package`, `.allennlp_plugins`, and the workers of a distributed run."""
     for module in (util, allennlp.commands, plugins):
         module.import_module_and_submodules = _import_package
+
+
+def list_only_the_package() -> None:
+    """Keeps the listing of a package from importing its sub-packages by their bare names, as `heads`."""
+    util.pkgutil = SimpleNamespace(walk_packages=pkgutil.iter_modules)  # type: ignore[attr-defined]
 
 
 def _import_package(package_name: str, exclude: set[str] | None = None) -> None:

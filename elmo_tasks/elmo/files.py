@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import bundled, read_lines
+from elmo_tasks.common.files import bundled, local_or_bundled, read_lines
 from elmo_tasks.common.machine import Device, chosen_device
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs
@@ -51,7 +51,7 @@ def local_file(source: Source) -> Iterator[Path]:
 def _fetched(source: str) -> Path:
     """Returns the file as AllenNLP's `cached_path` does, from the same cache."""
     if "://" not in source:
-        path = Path(source).expanduser()
+        path = Path(local_or_bundled(source))
         if not path.exists():
             raise FileNotFoundError(f"file {source} not found")
         return path

@@ -1,6 +1,7 @@
 """AllenNLP's commands, through their functions, and the commands without our repairs."""
 
 import json
+import pkgutil
 import subprocess
 import sys
 from argparse import Namespace
@@ -11,6 +12,7 @@ import pytest
 from allennlp.commands import diff, evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import TrainModel
+from allennlp.common import util
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DataLoader
 from allennlp.data.data_loaders import SimpleDataLoader
@@ -194,3 +196,18 @@ def test_include_package_imports_what_is_named():
             module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
             assert module.removesuffix(".__init__") in modules.split()
     assert stateful == "False"
+
+
+def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
+    (tmp_path / "plugged_in/heads").mkdir(parents=True)
+    for folder in ("plugged_in", "plugged_in/heads"):
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "heads.py").write_text("raise SystemExit('run')")
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as stock, pytest.raises(SystemExit, match="run"):
+        stock.setattr(util, "pkgutil", pkgutil)
+        util.import_module_and_submodules("plugged_in")
+    util.import_module_and_submodules("plugged_in")
+    assert "heads" not in sys.modules
+    for name in ("plugged_in", "plugged_in.heads"):
+        del sys.modules[name]
