@@ -34,7 +34,8 @@ Overrides = dict[str, Requirement | None]
 def main(folder: Path) -> None:
     """
     Downloads the official wheels, as `requirements.lock` has them, and writes the others to `folder`; and
-    `constraints.txt`, the rest of the lock, but for what only an override can install. PyTorch stays: all take any from 2.7 on.
+    `constraints.txt`, the rest of the lock, but for what only an override can install. PyTorch stays,
+    since all of these take it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = (HERE / "requirements.lock").read_text(encoding="utf-8").split("\n")

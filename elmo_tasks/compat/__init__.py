@@ -170,7 +170,7 @@ CHANGES = (
     ),
     Change(
         commands.list_only_the_package,
-        "the import of plug-ins runs a module of the user that is named as one of their sub-packages: heads.py",
+        "the import of plug-ins runs a module of the user that has the name of one of their sub-packages",
         "pkgutil, in allennlp.common.util: modules are listed without an import",
         "compat/commands_test.py::test_a_module_named_as_a_sub_package_is_not_run",
     ),

@@ -4,6 +4,7 @@ import re
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -193,16 +194,14 @@ def _marked(text: str, start: int, end: int, waiting: list[Mark]) -> Markup:
             insort(waiting, mark._replace(start=end), key=_outer_first)
         inner_end = min(mark.end, end)
         html += escape(text[start : mark.start])
+        start, inner = inner_end, _marked(text, mark.start, inner_end, waiting)
+        rest = text[start : min(end, waiting[0].start) if waiting else end]
+        after = "".join(takewhile(lambda sign: not sign.isalnum() and not sign.isspace(), rest))
         html += Markup(
-            '<mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small></mark>'
-        ).format(
-            _colour(mark.label),
-            meaning(mark.label),
-            _marked(text, mark.start, inner_end, waiting),
-            mark.label,
-            mark.number,
-        )
-        start = inner_end
+            '<span class="kept"><mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small>'
+            "</mark>{}</span>"
+        ).format(_colour(mark.label), meaning(mark.label), inner, mark.label, mark.number, after)
+        start += len(after)
     return html + escape(text[start:end])
 
 
@@ -211,7 +210,8 @@ def _outer_first(mark: Mark) -> tuple[int, int]:
 
 
 def starred(text: str) -> Markup:
-    """Returns a text with a mark in place of the `**` around a word."""
+    """Returns a text with a mark in place of the `**` around a word; no line begins with punctuation."""
+    text = re.sub(r" (?=[^\w\s*]+(?: |$))", "\u00a0", text)
     return Markup(_STARRED.sub(r'<mark class="word">\1</mark>', str(escape(text))))
 
 

@@ -204,9 +204,10 @@ def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "heads.py").write_text("raise SystemExit('run')")
     monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as stock, pytest.raises(SystemExit, match="run"):
+    with monkeypatch.context() as stock:
         stock.setattr(util, "pkgutil", pkgutil)
-        util.import_module_and_submodules("plugged_in")
+        with pytest.raises(SystemExit, match="run"):
+            util.import_module_and_submodules("plugged_in")
     util.import_module_and_submodules("plugged_in")
     assert "heads" not in sys.modules
     for name in ("plugged_in", "plugged_in.heads"):
