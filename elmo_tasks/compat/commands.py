@@ -177,7 +177,7 @@ def import_named_packages() -> None:
 
 def list_only_the_package() -> None:
     """Keeps the listing of a package from importing its sub-packages by their bare names, as `heads`."""
-    util.pkgutil = SimpleNamespace(walk_packages=pkgutil.iter_modules)  # type: ignore[attr-defined]
+    util.pkgutil = SimpleNamespace(walk_packages=pkgutil.iter_modules)
 
 
 def _import_package(package_name: str, exclude: set[str] | None = None) -> None:

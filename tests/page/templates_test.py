@@ -77,7 +77,7 @@ def test_a_mark_has_its_colour_and_its_meaning():
 
 
 def test_stars_around_a_word_become_a_mark():
-    assert words(starred("… They **play** <chess> ** .")) == "… They play &lt;chess&gt; **\u00a0."
+    assert words(starred("… They **play** <chess> ** .")) == "… They play &lt;chess&gt; ** ."
     assert starred("… They **play** .").count("<mark") == 1
     assert starred("2 ** 3 <b>") == "2 ** 3 &lt;b&gt;"
 
