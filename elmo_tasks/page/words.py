@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
+from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
@@ -151,7 +151,7 @@ class WordsInContext:
         return dict(zip(self._encoder.names, cosines, strict=True)) | static
 
 
-def read_corpus(path: Path) -> list[str]:
+def read_corpus(path: FilePath) -> list[str]:
     """
     Reads the lines of a text, one tokenised sentence each.
 
