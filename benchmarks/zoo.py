@@ -1,13 +1,15 @@
 """The archives that come with the project: trained from several seeds, and the best one made small."""
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from allennlp.common import Params
 from allennlp.common.util import lazy_groups_of
+from allennlp.models.archival import CONFIG_NAME
 
 from elmo_tasks import __version__, load
 from elmo_tasks.commands.experiments import train_and_report
@@ -44,6 +46,8 @@ class Recipe(NamedTuple):
     dev: tuple[str, ...]
     read: Callable[[Path], Rows] | None = None
     """Reads a file, if one file in columns is made of them first."""
+    last: tuple[str, ...] = ()
+    """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
 
 
 ZOO = {
@@ -56,7 +60,11 @@ ZOO = {
     "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
     "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
     "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
-    "coref": Recipe(("coref_ontogum/train", "coref_litbank/train"), ("coref_ontogum/dev",)),
+    "coref": Recipe(
+        ("coref_ontogum/train", "coref_litbank/train"),
+        ("coref_ontogum/dev",),
+        last=("coref_ontogum/train",),
+    ),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
 }
@@ -83,11 +91,22 @@ class Zoo:
             _files(recipe, [arguments.data / file for file in files], folder / f"{part}.conll")
             for part, files in (("train", recipe.train), ("dev", recipe.dev))
         )
-        config = Params.from_file(str(bundled(f"training_configs/models/{name}.jsonnet"))).as_dict(quiet=True)
-        config |= {"train_data_path": train, "validation_data_path": dev}
+        config = _config(name) | {"train_data_path": train, "validation_data_path": dev}
         config["model"]["elmo"]["activations"] = str(folder / "activations")
         runs = plan(config, {"model": {}}, seeds=arguments.seeds, folder=folder)
         train_and_report(runs, jobs=1, packages=[])
+        if recipe.last:
+            files = [str(arguments.data / file) for file in recipe.last]
+            last = _config(f"{name}_last") | {"train_data_path": files, "validation_data_path": dev}
+            models = [
+                {"type": "from_archive", "archive_file": str(run.folder / "model.tar.gz")} for run in runs
+            ]
+            runs = [
+                run
+                for model, seed in zip(models, arguments.seeds, strict=True)
+                for run in plan(last | {"model": model}, {"last": {}}, seeds=[seed], folder=folder)
+            ]
+            train_and_report(runs, jobs=1, packages=[])
         best = max(runs, key=lambda run: score(run) or 0.0)
         for run in runs:
             print(f"seed {run.seed}: {validation_metric(config)} {100 * (score(run) or 0.0):.2f}")
@@ -95,6 +114,10 @@ class Zoo:
             extracted_archive(best.folder / "model.tar.gz") as unpacked,
             staged_file(output / f"{name}.tar.gz", force=True) as path,
         ):
+            # Without the paths of this machine
+            own = _config(name) | {"train_data_path": recipe.train, "validation_data_path": recipe.dev}
+            own |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), best.seed)
+            Path(unpacked, CONFIG_NAME).write_text(json.dumps(own, indent=4), encoding="utf-8")
             slim(unpacked, path, dtype="float16", version=__version__)
 
 
@@ -129,6 +152,10 @@ def _examples(name: str, sentences: list[str]) -> Iterator[tuple[str, ...]]:
             yield " ".join(group[:-1]), group[-1]
         else:
             yield tuple(group) if name == "snli" else (" ".join(group),)
+
+
+def _config(name: str) -> dict[str, Any]:
+    return Params.from_file(str(bundled(f"training_configs/models/{name}.jsonnet"))).as_dict(quiet=True)
 
 
 def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:

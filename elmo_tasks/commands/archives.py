@@ -259,11 +259,11 @@ class Models(Verb):
         of an archive for each command, and `elmo_tasks.load("NAME")` opens it in Python."""
 
     def run(self) -> None:
-        table = Table(("name", "task", "trained on", "score", "MB"))
+        table = Table(("name", "task", "trained on", "licence of the text", "score", "MB"))
         for name, path in trained_archives().items():
             card = trained_card(name)
             size = path.stat().st_size / 1e6
-            table.add(f"elmo:{name}", card["task"], card["data"], card["score"], round(size, 1))
+            table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score")), round(size, 1))
         print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")
 
 

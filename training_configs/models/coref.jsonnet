@@ -12,6 +12,7 @@ base {
     max_antecedents: 100,
     max_training_sentences: 25,
     lexical_dropout: 0.4,
+    antecedent_bonus: 1.0,
   },
   trainer+: {
     optimizer+: { lr: 0.001 },
