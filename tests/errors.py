@@ -1,4 +1,4 @@
-"""The messages of calls, and of readings of files, that end in an error."""
+"""The messages of calls, and of readings of files, that end in an error; and what a message names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,3 +20,13 @@ def input_error(read: Callable[[str], Any], path: Path, text: str) -> str:
 
     path.write_text(text)
     return error_of(InputError, read, str(path))
+
+
+def mentions(message: str, *parts: str) -> bool:
+    """Returns whether a message has these parts in this order: a place, a value, a remedy."""
+    place = 0
+    for part in parts:
+        if (place := message.find(part, place)) < 0:
+            return False
+        place += len(part)
+    return True

@@ -158,9 +158,9 @@ ElmoEmbedder().embed_file({str(sentences)!r}, {str(tmp_path / "vectors")!r})
 
 def test_names_that_are_not_there():
     assert set(elmo_tasks.__all__) >= {"ElmoEmbedder", "ner"}
-    with pytest.raises(AttributeError, match=r"module 'elmo_tasks' has no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match=r"'elmo_tasks'.*'no_such_name'"):
         elmo_tasks.no_such_name  # noqa: B018
-    with pytest.raises(AttributeError, match=r"module 'elmo_tasks.elmo' has no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match=r"'elmo_tasks.elmo'.*'no_such_name'"):
         elmo_tasks.elmo.no_such_name  # noqa: B018
 
 

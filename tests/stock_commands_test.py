@@ -74,7 +74,7 @@ def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
         allennlp(*command, pattern, "--output-file", tmp_path / "out.jsonl")
     (tmp_path / "test.conll").write_bytes(TEST.read_bytes())
     shown = allennlp(*command, tmp_path / "te*.conll", "--output-file", tmp_path / "test.conll", status=1)
-    assert "test.conll is the input, expected another file for the output" in shown
+    assert "test.conll is the input" in shown
     assert (tmp_path / "test.conll").read_bytes() == TEST.read_bytes()
 
 
@@ -112,9 +112,7 @@ def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
 
 @pytest.mark.parametrize("key", ["options_file", "weight_file", "vocabulary_file", "initial_state"])
 def test_overrides_of_what_an_archive_holds_are_refused(trained_ner, key):
-    with pytest.raises(
-        ConfigurationError, match=f"model.elmo.{key}: found an override, 'other', expected none"
-    ):
+    with pytest.raises(ConfigurationError, match=rf"model.elmo.{key}: .*'other'"):
         load_archive(trained_ner / "model.tar.gz", overrides={f"model.elmo.{key}": "other"})
 
 

@@ -104,12 +104,12 @@ def test_block_is_that_of_the_design(tmp_path):
 
 @pytest.mark.parametrize("function", ["block", "plug", "indexers"])
 def test_misspelt_placement_fails_when_the_config_is_evaluated(tmp_path, function):
-    with pytest.raises(ConfigurationError, match='placement is "inptu", expected one of: none, input'):
+    with pytest.raises(ConfigurationError, match='placement is "inptu"'):
         evaluate(tmp_path, f"{{ x: elmo.{function}('inptu') }}")
 
 
 def test_there_is_no_penalty_without_a_mix(tmp_path):
-    with pytest.raises(ConfigurationError, match="found a mix_l2 with placement none"):
+    with pytest.raises(ConfigurationError, match="mix_l2"):
         evaluate(tmp_path, "{ x: elmo.plug('none', mix_l2=0.1) }")
 
 

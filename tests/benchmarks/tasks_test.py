@@ -125,7 +125,7 @@ def test_an_ensemble_of_two_seeds(tmp_path, in_process):
     overrides = {**SMALL["ner"], "data_loader.batch_sampler.batch_size": 8, "trainer.optimizer.lr": 0.02}
     arguments = ["--systems", "ours", "--seeds", 1, 2, "--epochs", 2, "--overrides", json.dumps(overrides)]
     run("ner", bundled("fixtures/ner"), tmp_path, *arguments)
-    with pytest.raises(SystemExit, match="found 0 runs, expected two or more"):
+    with pytest.raises(SystemExit, match="found 0 runs"):
         run("ensemble", tmp_path, tmp_path / "ensemble")
     run("ensemble", tmp_path / "ours", tmp_path / "ensemble")
     table = Table.read(tmp_path / "ensemble/results.csv")

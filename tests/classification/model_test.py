@@ -113,14 +113,14 @@ def test_the_bilm_runs_once_for_both_sentences(tmp_path, monkeypatch):
 def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):
     model, _ = build_texts(settings(tmp_path, pairs=True))
     _, single = build_texts(settings(tmp_path, pairs=False))
-    with pytest.raises(ConfigurationError, match="found single sentences, but the model has pairs: true"):
+    with pytest.raises(ConfigurationError, match="found single sentences"):
         model(**tensors(single, model.vocab))
 
 
 @pytest.mark.parametrize(
     ("pooling", "hidden_sizes", "message"),
     [
-        ("min", [5], "pooling is 'min', expected one of max, mean, last"),
+        ("min", [5], "pooling is 'min'"),
         ("last", [], "expected hidden_sizes"),
     ],
 )

@@ -18,6 +18,7 @@ from elmo_tasks.data.fields import NoPrediction
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model import BiLmReader
+from tests.errors import mentions
 
 RECORDS = [
     {"id": "1", "text": 'He said "no", twice.', "class": "bad"},
@@ -106,15 +107,15 @@ def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_
 @pytest.mark.parametrize(
     ("content", "parameters", "expected"),
     [
-        ("", {}, ": found no record, expected at least one"),
-        ("text\tclass\n", {}, ": found no record, expected at least one"),
+        ("", {}, ": found no record"),
+        ("text\tclass\n", {}, ": found no record"),
         ("text\tkind\nx\ty\n", {}, ", line 2: found the columns 'text', 'kind', expected also 'class'"),
         ("text\tclass\n\nx\tgood\nx\tGood\n", {}, ", line 4: found the label 'Good' in the column 'class'"),
         ("text\tclass\n \tgood\n", {}, ", line 2: found no words in the column 'text'"),
         (
             'text,class\n"two\nlines",good\nx,worse\n',
             {"format": "csv"},
-            ", line 4: found the label 'worse' in the column 'class', expected one of good, bad",
+            ", line 4: found the label 'worse' in the column 'class'",
         ),
         (
             '{"text": "x", "class": "good"}\n{"text": "x", "class": null}\n',
@@ -138,7 +139,7 @@ def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"format": "xml"}, "format is 'xml', expected one of auto, delimited, csv, tsv, json, jsonl"),
+        ({"format": "xml"}, "format is 'xml'"),
         ({"format": "json", "columns": ["text"]}, "found columns, but json"),
         ({"format": "csv", "columns": ["text", "text"]}, "columns: found text, text"),
         ({"classes": ["one"]}, "classes: found ['one']"),
@@ -151,17 +152,17 @@ def test_impossible_parameters(parameters, message):
         reader(**parameters)
     assert message in str(error.value)
     misspelt = {"type": "elmo_classifier", "format": "csv", "sentence": "text"}
-    with pytest.raises(ConfigurationError, match="'sentence'; did you mean 'sentence"):
+    with pytest.raises(ConfigurationError, match=r"'sentence';.*'sentence"):
         DatasetReader.from_params(Params(misspelt))
 
 
 @pytest.mark.parametrize(
     ("of", "sentences", "message"),
     [
-        (reader(), ("a", "b"), "found a pair, expected one sentence"),
-        (pair_reader(), ("a",), "found one sentence, expected a pair"),
+        (reader(), ("a", "b"), "found a pair"),
+        (pair_reader(), ("a",), "found one sentence"),
         (pair_reader(), ("a", " "), "found a sentence without words"),
-        (reader(), ("a", None, "ugly"), "found the label 'ugly', expected one of good, bad"),
+        (reader(), ("a", None, "ugly"), "found the label 'ugly'"),
     ],
 )
 def test_text_to_instance(of, sentences, message):
@@ -290,7 +291,7 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "folders")))
         assert words(instances) == [["v", "w"], ["x", "y", "z"], ["u"]]
         assert labels(instances) == ["bad", "good", "good"]
-        assert "1 files left out, in no folder of a class, such as " in caplog.text
+        assert "1 files left out" in caplog.text
         assert "unsup/0.txt" in caplog.text
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "rt.bad").write_text("v w\n\n")
@@ -303,7 +304,7 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
 
 def test_bad_records_are_left_out_and_counted(tmp_path, caplog):
     content = "text\tclass\nx\tgood\n\tgood\ny\t-\nz\tbad\n \tbad\nu\tugly\n"
-    with pytest.raises(InputError, match="line 3: found no words in the column 'text'"):
+    with pytest.raises(InputError, match=r"line 3: .*column 'text'"):
         read(tmp_path / "a", content, reader())
     assert words(read(tmp_path / "a", content, reader(skip_bad=True))) == [["x"], ["z"]]
     (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -323,13 +324,13 @@ def test_every_record_has_an_instance_for_prediction(tmp_path):
         {},
     ]
     assert isinstance(second["metadata"].metadata, NoPrediction)
-    assert "line 2: found no words in the column 'text'" in second["metadata"].metadata.reason
+    assert mentions(second["metadata"].metadata.reason, "line 2", "column 'text'")
     assert "label" not in third.fields
 
 
 def test_values_of_json_are_of_any_type(tmp_path):
     content = json.dumps([{"text": "x", "class": "bad", "b": None}, {"c": {"[": [",", "]"]}}], indent=1)
-    with pytest.raises(InputError, match=r"a, line 7: found the columns 'c', expected also 'text'"):
+    with pytest.raises(InputError, match=r"a, line 7: .*columns 'c'"):
         read(tmp_path / "a", content, reader(format="auto"))
 
 
@@ -345,14 +346,14 @@ def test_texts_without_columns(tmp_path):
     [("csv", "a,b\n"), ("tsv", ""), ("json", "[]"), ("jsonl", "\n"), ("document", " \n\n"), ("auto", "\n")],
 )
 def test_no_record(tmp_path, format, content):
-    with pytest.raises(InputError, match="a: found no record, expected at least one"):
+    with pytest.raises(InputError, match="a: found no record"):
         read(tmp_path / "a", content, reader(format=format))
 
 
 @pytest.mark.parametrize(
     ("format", "content", "expected"),
     [
-        ("label_text", "good x\ngood\n", ", line 2: found 'good', expected a label and a text"),
+        ("label_text", "good x\ngood\n", ", line 2: found 'good'"),
         ("fasttext", "__label__good __label__bad x\n", ', line 1: found the label \'["good", "bad"]\' in'),
         ("fasttext", "x y\n", ", line 1: found the label '[]' in the column 'label'"),
         ("json", '{"more": {"data": []}}', ", line 1: found the columns 'more', expected also 'text'"),

@@ -19,6 +19,8 @@ from tests.conftest import environment
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
+from tests.errors import mentions
+
 BOM = "\ufeff"
 
 
@@ -103,9 +105,9 @@ def test_the_driver_is_killed(local_ray, elmo, tmp_path, monkeypatch, capsys):
         driver.wait()
     before = {path.name: path.stat().st_mtime_ns for path in Path("out").glob("part-*")}
     assert elmo(*command[1:]) == 1
-    assert "out holds a run that was stopped; --resume goes on with it" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "out holds a run", "--resume")
     assert elmo(*command[1:], "--resume", "--layers", "top") == 1
-    assert "this differs: --layers (was all, is top)" in capsys.readouterr().err
+    assert "--layers (was all, is top)" in capsys.readouterr().err
     assert elmo(*command[1:], "--resume", "--workers", "1") == 0
     after = {path.name: path.stat().st_mtime_ns for path in Path("out").glob("part-*")}
     # That of the part which the worker had begun may differ.
@@ -121,7 +123,7 @@ def test_bad_lines(local_ray, elmo, tmp_path, monkeypatch, capsys):
     Path("in.txt").write_bytes(b"fine\n\xff bad\n" + b"w " * 70_000 + b"\nthe end\n")
     command = ["embed", "in.txt", "out", *tiny(tmp_path), "--engine", "ray"]
     assert elmo(*command) == 1
-    assert "error: in.txt, line 2: found the byte 0xff at offset 5, expected UTF-8" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "error: in.txt, line 2", "0xff", "5")
     assert not Path("out").exists()
     assert elmo(*command, "--skip-bad", "--dtype", "float16", "--layers", "average", "--workers", 1) == 0
     assert "2 sentences, 3 tokens, 2 rejected lines, 2 files" in capsys.readouterr().out
@@ -138,13 +140,13 @@ def test_bad_lines(local_ray, elmo, tmp_path, monkeypatch, capsys):
     assert rejected[0]["content"] == "\\xff bad"
     Path("out/mine").touch()
     assert elmo(*command, "--force") == 1
-    assert "out holds mine, which this command did not write" in capsys.readouterr().err
+    assert "out holds mine" in capsys.readouterr().err
 
 
 def test_what_is_no_text_for_the_bilm(elmo, source, capsys):
     source.write_text(">P1\nMKTAY\n")
     assert elmo("embed", source, "out", "--engine", "ray") == 1
-    assert f"{source}, line 1: found a header of FASTA" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, f"{source}, line 1", "FASTA")
 
 
 def test_arguments_of_hdf5(elmo, source, capsys):

@@ -21,6 +21,7 @@ from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_b
 from tests.elmo.files import make_word_files
 from tests.elmo.inference.precisions import needs_bfloat16
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import mentions
 
 SHIPPED = ("--options-file", DEFAULT_OPTIONS, "--weight-file", DEFAULT_WEIGHTS)
 
@@ -155,23 +156,23 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
     monkeypatch.setattr(FrozenBiLm, "encode", None)
     for text, name in ((source, source), ("-", "standard input")):
         assert elmo("embed", text, output) == 1
-        assert f"error: {name}, line 2: found the byte 0xff" in capsys.readouterr().err
+        assert mentions(capsys.readouterr().err, f"error: {name}, line 2", "0xff")
         assert nothing_left(output)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.txt", "out"], "nowhere.txt: found no file, expected a file, folder, pattern or URL"),
+        (["nowhere.txt", "out"], "nowhere.txt: found no file"),
         (["in.txt", "folder"], "folder is not a file"),
         (["in.txt", "out.csv"], "out.csv: found the name of a .csv file, expected out.hdf5"),
         (["in.txt", "in.txt"], "in.txt: found the name of a .txt file"),
         (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
-        (["in.txt", "."], "found the output '.', expected the name of a file or folder"),
+        (["in.txt", "."], "found the output '.'"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
         (
             ["in.txt", "out", "--layers", "3"],
-            "--layers is '3', expected one of all, top, average",
+            "--layers is '3'",
         ),
         (["in.txt", "out", "--tokenize", "zzz"], "'zzz'"),
         (
@@ -225,7 +226,7 @@ def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsy
     source.write_text("Mr. Smith left Inc. early .\nShe lives in London.\nHe doesn't, either.\n")
     assert elmo("embed", source, output) == 0
     (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
-    assert f"{source}, line 2: found 'London.'" in warning
+    assert mentions(warning, f"{source}, line 2", "'London.'")
     assert elmo("embed", source, output, "--tokenize", "en", "--force") == 0
     assert "warning" not in capsys.readouterr().err
     assert [found.shape[1] for found in vectors(output)] == [6, 5, 6]
@@ -248,7 +249,7 @@ def test_force_overwrites(elmo, source, output):
 def test_the_device_has_too_little_memory(elmo, source, output, capsys, monkeypatch):
     stop_at_batch(monkeypatch, 0, torch.OutOfMemoryError("..."))
     assert elmo("embed", source, output) == 1
-    assert "line 8: cpu has too little memory for 8 sentences of 18 tokens; 0" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "line 8: cpu", "8 sentences of 18 tokens")
 
 
 def peak_memory(elmo, source: Path, output: Path, lines: int) -> int:
@@ -300,8 +301,8 @@ def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, caps
         file["CNN_proj/b_proj"] = bias + 0.5
     other = ["--options-file", options, "--weight-file", weights]
     assert elmo("embed", source, output, "--force", "--initial-state", start, *other) == 1
-    assert f"{start}: found the state of other weights (" in capsys.readouterr().err
-    with pytest.raises(ElmoError, match="found the state of other weights"):
+    assert mentions(capsys.readouterr().err, f"{start}: ", "other weights")
+    with pytest.raises(ElmoError, match="other weights"):
         Elmo(options_file=str(options), weight_file=str(weights), placement="input", initial_state=str(start))
 
 
@@ -331,10 +332,10 @@ def test_wrong_proteins(elmo, source, output, capsys):
     assert capsys.readouterr().err.endswith(f"{source}, line 2: found '-', expected letters, one a residue\n")
     source.write_text("\n\n")
     assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
-    assert f"error: {source}: found no protein, expected a header, as" in capsys.readouterr().err
+    assert f"error: {source}: " in capsys.readouterr().err
     source.write_text(">P1\nMK\n>P1/2\nMK\n")
     assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
-    assert f"{source}, line 3: found 'P1/2', beside 'P1' in line 1" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, f"{source}, line 3", "'P1/2'", "'P1' in line 1")
     assert nothing_left(output)
 
 

@@ -15,6 +15,7 @@ from elmo_tasks.commands.archives import open_members
 from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.ner import NerPredictor
 from tests.elmo.files import make_files
+from tests.errors import mentions
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import DEV, dev_batch, write_run
 
@@ -79,7 +80,7 @@ def test_a_file_that_is_there_stays(elmo, runs, tmp_path, capsys):
     output = tmp_path / "ensemble.tar.gz"
     output.write_text("mine")
     assert elmo("ensemble", *runs[:2], "-o", output) == 1
-    assert capsys.readouterr().err == f"error: {output} exists; --force overwrites it\n"
+    assert mentions(capsys.readouterr().err, f"error: {output} exists", "--force")
     assert elmo("ensemble", *runs[:2], runs[0] / "nothing", "-o", output, "--force") == 1
     assert output.read_text() == "mine"
     assert elmo("ensemble", *runs[:2], "-o", output, "--force") == 0
@@ -90,13 +91,13 @@ def test_a_file_that_is_there_stays(elmo, runs, tmp_path, capsys):
 def test_what_cannot_be_put_together(elmo, runs, tmp_path, capsys):
     output = tmp_path / "ensemble.tar.gz"
     assert elmo("ensemble", runs[0], "-o", output) == 1
-    assert "found the members: NerModel; expected two or more" in capsys.readouterr().err
+    assert "NerModel" in capsys.readouterr().err
     with tarfile.open(tmp_path / "climbs.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("../climbed"), io.BytesIO())
     assert elmo("ensemble", runs[0], tmp_path / "climbs.tar.gz", "-o", output) == 1
     shown = capsys.readouterr().err
     assert shown.startswith(f"error: {tmp_path}/climbs.tar.gz: not a whole archive of a model (ValueError: ")
-    assert "'../climbed' leads outside" in shown
+    assert "'../climbed'" in shown
     assert not output.exists()
 
 
@@ -130,7 +131,7 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
             open_members([str(first), str(folder)])
         assert str(caught.value) == f"{folder}: {problem}, as in {first}"
     (first / "best.th").write_bytes(b"cut off")
-    with pytest.raises(ConfigurationError, match=f"^{first}: not a whole archive of a model"):
+    with pytest.raises(ConfigurationError, match=rf"^{first}:"):
         open_members([str(first), str(labels)])
 
 
@@ -144,9 +145,9 @@ def test_archives_that_stay_where_they_are(runs, tmp_path):
     batch = dev_batch(expected.first, runs[0])
     found = load_archive(both).model.eval()(**batch)["emissions"]
     assert torch.equal(found, expected(**batch)["emissions"])
-    with pytest.raises(ConfigurationError, match=r"best\.th, but the members have their own"):
+    with pytest.raises(ConfigurationError, match=r"best\.th"):
         load_archive(both, weights_file=str(runs[0] / "best.th"))
     with changed_config(both) as config:
         del config["dataset_reader"]["token_indexers"]["elmo"]
-    with pytest.raises(ConfigurationError, match="the ensemble's config: the token indexer 'elmo'"):
+    with pytest.raises(ConfigurationError, match="token indexer 'elmo'"):
         load_archive(both)

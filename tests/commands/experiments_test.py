@@ -234,8 +234,8 @@ class TestAblate:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (("--fractions", "0.0001"), 1, "fraction 0.0001 of 487 instances is none, expected 1 or more"),
-            (("--fractions", "2"), 2, "found '2', expected a number above 0, up to 1"),
+            (("--fractions", "0.0001"), 1, "fraction 0.0001 of 487 instances is none"),
+            (("--fractions", "2"), 2, "found '2'"),
             (("--tables", "mixes"), 2, "invalid choice: 'mixes'"),
         ],
     )

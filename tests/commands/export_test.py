@@ -11,6 +11,7 @@ from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
 from tests.elmo.files import SENTENCES, VOCABULARY, read_bilm
+from tests.errors import mentions
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
 
 FULL = [sentence for sentence in SENTENCES if sentence]
@@ -81,12 +82,12 @@ def test_files(export, tmp_path, capsys, input):
         assert np.array_equal(file["softmax/b"], trained.softmax.bias.detach())
     expected = layers(trained.bilm)
     torch.testing.assert_close(layers(read(out, input)), expected, atol=1e-5, rtol=0)
-    assert "with the softmax over 13 words" in capsys.readouterr().out
+    assert "softmax over 13 words" in capsys.readouterr().out
     whole = read_frozen_bilm(read_options(DEFAULT_OPTIONS, out), out)
     torch.testing.assert_close(whole.encode(whole.padded_ids(FULL)), expected, atol=1e-5, rtol=0)
 
     assert export("run", "out") == 1
-    assert "options.json exists; --force overwrites it" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "options.json exists", "--force")
     (out / "notes.txt").write_text("mine")
     assert export("run", "out", "--force", "--no-softmax") == 0
     # A vocabulary is no longer of use, unless the biLM reads words; a file of the user stays.
@@ -118,7 +119,7 @@ def test_evaluate_is_the_perplexity_step_by_step(export, tmp_path, streams, inpu
 def test_adaptive_softmax_is_left_out_and_said(export, tmp_path, capsys):
     write_run(tmp_path / "run", softmax={"type": "adaptive", "cutoffs": [4], "div_value": 2.0})
     assert export("run", "out") == 0
-    assert "without the adaptive softmax" in capsys.readouterr().out
+    assert "the adaptive softmax" in capsys.readouterr().out
     assert not (tmp_path / "out/vocab.txt").exists()
     read(tmp_path / "out")
 
@@ -139,7 +140,7 @@ PROJECTION = {"bilm__lstm__directions__1__0__projection": torch.full((6, 12), to
         (
             {"softmax__weight": torch.full((13, 6), -7e4)},
             ["--dtype", "float16"],
-            "dataset softmax/W holds values up to 7e+04, expected at most 6.55e+04",
+            "dataset softmax/W holds values up to 7e+04",
         ),
         (PROJECTION, [], "found nan in the weight bilm.lstm"),
         ({"softmax__bias": torch.zeros(12)}, [], "size mismatch for softmax.bias: "),
@@ -223,7 +224,7 @@ NO_SOFTMAX = ["--no-softmax"]
 @pytest.mark.parametrize(
     ("input", "of_other", "of_both", "changed", "expected"),
     [
-        ("characters", NO_SOFTMAX, [], None, "weights.hdf5 holds no softmax, expected one; see --no-softmax"),
+        ("characters", NO_SOFTMAX, [], None, "weights.hdf5 holds no softmax"),
         ("characters", [], [], "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
         ("words", [], NO_SOFTMAX, "vocab.txt", "vocab.txt holds other words than the 13 of the trained biLM"),
         ("characters", [], [], "weights.hdf5", "weights.hdf5"),
@@ -254,16 +255,16 @@ def test_onnx(export, tmp_path, capsys, source):
     trained = write_run(tmp_path / "run").bilm
     export("run", "official")
     assert export(source, "out", "--format", "onnx") == 0
-    assert "bilm.onnx; from characters to 3 layers" in capsys.readouterr().out
+    assert mentions(capsys.readouterr().out, "bilm.onnx", "to 3 layers")
     ids = trained.padded_ids(FULL).long()
     (found,) = runtime.InferenceSession(tmp_path / "out/bilm.onnx").run(None, {"ids": ids.numpy()})
     torch.testing.assert_close(torch.from_numpy(found), trained.encode(ids), atol=1e-5, rtol=0)
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["bilm.onnx"]
     assert export(source, "out", "--format", "onnx") == 1
-    assert "bilm.onnx exists; --force overwrites it" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "bilm.onnx exists", "--force")
 
 
 def test_options_that_are_not_for_onnx(export, tmp_path, capsys):
     write_run(tmp_path / "run")
     assert export("run", "out", "--format", "onnx", "--dtype", "float16") == 1
-    assert "--dtype is not for --format onnx" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "--dtype", "--format onnx")

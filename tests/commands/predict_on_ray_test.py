@@ -9,6 +9,7 @@ import torch
 from allennlp.models.archival import archive_model
 
 from elmo_tasks.common.files import bundled
+from tests.errors import mentions
 from tests.ner.archives import write_run
 
 
@@ -69,9 +70,9 @@ def test_the_lines_of_allennlp(local_ray, elmo, archive, lines, tmp_path, monkey
     assert Path("out").read_text() == expected
     assert not Path("out.partial").exists()
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
-    assert "out exists; --force overwrites it" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "out exists", "--force")
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray, "--resume") == 0
-    assert "out is there, and no run to go on with; --force makes it anew" in capsys.readouterr().out
+    assert mentions(capsys.readouterr().out, "out is there", "--force")
 
 
 def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monkeypatch, capsys):
@@ -82,7 +83,7 @@ def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monk
     code, expected = by_allennlp(elmo, archive, "in.jsonl", "expected", "--batch-size", 4)
     message = capsys.readouterr().err
     assert code == 1
-    assert "line 26 (blank lines not counted): " in message
+    assert "line 26 " in message
     assert expected.count("\n") == 25
     on_ray = ["--batch-size", 4, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1

@@ -9,6 +9,7 @@ from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.files import bundled
+from tests.errors import mentions
 from tests.sst.archives import write_archive
 
 
@@ -22,7 +23,7 @@ def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     assert len(results.splitlines()) == len(source.read_text().splitlines())
     assert {"tokens", "label", "probabilities"} <= set(json.loads(results.splitlines()[0]))
     assert elmo("predict", archive, source, output) == 1
-    assert "out exists; --force overwrites it" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "out exists", "--force")
     assert elmo("predict", archive, source, output, "--force", "--batch-size", 2) == 0
     assert output.read_text() == results
 
@@ -31,7 +32,7 @@ def test_the_input_is_not_overwritten(elmo, tmp_path, capsys):
     archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
     lines.write_text('{"sentence": "Good."}\n')
     assert elmo("predict", archive, lines, lines, "--force") == 1
-    assert f"{lines} is the input, expected another file for the output" in capsys.readouterr().err
+    assert f"{lines} is the input" in capsys.readouterr().err
     assert lines.read_text() == '{"sentence": "Good."}\n'
 
 
@@ -56,4 +57,4 @@ def test_parameters_that_the_predictor_does_not_take(elmo, tmp_path, capsys):
     lines.write_text('{"sentence": "Good."}\n')
     assert elmo("predict", archive, lines, tmp_path / "out", "--predictor-args", '{"best": 3}') == 1
     assert "error: --predictor-args: " in (error := capsys.readouterr().err)
-    assert "unexpected keyword argument 'best'" in error
+    assert "'best'" in error

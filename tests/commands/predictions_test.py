@@ -14,6 +14,7 @@ from sklearn.metrics import confusion_matrix
 from elmo_tasks.commands.archives import METHODS, render
 from elmo_tasks.common.files import bundled
 from elmo_tasks.squad.score import report
+from tests.errors import mentions
 from tests.language_model.archives import TEXT
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import write_run as write_ner
@@ -84,7 +85,7 @@ class TestConfusion:
         assert f"macro F1 {metrics['macro_f1']:.4f}" in shown
         write_language_model(tmp_path / "plain")
         assert elmo("confusion", tmp_path / "plain", text, tmp_path / "plain.png") == 1
-        assert "expected a classifier, or a biLM with frequent_words" in capsys.readouterr().err
+        assert "frequent_words" in capsys.readouterr().err
 
     def test_other_models_and_data(self, elmo, archive, tmp_path, capsys):
         write_ner(tmp_path / "ner", seed=0, bilm=bundled("fixtures/elmo"))
@@ -203,7 +204,7 @@ class TestExplain:
         source.write_bytes(b'{"sentence": "a"}\n{"sentence": "\xff"}\n{"sentence": "b"}\n')
         output = tmp_path / "out.jsonl"
         assert elmo("explain", archive, source, output) == 1
-        assert "line 2 (blank lines not counted): found the byte 0xff" in capsys.readouterr().err
+        assert mentions(capsys.readouterr().err, "line 2", "0xff")
         (explained,) = map(json.loads, output.read_text().splitlines())
         assert explained["result"]["tokens"] == ["a"]
         assert Marked((tmp_path / "out.jsonl.html").read_text()).words == ["a"]

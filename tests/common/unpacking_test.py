@@ -94,7 +94,7 @@ def test_a_damaged_header_in_a_plain_tar_is_not_its_end(tmp_path, folder):
     content = bytearray(archive.read_bytes())
     content[1024] ^= 1
     archive.write_bytes(content)
-    with pytest.raises(ValueError, match="found no member's header, expected one at byte 1024"):
+    with pytest.raises(ValueError, match="expected one at byte 1024"):
         unpacking.unpack(archive, folder)
 
 
@@ -106,13 +106,11 @@ def test_bombs(tmp_path, folder, monkeypatch):
     archive = tmp_path / "x"
     with tarfile.open(archive, "w:gz", compresslevel=9) as tar:
         tar.addfile(member, io.BytesIO(bytes(member.size)))
-    with pytest.raises(
-        ValueError, match=r"found 1 members and 8,388,608 bytes up to 'zeros', expected at most"
-    ):
+    with pytest.raises(ValueError, match=r"1.*8,388,608.*'zeros'"):
         unpacking.unpack(archive, folder)
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as content:
         content.writestr("zeros", bytes(1 << 23))
-    with pytest.raises(ValueError, match="8,388,608 bytes up to 'zeros', expected at most"):
+    with pytest.raises(ValueError, match=r"8,388,608.*'zeros'"):
         unpacking.unpack(archive, folder)
     write_tar(archive, *(file(str(number)) for number in range(1001)))
     with pytest.raises(ValueError, match=r"found 1,001 members"):
@@ -124,14 +122,14 @@ def test_a_header_that_wants_all_memory(tmp_path, folder):
     member = tarfile.TarInfo("x")
     member.type, member.size = tarfile.XHDTYPE, 1 << 33
     (tmp_path / "x").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT)))
-    with pytest.raises(ValueError, match=r"found a header of 8,589,934,592 bytes"):
+    with pytest.raises(ValueError, match=r"8,589,934,592"):
         unpacking.unpack(tmp_path / "x", folder)
 
 
 def test_a_zip_that_climbs(tmp_path, folder):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as content:
         content.writestr("../escaped", "x")
-    with pytest.raises(ValueError, match=r"'\.\./escaped' leads outside"):
+    with pytest.raises(ValueError, match=r"'\.\./escaped'"):
         unpacking.unpack(tmp_path / "x.zip", folder)
 
 
@@ -150,7 +148,7 @@ def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
     archive = write_tar(
         tmp_path / "data.tar.gz", link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")
     )
-    with pytest.raises(InputError, match=r"data.tar.gz!x: found ValueError: .*'s' is a link"):
+    with pytest.raises(InputError, match=r"data.tar.gz!x: .*ValueError: .*'s'"):
         input_files(f"{archive}!x")
     assert not list(tmp_path.rglob("escaped"))
     assert not list((tmp_path / "1/2/3/4/cache").glob("tmp*"))

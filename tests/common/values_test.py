@@ -272,7 +272,7 @@ def test_sizes_for_which_there_is_no_memory():
     [
         (
             {"activations": {"path": "x", "dtype": 3}},
-            ".activations.dtype is 3, expected one of float32, float16",
+            ".activations.dtype is 3",
         ),
         ({"activations": {"pth": "x"}}, ": Activations: unknown key 'pth'; did you mean 'path'?"),
         ({"activations": {"dtype": "float16"}}, '.activations: key "path" is required'),
@@ -295,14 +295,12 @@ class Training(FromParams):
 def test_the_path_in_a_list():
     callbacks = [{"type": "elmo_progress"}, {"type": "elmo_progress", "every_seconds": math.nan}]
     params = Params({"trainer": {"callbacks": callbacks}})
-    with pytest.raises(
-        ConfigurationError, match=r"^trainer\.callbacks\.1\.every_seconds is nan, expected a num"
-    ):
+    with pytest.raises(ConfigurationError, match=r"^trainer\.callbacks\.1\.every_seconds is nan"):
         Training.from_params(params.pop("trainer"))
 
 
 def test_calls_from_python_are_checked():
-    with pytest.raises(ElmoError, match=r"^dropout is 1\.0, expected a number of 0 or more, and less"):
+    with pytest.raises(ElmoError, match=r"^dropout is 1\.0"):
         Elmo(dropout=1.0)
     with pytest.raises(ElmoError, match=r"^activations\.limit_gb is nan"):
         Elmo(activations={"path": "x", "limit_gb": math.nan})

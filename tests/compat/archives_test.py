@@ -57,7 +57,7 @@ def test_nothing_is_there(tmp_path):
 )
 def test_too_little_memory(run, error, monkeypatch):
     monkeypatch.setattr(archives, "_load_archive", Mock(side_effect=error))
-    with pytest.raises(ConfigurationError, match=f"^{run}: found too little memory"):
+    with pytest.raises(ConfigurationError, match=rf"^{run}:"):
         open_archive(run)
 
 
@@ -111,9 +111,9 @@ def test_content_that_is_no_model(run, tmp_path, member, change, fault):
 
 def test_weights_that_are_none(run, tmp_path):
     (tmp_path / "weights.th").write_text("{}")
-    with pytest.raises(ConfigurationError, match=r"PyTorch did not write its weights, or the --weights-file"):
+    with pytest.raises(ConfigurationError, match=r"--weights-file"):
         open_archive(str(run), weights_file=str(tmp_path / "weights.th"))
-    with pytest.raises(ConfigurationError, match="found a folder, expected a file of weights"):
+    with pytest.raises(ConfigurationError, match="found a folder"):
         open_archive(str(run), weights_file=str(tmp_path))
 
 

@@ -47,16 +47,16 @@ class TestEvaluate:
         sizes.clear()
         assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
         assert max(sizes) == 3
-        with pytest.raises(ValueError, match="--batch-size is 0, expected "):
+        with pytest.raises(ValueError, match="--batch-size is 0"):
             evaluate_from_archive(archive, DEV, batch_size=0)
         monkeypatch.setattr(evaluate, "DataLoader", DataLoader)
-        with pytest.raises(ValueError, match="mutually exclusive with batch_size"):
+        with pytest.raises(ValueError, match="exclusive with batch_size"):
             evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
 
     @pytest.mark.parametrize("output", OUTPUTS)
     @pytest.mark.parametrize(
         ("file", "message"),
-        [("nothing/out", "found no folder .*nothing"), ("", "found a folder, expected the name")],
+        [("nothing/out", "found no folder .*nothing"), ("", "found a folder")],
     )
     def test_an_output_that_cannot_be_written(self, tmp_path, output, file, message):
         """It is found before anything is read: there is no archive."""
@@ -98,11 +98,11 @@ class TestEvaluate:
         monkeypatch.setattr(NerModel, "forward", without_loss_for_one)
         word = "Ana NNP B-NP B-PER\n"
         (tmp_path / "dev.conll").write_text(f"{word}\n{word}\n{word}")
-        with pytest.raises(ConfigurationError, match="found some data with gold annotation and some without"):
+        with pytest.raises(ConfigurationError, match="with gold annotation"):
             evaluate_from_archive(archive, str(tmp_path / "dev.conll"), batch_size=2)
 
     def test_a_weight_that_the_model_does_not_return(self, archive):
-        with pytest.raises(ConfigurationError, match="--batch-weight-key: found 'nokey', "):
+        with pytest.raises(ConfigurationError, match=r"--batch-weight-key: .*'nokey'"):
             evaluate_from_archive(archive, DEV, batch_weight_key="nokey")
         opened = load_archive(archive)
         loader = SimpleDataLoader.from_dataset_reader(opened.validation_dataset_reader, DEV, 8)
@@ -115,7 +115,7 @@ class TestEvaluate:
             evaluate_on_test=True,
             batch_weight_key="nokey",
         )
-        with pytest.raises(ConfigurationError, match=r"^batch_weight_key: found 'nokey', "):
+        with pytest.raises(ConfigurationError, match=r"^batch_weight_key: .*'nokey'"):
             training.finish({})
 
     def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):

@@ -149,6 +149,6 @@ def test_readers_around_ours(tmp_path, outer):
 
 def test_stock_fails(tmp_path):
     """It notices in the first batch."""
-    with pytest.raises(ConfigurationError, match="no field 'verb_indicator'"):
+    with pytest.raises(ConfigurationError, match="field 'verb_indicator'"):
         run(tmp_path, {"type": "elmo_ner"}, "srl", fixture("ner", "train"), fixture("ner", "dev"))
     assert hasattr(TrainModel.run, "__wrapped__")

@@ -370,7 +370,7 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named():
-    with pytest.raises(ConfigurationError, match="specified a GPU but none is available"):
+    with pytest.raises(ConfigurationError, match="specified a GPU"):
         check_for_gpu(0)
     assert util.int_to_device(-1) == torch.device("cpu")
     # AllenNLP's own raises a RuntimeError where PyTorch was built without CUDA.

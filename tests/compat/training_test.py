@@ -94,7 +94,7 @@ def test_a_pretrained_module_of_another_vocabulary(runs, tmp_path):
         train.train_model(config, tmp_path / "run", force=True)
 
     (tmp_path / "few").write_text(Path(DEV).read_text()[:300])
-    with pytest.raises(ConfigurationError, match="_pretrained: text_field_embedder has vectors of "):
+    with pytest.raises(ConfigurationError, match="_pretrained: text_field_embedder"):
         train_on()
     train_on(vocabulary={"type": "from_files", "directory": str(runs / "2/model.tar.gz")})
     given, taken = (open_archive(path / "model.tar.gz").model for path in (runs / "2", tmp_path / "run"))

@@ -39,7 +39,7 @@ def test_lines(tmp_path):
         found = [line and line.split() for line in file_sentences(files)]
         assert found == expected + [None] * (len(files) - 1)
     plain.write_bytes("여기\n".encode() + "문장".encode()[:-1])
-    with pytest.raises(InputError, match=r"a, line 2: found the byte 0x"):
+    with pytest.raises(InputError, match=r"a, line 2: .*0x"):
         list(file_sentences([plain]))
 
 
@@ -57,7 +57,7 @@ def test_long_lines_come_in_pieces(tmp_path, longest):
             assert before.endswith(" ") or " " not in before or not after
     assert {n for n, _ in pieces} == {n for n, _ in read_lines(file)}
     file.write_bytes(b"a b c d e f g h i j\n\n" + b"k l m n o p q \xff r")
-    with pytest.raises(InputError, match=r"line 3: found the byte 0xff at offset 35"):
+    with pytest.raises(InputError, match=r"line 3: .*0xff.*35"):
         list(read_lines(file, longest=longest))
 
 
@@ -130,7 +130,7 @@ def test_running_text(tmp_path, monkeypatch):
     parts = list(file_paragraphs([file]))
     assert " ".join(parts).split() == words
     assert len(parts) > 2
-    with pytest.raises(ConfigurationError, match="language: found 'nowhere'"):
+    with pytest.raises(ConfigurationError, match=r"language: .*'nowhere'"):
         SentenceSplitter("nowhere")
 
 

@@ -48,7 +48,7 @@ def test_choices(choice, words):
 
 
 def test_a_tokenizer_of_other_words():
-    with pytest.raises(ConfigurationError, match="makes 't' of 'ns', expected words of the text"):
+    with pytest.raises(ConfigurationError, match="makes 't' of 'ns'"):
         tokenizer(CharacterTokenizer(lowercase_characters=True))("It rains")
 
 
@@ -79,7 +79,7 @@ def test_no_long_run_of_signs_goes_to_the_rules_at_once(sign):
 
 
 def test_missing_model():
-    with pytest.raises(ConfigurationError, match="'en_no_such' is not installed"):
+    with pytest.raises(ConfigurationError, match="'en_no_such'"):
         tokenizer("en_no_such")
 
 

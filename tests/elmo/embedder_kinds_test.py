@@ -29,7 +29,7 @@ from tests.elmo import many_langs
 from tests.elmo.files import PLACED, SENTENCES, batch, make_files, make_word_files
 from tests.elmo.many_langs import make_folder, make_zip, reference
 from tests.elmo.numpy_reference import NumpyBiLm
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 from tests.language_model.archives import TEXT, perplexity_of_files
 from tests.ner.archives import dev_batch, write_run
 
@@ -180,12 +180,12 @@ def test_a_state_dict_of_many_langs_is_enough(languages):
 def test_what_many_langs_refuses(languages, tmp_path):
     embedder = ElmoTokenEmbedder(weight_file=str(languages))
     message = error_of(ElmoError, embedder, batch(PLACED))
-    assert "reads unicode_ids: found ids of type torch.int16" in message
+    assert mentions(message, "unicode_ids", "torch.int16")
     options_file, _ = make_files(tmp_path / "c")
     message = error_of(ElmoError, Elmo, options_file=str(options_file), weight_file=str(languages))
     assert message.startswith(f"{languages}/config.json: found options of another biLM")
     message = error_of(ElmoError, Elmo, weight_file=str(languages), vocabulary_file="words.txt")
-    assert f"found a vocabulary_file, words.txt, expected none: {languages} has the words" in message
+    assert "vocabulary_file, words.txt" in message
 
 
 def test_korean_headlines(languages, tmp_path):

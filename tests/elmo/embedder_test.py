@@ -104,7 +104,7 @@ def test_frozen_and_unfrozen_at_any_time(files):
     elmo = Elmo(**files).eval()
     frozen_vectors, state = elmo(batch(PLACED)).input, elmo.state_dict()
     assert elmo.requires_grad_(False).bilm.requires_grad_(False) is elmo.bilm
-    with pytest.raises(ElmoError, match=r"found requires_grad_\(True\) of a frozen biLM"):
+    with pytest.raises(ElmoError, match=r"requires_grad_\(True\).*biLM"):
         elmo.bilm.requires_grad_(True)
     names = list(state)
     assert elmo.requires_grad_(True) is elmo
@@ -117,7 +117,7 @@ def test_frozen_and_unfrozen_at_any_time(files):
     Elmo(**files).load_state_dict(elmo.state_dict())
     elmo.bilm.requires_grad_(False)
     torch.testing.assert_close(elmo(batch(PLACED)).input, frozen_vectors, atol=0, rtol=0)
-    with pytest.raises(ElmoError, match="precision: bfloat16 is for a frozen biLM"):
+    with pytest.raises(ElmoError, match=r"precision: bfloat16.*biLM"):
         Elmo(precision="bfloat16", **files).requires_grad_(True)
 
 
@@ -220,16 +220,16 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"placement": "inputs"}, "placement is 'inputs', expected one of none, input"),
-        ({"mix_l2": -1.0}, "mix_l2 is -1.0, expected a number from 0 to"),
+        ({"placement": "inputs"}, "placement is 'inputs'"),
+        ({"mix_l2": -1.0}, "mix_l2 is -1.0"),
         ({"placement": "none", "mix_l2": 0.1}, "mix_l2: found 0.1 with placement: none"),
         ({"stateful": True, "initial_state": "x"}, "initial_state is"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
-        ({"precision": "int8"}, "precision is 'int8', expected one of float32, bfloat16"),
+        ({"precision": "int8"}, "precision is 'int8'"),
         (
             {"precision": "bfloat16", "trainable": True},
-            "bfloat16 is for a frozen biLM: not with trainable: true",
+            "not with trainable: true",
         ),
         ({"dropuot": 0.5}, "Elmo: unknown key 'dropuot'; did you mean 'dropout'?"),
     ],
@@ -242,7 +242,7 @@ def test_wrong_block(block, expected):
 
 def test_files_that_belong_together(files, tmp_path):
     for alone in ("options_file", "weight_file"):
-        with pytest.raises(ElmoError, match="options_file and weight_file belong together"):
+        with pytest.raises(ElmoError, match=r"options_file.*weight_file"):
             Elmo(**{alone: str(files[alone])})
     with pytest.raises(FileNotFoundError, match="nowhere"):
         Elmo(weight_file=str(tmp_path / "nowhere"))
@@ -256,7 +256,7 @@ def test_ids_of_sentences(files, trainable):
     assert bilm.padded_ids([[], []]).shape == (2, 0, 50)
     assert torch.equal(bilm.padded_ids(iter([iter(["A", "cat"])])), bilm.padded_ids([["A", "cat"]]))
     for wrong in ("A cat", [1], None):
-        with pytest.raises(ElmoError, match=r"sentence 1: found .*, expected a list of its tokens"):
+        with pytest.raises(ElmoError, match=r"sentence 1: found "):
             bilm.padded_ids([["fine"], wrong])
 
 
@@ -300,7 +300,7 @@ def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
 
 def test_a_stateful_one_goes_on_after_an_error(files):
     elmo = Elmo(stateful=True, **files)
-    with pytest.raises(ElmoError, match="the biLM reads character_ids"):
+    with pytest.raises(ElmoError, match=r"biLM.*character_ids"):
         elmo(torch.zeros(2, 3, dtype=torch.long))
     assert torch.isfinite(elmo(batch(PLACED)).input).all()
 
@@ -387,7 +387,7 @@ def test_activations_have_the_type_of_the_model(files, folder, dtype):
 def test_activations_refuse_padding_before_a_word(files, folder):
     ids = batch([["a", "b", "c"]])
     ids[0, 0] = 0
-    with pytest.raises(ElmoError, match="found ids of 0 before a word"):
+    with pytest.raises(ElmoError, match="ids of 0 before a word"):
         Elmo(activations=str(folder), **files)(ids)
 
 
@@ -430,8 +430,8 @@ def test_lists_of_sentences(files, stateful):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda ids: [["The", "cat"]], r"found a list, expected a tensor of ids: bilm\.padded_ids"),
-        (lambda ids: ids.numpy(), "found a ndarray, expected a tensor of ids"),
+        (lambda ids: [["The", "cat"]], r"found a list"),
+        (lambda ids: ids.numpy(), "found a ndarray"),
         (lambda ids: ids + 300, r"found an id of \d+, expected 0 to 261"),
         (lambda ids: ids - 1, "found an id of -1, expected 0 to 261"),
         (lambda ids: ids[0], r"found ids of shape \(2, 50\), expected \('batch', 'tokens', 50\)"),

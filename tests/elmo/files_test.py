@@ -14,7 +14,7 @@ from elmo_tasks.elmo.files import (
     read_options,
     read_words,
 )
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 
 def test_vocabulary(tmp_path):
@@ -24,9 +24,9 @@ def test_vocabulary(tmp_path):
     file.write_bytes(b"</S>\ncat \n<UNK>\t\n<S>\n")
     assert read_words(file) == ["</S>", "cat", "<UNK>", "<S>"]
     file.write_bytes(b"<S>\n</S>\n\n<UNK>\n")
-    assert f"{file}, line 3: found an empty line" in error_of(ElmoError, read_words, file)
+    assert f"{file}, line 3" in error_of(ElmoError, read_words, file)
     file.write_bytes(gzip.compress(b"<S>\n" + b"0" * 70_000))
-    assert f"{file}, line 2: found more than 65,536 bytes" in error_of(ElmoError, read_words, file)
+    assert mentions(error_of(ElmoError, read_words, file), f"{file}, line 2", "65,536")
     file.write_bytes(b"<S>\n</S>\nc\xe9t\n<UNK>\n")
     assert error_of(ElmoError, read_words, file).startswith(
         f"{file}, line 3: found the byte 0xe9 at offset 10"
@@ -41,7 +41,7 @@ def test_paths_and_urls(tmp_path, monkeypatch):
 
 
 def test_an_error_names_the_source():
-    with pytest.raises(FileNotFoundError, match="file no_such_file not found"):
+    with pytest.raises(FileNotFoundError, match="no_such_file"):
         read_options("no_such_file")
     with pytest.raises(ElmoError, match=f"file://{DEFAULT_WEIGHTS}"):
         read_options(f"file://{DEFAULT_WEIGHTS}")
@@ -49,7 +49,7 @@ def test_an_error_names_the_source():
 
 def test_without_what_fetches_urls(monkeypatch):
     monkeypatch.setitem(sys.modules, "cached_path", None)
-    with pytest.raises(ElmoError, match=r"the URL hf://a/b, expected a path: .* elmo_tasks\[allennlp\]"):
+    with pytest.raises(ElmoError, match=r"URL hf://a/b"):
         read_options("hf://a/b")
 
 

@@ -36,9 +36,9 @@ def test_onnx(tmp_path, changes):
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     bilm = read_frozen(**make_word_files(tmp_path))
     monkeypatch.setattr(exports, "_NEEDED", ())
-    with pytest.raises(ElmoError, match="found a biLM that reads word_ids, expected character_ids"):
+    with pytest.raises(ElmoError, match=r"word_ids.*character_ids"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
     monkeypatch.setattr(exports, "_NEEDED", ("torch", "no_such_package"))
-    with pytest.raises(ElmoError, match="needs no_such_package, not installed here"):
+    with pytest.raises(ElmoError, match="no_such_package"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
     assert not (tmp_path / "bilm.onnx").exists()

@@ -25,10 +25,10 @@ def test_token_layer_gets_mean_0_and_deviation_1_and_no_other_layer_changes(tmp_
 
 @pytest.mark.parametrize(("text", "words"), [([[], []], 0), ([["the", "the"], ["the"]], 1)])
 def test_a_text_of_one_word_at_most(text, words):
-    with pytest.raises(ElmoError, match=f"found a text with {words} distinct words, expected 2 or more"):
+    with pytest.raises(ElmoError, match=f"{words} distinct words"):
         standardize_tokens(random_bilm(), text)
 
 
 def test_a_character_cnn_without_projection():
-    with pytest.raises(ElmoError, match="the character CNN has no projection"):
+    with pytest.raises(ElmoError, match="no projection"):
         standardize_tokens(random_bilm(projection_dim=18), TEXT)

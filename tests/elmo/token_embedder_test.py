@@ -132,7 +132,7 @@ def test_an_archive_stands_alone(block, tmp_path):
 
 def test_overrides_of_what_an_archive_holds_are_refused(block, tmp_path):
     archive(tmp_path, built(block), block=block)
-    with pytest.raises(ConfigurationError, match=rf"{PATH}weight_file: found an override, '/other'"):
+    with pytest.raises(ConfigurationError, match=rf"{PATH}weight_file: .*'/other'"):
         built({**block, "weight_file": "/other"}, serialization_dir=str(tmp_path))
     embedder = built({**block, "activations": str(tmp_path / "activations")}, serialization_dir=str(tmp_path))
     assert embedder.elmo.activations is not None
@@ -145,5 +145,5 @@ def test_two_of_one_name(block, tmp_path):
     options, weights = make_files(tmp_path / "smaller", dim=10)
     smaller = built({**block, "options_file": str(options), "weight_file": str(weights)})
     archive(tmp_path, built(block), smaller, block=block)
-    with pytest.raises(ConfigurationError, match="found 2 biLMs of this name"):
+    with pytest.raises(ConfigurationError, match="2 biLMs"):
         built(block, serialization_dir=str(tmp_path))

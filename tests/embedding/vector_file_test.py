@@ -118,7 +118,7 @@ def test_a_file_system_that_cannot_reserve(text, tmp_path, expected, monkeypatch
 
 def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_file, "_MAX_INDEX", 100)
-    with pytest.raises(ElmoError, match="h5py reads 100 at most; --forget-sentences leaves it out"):
+    with pytest.raises(ElmoError, match=r"h5py.*100.*--forget-sentences"):
         lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=True)
     assert not (tmp_path / VECTORS).exists()
     lay_out(tmp_path, text, layers=LAYERS, dim=DIM, with_index=False)
@@ -127,7 +127,7 @@ def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
 @pytest.mark.parametrize("keys", [["a", "a"], ["a", "a/b"], ["."]])
 def test_keys_that_are_no_names(tmp_path, keys):
     text = write_corpus([SourceLine("in", n, "A cat", key) for n, key in enumerate(keys, 1)], tmp_path)
-    with pytest.raises(ElmoError, match=r"found the key '.*', expected one that no other sentence has"):
+    with pytest.raises(ElmoError, match=r"found the key '.*'"):
         lay_out(tmp_path, text, layers=None, dim=DIM, with_index=False)
 
 

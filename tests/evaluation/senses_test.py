@@ -18,7 +18,7 @@ from elmo_tasks.evaluation.senses import (
 )
 from elmo_tasks.vectors import WordTable
 from elmo_tasks.vectors.encoder import StaticVectors
-from tests.errors import input_error
+from tests.errors import input_error, mentions
 from tests.vectors.examples import tiny_encoder
 
 XML = """\
@@ -88,10 +88,10 @@ def test_keys(xml):
     key.write_text("d000.s000.t000 x\n\nd000.s000.t001 y\n")
     assert [target.senses for target in read_senses(str(xml))[0].targets] == [("x",), ("y",)]
     key.write_text("d000.s000.t000\n")
-    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found 'd000.s000.t000'"):
+    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: .*'d000.s000.t000'"):
         read_senses(str(xml))
     key.unlink()
-    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: found No such file"):
+    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1:"):
         read_senses(str(xml))
 
 
@@ -134,7 +134,7 @@ def test_first_senses(tmp_path):
     path.write_text("art%1:06:00:: 02743547 2 5\nart%1:04:00:: 00933420 1 9\nwell%5:00:00:good:00 1 1 2\n\n")
     assert read_first_senses(str(path)) == {"art.NOUN": "art%1:04:00::", "well.ADJ": "well%5:00:00:good:00"}
     message = input_error(read_first_senses, path, "art 1 2\n")
-    assert "index.sense, line 1: found 'art 1 2', expected sense key" in message
+    assert mentions(message, "index.sense, line 1", "'art 1 2'")
 
 
 def test_against_averages_and_cosines_by_hand(tmp_path):

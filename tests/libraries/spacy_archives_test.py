@@ -176,7 +176,7 @@ def test_an_ensemble_that_only_refers_to_its_members_is_an_error(ner, tmp_path):
     config = json.loads(Path(ner).with_name("config.json").read_text())
     config["model"] = {"type": "elmo_ensemble", "archives": [ner, ner]}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ArchiveError, match="found a folder without weights"):
+    with pytest.raises(ArchiveError, match="without weights"):
         pipeline("elmo_ner", tmp_path)("text")
 
 
@@ -188,7 +188,7 @@ def test_the_default_is_the_trained_model():
 
 
 def test_errors(ner, tmp_path):
-    with pytest.raises(ConfigurationError, match="NerPredictor, expected CorefPredictor"):
+    with pytest.raises(ConfigurationError, match=r"NerPredictor.*CorefPredictor"):
         pipeline("elmo_coref", ner)("text")
     nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
     with pytest.raises(OSError, match="nowhere"):

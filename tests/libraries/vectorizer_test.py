@@ -67,7 +67,7 @@ def test_scikit_learns_checks(vectorizer, check):
 
 
 def test_check_estimator(vectorizer):
-    with pytest.warns(SkipTestWarning, match="Can't test estimator ElmoVectorizer"):
+    with pytest.warns(SkipTestWarning, match=r"Can't.*ElmoVectorizer"):
         results = checks.check_estimator(vectorizer, on_fail=None)
     assert all(result["status"] == "passed" for result in results)
 
@@ -193,21 +193,21 @@ def test_threads(vectorizer):
 @pytest.mark.parametrize(
     ("parameters", "sentences", "message"),
     [
-        ({"pooling": "sum"}, TEXTS, "pooling is 'sum', expected one of mean, max, first, last"),
-        ({"pooling": ["mean"]}, TEXTS, r"pooling is \['mean'\], expected one of"),
+        ({"pooling": "sum"}, TEXTS, "pooling is 'sum'"),
+        ({"pooling": ["mean"]}, TEXTS, r"pooling is \['mean'\]"),
         ({"layer": 3}, TEXTS, "layer: found 3"),
         ({"layer": "top"}, TEXTS, "layer: found 'top'"),
         ({"batch_size": 0}, TEXTS, "batch_size is 0"),
-        ({"batch_size": 2.5}, TEXTS, "batch_size is 2.5, expected a whole number"),
-        ({"cuda_device": []}, TEXTS, r"cuda_device is \[\], expected a text, or a whole number"),
-        ({"tokenizer": "split"}, TEXTS, "tokenizer is 'split', expected a function, or null"),
+        ({"batch_size": 2.5}, TEXTS, "batch_size is 2.5"),
+        ({"cuda_device": []}, TEXTS, r"cuda_device is \[\]"),
+        ({"tokenizer": "split"}, TEXTS, "tokenizer is 'split'"),
         ({"weight_file": None}, TEXTS, "belong together"),
         ({}, "a string", "found 'a string', expected sentences"),
         ({}, 7, "found 7, expected sentences"),
         ({}, {"text": TEXTS}, r"found \{'text': .*, expected sentences"),
         ({}, np.array([TEXTS]), "expected sentences: a list of strings"),
         ({}, ["one", 1.5], "sentence 1: found 1.5"),
-        ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS', expected a list"),
+        ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS'"),
         ({"tokenizer": print}, ["two words"], "tokenizer: found None"),
         ({}, [["one", None]], r"sentence 0: found \['one', None\]"),
     ],

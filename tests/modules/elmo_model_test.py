@@ -63,7 +63,7 @@ def test_labels_that_come_later():
     vocab.add_token_to_namespace("word", "tokens")
     model.extend_embedder_vocab()
     vocab.add_token_to_namespace("LOC", "labels")
-    with pytest.raises(ConfigurationError, match="found 'LOC' among the labels"):
+    with pytest.raises(ConfigurationError, match="'LOC'"):
         model.extend_embedder_vocab()
 
 
@@ -92,7 +92,7 @@ def test_elmo_as_the_only_input(tmp_path):
 def test_no_input(tmp_path, placement):
     settings = tiny_elmo("ner_elmo.jsonnet", tmp_path, placement)
     settings["model"]["text_field_embedder"] = {"token_embedders": {}}
-    with pytest.raises(ConfigurationError, match="text_field_embedder: found no token_embedders"):
+    with pytest.raises(ConfigurationError, match=r"text_field_embedder: .*token_embedders"):
         Model.from_params(Params(settings["model"]), vocab=Vocabulary())
 
 

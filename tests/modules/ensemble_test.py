@@ -92,7 +92,7 @@ def test_one_model_twice_is_the_model(tmp_path, bilm):
     # Without the gold tags, and of a sentence alone
     del batch["tags"]
     assert "loss" not in ensemble(**batch)
-    with pytest.raises(ConfigurationError, match="found the field 'tag' in a batch"):
+    with pytest.raises(ConfigurationError, match="field 'tag'"):
         ensemble(**batch, tag=None)
 
 
@@ -207,11 +207,11 @@ def test_a_task_says_what_is_averaged():
     torch.testing.assert_close(outputs["probabilities"][:, 0], torch.tensor(expected))
     assert outputs["label"] == "heads"
     members[1].threshold = 1.5
-    with pytest.raises(ConfigurationError, match="the members differ in 'mask': their scores have no mean"):
+    with pytest.raises(ConfigurationError, match="'mask':"):
         ensemble(flips=torch.tensor([1.0, 2.0]))
 
 
 @pytest.mark.parametrize("members", [[], [Coin([0.0])], [Coin([0.0]), Model(Vocabulary())]])
 def test_what_is_no_ensemble(members):
-    with pytest.raises(ConfigurationError, match="expected two or more models of one task"):
+    with pytest.raises(ConfigurationError, match="expected two or more"):
         EnsembleModel(vocab=Vocabulary(), members=members)

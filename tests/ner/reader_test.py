@@ -198,7 +198,7 @@ def test_text_to_instance_with_parts_that_do_not_fit(parameters, message):
 
 
 def test_text_to_instance_with_impossible_tags():
-    with pytest.raises(TagError, match="token 1: found the tag 'X-A'"):
+    with pytest.raises(TagError, match=r"token 1: .*'X-A'"):
         NerReader().text_to_instance(["a", "b"], ["O", "X-A"])
     with pytest.raises(TagError, match="I-A at the start"):
         NerReader(tag_scheme="IOB2", strict=True).text_to_instance(["a"], ["I-A"])
@@ -212,7 +212,7 @@ def test_text_to_instance_with_impossible_tags():
 @pytest.mark.parametrize("tag", ["X-A", "B", "B-", "PER", "O-A"])
 @pytest.mark.parametrize("scheme", ["auto", "IOB2"])
 def test_a_tag_that_does_not_exist(tmp_path, tag, scheme):
-    with pytest.raises(InputError, match=f"a, line 5: found the tag '{tag}'"):
+    with pytest.raises(InputError, match=rf"a, line 5: .*'{tag}'"):
         read(tmp_path / "a", f"\na O\n\nb B-A\nc {tag}\n", two_columns(tag_scheme=scheme))
 
 
@@ -234,5 +234,5 @@ def test_a_tag_in_the_wrong_place(tmp_path, scheme, column, line, found, expecte
 def test_an_error_in_the_second_file(tmp_path):
     (tmp_path / "a").write_text("a\tO")
     (tmp_path / "b").write_text("a\tO\n\tO\n")
-    with pytest.raises(InputError, match="b, line 2: found an empty word"):
+    with pytest.raises(InputError, match="b, line 2:"):
         list(two_columns(delimiter="\t").read(str(tmp_path)))

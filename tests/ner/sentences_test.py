@@ -243,11 +243,11 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
     [
         (
             lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["x"]}),
-            ", line 2: found no tags, expected some, as in line 1",
+            ", line 2: found no tags",
         ),
         (
             lines({"tokens": ["x"], "tags": [1]}),
-            ', line 1: found "tags": [1], expected names of tags, or the key `tag_names`',
+            ', line 1: found "tags": [1]',
         ),
         ("x\n\ny O\n", ", line 1: found 1 columns"),
         ("Müller B-PER\n".encode("latin-1"), ", line 1: found the byte 0xfc"),

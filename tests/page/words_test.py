@@ -49,8 +49,8 @@ def test_the_word_in_two_sentences(explorer):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sentence": "Cats sat."}, "“A sentence with it” does not have the word “cat”.* Cats sat ."),
-        ({"other": "Cats sat."}, "“Another sentence with it” does not have the word “cat”"),
+        ({"sentence": "Cats sat."}, "“A sentence with it” .*“cat”.* Cats sat ."),
+        ({"other": "Cats sat."}, "“Another sentence with it” .*“cat”"),
         ({"word": "don't", "sentence": "I don't."}, "It is split into: I do n't ."),
         ({"word": " "}, "“Word” is empty"),
         ({"sentence": "The cat sat there."}, "“A sentence with it” has 5 words and signs, and 4 at most"),
@@ -69,5 +69,5 @@ def test_corpora(tmp_path, monkeypatch):
     path.write_text(" a b \n\nc\n")
     assert read_corpus(path) == ["a b", "", "c"]
     monkeypatch.setattr(words, "MAX_WORDS", 2)
-    with pytest.raises(InputError, match=r"corpus\.txt: found 3 words, expected 1 to 2"):
+    with pytest.raises(InputError, match=r"corpus\.txt: .*3"):
         read_corpus(path)

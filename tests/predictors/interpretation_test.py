@@ -143,7 +143,7 @@ def test_input_reduction(predictor, config):
 
 @pytest.mark.parametrize("config", ["squad"], scope="module")
 def test_a_passage_is_not_reduced(predictor, config):
-    with pytest.raises(ConfigurationError, match="found a passage of 5 tokens where it had 6"):
+    with pytest.raises(ConfigurationError, match=r"5 tokens.*6"):
         InputReduction(predictor).attack_from_json(
             INPUTS[config][0], input_field_to_attack="passage", grad_input_field="grad_input_2"
         )

@@ -5,6 +5,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.predictors.text import require
+from tests.errors import mentions
 from tests.predictors.fake import Counting
 
 EMPTY = {"doubled": None}
@@ -40,11 +41,11 @@ def test_results_in_their_order(predictor):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[1]\n", "found [1], expected a JSON object"),
-        ('"' + 100 * "x" + '"', f'found "{79 * "x"}..., expected a JSON object'),
+        ("[1]\n", "found [1]"),
+        ('"' + 100 * "x" + '"', f'found "{79 * "x"}...'),
         ('{"text": }\n', "not JSON (Expecting value: line 1 column 10 (char 9)): "),
-        ('{"words": "a", "id": 1}', 'found the fields: "words", "id"; expected "text": a string'),
-        ('{"text": ["a"]}', '"text" is ["a"]; expected "text": a string'),
+        ('{"words": "a", "id": 1}', 'found the fields: "words", "id"'),
+        ('{"text": ["a"]}', '"text" is ["a"]'),
     ],
 )
 @pytest.mark.parametrize("before", [0, 2])
@@ -54,7 +55,7 @@ def test_results_before_a_bad_line_come_out(predictor, line, message, before):
     assert [next(results) for _ in range(before)] == [{"doubled": 2}] * before
     with pytest.raises(ConfigurationError) as caught:
         next(results)
-    assert f"line {before + 1} (blank lines not counted): {message}" in str(caught.value)
+    assert mentions(str(caught.value), f"line {before + 1} ", f"{message}")
     # The next batch's lines
     with pytest.raises(ConfigurationError, match=rf"line {before + 3} "):
         predictor.predict_json(predictor.load_line("5"))

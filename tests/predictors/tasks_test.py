@@ -96,13 +96,13 @@ def test_inputs_without_words_have_no_label(config, predictor):
 @pytest.mark.parametrize(
     ("config", "inputs", "message"),
     [
-        ("snli", {"premise": "A."}, 'found the fields: "premise"; expected "hypothesis": a string, or'),
-        ("snli", {"premise": 5, "hypothesis": "B."}, '"premise" is 5; expected "premise": a string'),
+        ("snli", {"premise": "A."}, 'found the fields: "premise"'),
+        ("snli", {"premise": 5, "hypothesis": "B."}, '"premise" is 5'),
         ("snli", {"premise_tokens": "A", "hypothesis": "B."}, '"premise_tokens" is "A"; expected'),
         ("snli", {"premise_tokens": ["A", 1], "hypothesis": "B."}, '"premise_tokens" has 1 at position 1'),
-        ("sst", {}, 'found the fields: none; expected "sentence": a string, or "tokens"'),
+        ("sst", {}, "found the fields: none"),
         ("klue_tc", {"sentence": 5}, '"sentence" is 5; expected'),
-        ("mrpc", {"sentence1": "a"}, 'found the fields: "sentence1"; expected "sentence2": a string'),
+        ("mrpc", {"sentence1": "a"}, 'found the fields: "sentence1"'),
     ],
     scope="module",
 )

@@ -40,7 +40,7 @@ def test_the_tokenizer_is_that_of_blank_english_or_of_a_model(tmp_path):
     nlp.to_disk(tmp_path / "characters")
     by_characters = Texts(spacy_model=str(tmp_path / "characters"))
     assert by_characters.predict_json({"text": text}) == {"doubled": 2 * len(text.replace(" ", ""))}
-    with pytest.raises(ConfigurationError, match="the spaCy model 'xx_none' is not installed"):
+    with pytest.raises(ConfigurationError, match=r"spaCy.*'xx_none'"):
         Texts(spacy_model="xx_none")
 
 
@@ -103,5 +103,5 @@ def test_neither(fields, message):
     if message.endswith("expected "):
         message += '"text": a string, or "words": a list of strings'
     assert str(caught.value) == message
-    with pytest.raises(ConfigurationError, match='"tokens" is "a"; expected a list'):
+    with pytest.raises(ConfigurationError, match='"tokens" is "a"'):
         require_tokens({"tokens": "a"}, "a list")

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from elmo_tasks.compat.archives import ArchiveError, open_archive
 from elmo_tasks.ner import NerReader
+from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt
 
 
@@ -92,7 +93,7 @@ def test_no_code_of_a_config_runs(run, config, tmp_path, key, as_folder):
     params = with_overrides(config, {key: touch(tmp_path / "ran")})
     archive = changed(run, tmp_path / "x", config=json.dumps(params))
     message = error_of(tmp_path / "x" if as_folder else archive)
-    assert f"{key}.type: found 'subprocess.Popen', expected a registered name" in message
+    assert mentions(message, f"{key}.type", "'subprocess.Popen'")
     assert "ELMO_TASKS_TRUST_ARCHIVES=1" in message
     assert not (tmp_path / "ran").exists()
 
@@ -111,7 +112,7 @@ def test_no_name_is_imported_where_a_string_stands_for_a_block(run, config, tmp_
     monkeypatch.syspath_prepend(tmp_path)
     params = with_overrides(config, {key: "imported_by_an_archive.Class"})
     archive = changed(run, tmp_path / "x", config=json.dumps(params))
-    assert f"a {kind}: found 'imported_by_an_archive.Class', expected a registered name" in error_of(archive)
+    assert mentions(error_of(archive), f"{kind}:", "'imported_by_an_archive.Class'")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_no_name_is_imported_where_a_string_stands_for_a_block(run, config, tmp_
 )
 def test_what_is_built_later_is_checked_too(run, config, tmp_path, block):
     archive = changed(run, tmp_path / "x", config=json.dumps(config | block))
-    assert "found 'os.x', expected a registered name" in error_of(archive)
+    assert "'os.x'" in error_of(archive)
 
 
 @pytest.mark.parametrize(
@@ -134,13 +135,13 @@ def test_code_of_a_hub(run, config, tmp_path, key, value):
     more = {"type": "pretrained_transformer", "transformer_kwargs": {key: value}}
     config["model"]["text_field_embedder"] = {"token_embedders": {"more": more}}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert f"{key}: found {value!r}, which runs code from others" in error_of(archive)
+    assert mentions(error_of(archive), f"{key}:", f"{value!r}")
 
 
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
     config["dataset_reader"]["type"] = OWN
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert f"dataset_reader.type: found '{OWN}'" in error_of(archive)
+    assert mentions(error_of(archive), "dataset_reader.type", f"'{OWN}'")
     monkeypatch.setenv("ELMO_TASKS_TRUST_ARCHIVES", "1")
     assert type(load_archive(archive).dataset_reader) is OwnReader
 
@@ -202,7 +203,7 @@ def test_an_archive_whose_model_goes_on_from_one_that_is_gone(run, config, tmp_p
 def test_an_archive_that_opens_itself(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert "found an archive whose config opens the archive itself" in error_of(archive)
+    assert "opens the archive itself" in error_of(archive)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_an_archive_that_opens_itself(run, config, tmp_path):
     ids=str,
 )
 def test_other_files_that_are_damaged(run, tmp_path, files):
-    assert "not a whole archive of a model" in error_of(changed(run, tmp_path / "x", **files))
+    assert "not a whole archive" in error_of(changed(run, tmp_path / "x", **files))
 
 
 def test_what_is_not_there(tmp_path):

@@ -127,7 +127,7 @@ def test_a_bad_body(service, name, split):
     [
         ("GET", "/predict/ner", {}, 405, "found GET /predict/ner, expected POST"),
         ("DELETE", "/health", {}, 405, "found DELETE /health, expected GET"),
-        ("POST", "/predict/sst", {}, 404, "found /predict/sst, expected /predict/ner"),
+        ("POST", "/predict/sst", {}, 404, "found /predict/sst"),
         ("POST", "/predict/../ner", {}, 404, "expected /predict/ner"),
         ("POST", "/predict/ner", {"content-encoding": "gzip"}, 415, "found the content encoding gzip"),
     ],
@@ -301,9 +301,9 @@ def test_a_body_without_compression(coding):
 @pytest.mark.parametrize(
     ("parts", "options", "status", "reason"),
     [
-        ((b"12345", b"678901"), {}, 413, "found more bytes than the 10 expected at most"),
-        ((b"12345678901",), {"pause": 1.0}, 413, "found more bytes than the 10 expected at most"),
-        ((b"1",), {"pause": 1.0}, 408, "found no end of the request within 0.05 seconds"),
+        ((b"12345", b"678901"), {}, 413, "more bytes than the 10"),
+        ((b"12345678901",), {"pause": 1.0}, 413, "more bytes than the 10"),
+        ((b"1",), {"pause": 1.0}, 408, "within 0.05 seconds"),
         ((b"1",), {"content-encoding": "gzip"}, 415, "found the content encoding gzip, expected none"),
     ],
 )

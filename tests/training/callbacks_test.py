@@ -197,7 +197,7 @@ def test_data_loaders_that_cannot_be_repeated(monkeypatch, caplog):
     RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
     assert not caplog.text
     monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
-    with pytest.raises(ConfigurationError, match="max_instances_in_memory is 8, expected null"):
+    with pytest.raises(ConfigurationError, match=r"max_instances_in_memory.*8"):
         RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
 
 

@@ -162,13 +162,13 @@ def test_training_continues_without_the_server(mlflow, folder, monkeypatch, capl
 
 def test_store_that_cannot_be_used(mlflow, folder):
     callback = MlflowCallback(str(folder), tracking_uri="nothing://")
-    with pytest.raises(ConfigurationError, match=r"tracking_uri 'nothing://' cannot be used: no store"):
+    with pytest.raises(ConfigurationError, match=r"tracking_uri 'nothing://'"):
         callback.on_start(None)
 
 
 def test_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ConfigurationError, match=r"pip install mlflow -c requirements\.lock"):
+    with pytest.raises(ConfigurationError, match=r"-c requirements\.lock"):
         MlflowCallback("folder")
 
 

@@ -87,7 +87,7 @@ def read_nothing(rank: int, port: int) -> None:
 
 
 def test_a_worker_that_has_nothing_to_read():
-    with pytest.raises(ProcessRaisedException, match="process 2 of 2 found no instance"):
+    with pytest.raises(ProcessRaisedException, match="process 2 of 2"):
         spawn(read_nothing, args=(find_open_port(),), nprocs=2)
 
 
@@ -134,5 +134,5 @@ def test_groups_stand_together_by_length(shuffle):
 
 
 def test_a_group_that_is_no_field():
-    with pytest.raises(ConfigurationError, match="group: found 'paragraf', expected one of the fields text"):
+    with pytest.raises(ConfigurationError, match="group: found 'paragraf'"):
         list(grouped(batch_size=6, group="paragraf").get_batch_indices(grouped_instances()))

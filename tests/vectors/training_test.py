@@ -129,7 +129,7 @@ def test_svd_against_a_whole_decomposition():
     ("text", "change", "message"),
     [
         ([["play"], ["music"], ["light"]], {"dim": 1, "min_count": 1}, "found no two words near each other"),
-        (sentences(), {"dim": 14}, "found 14 words .*, expected more than the 14 dim"),
+        (sentences(), {"dim": 14}, "found 14 words .*"),
         (sentences(), {"min_count": 1000}, "none of them 1000 times"),
     ],
 )

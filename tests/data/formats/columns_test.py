@@ -51,7 +51,7 @@ def test_gold_files(tmp_path, caplog, names, gold, left_out):
     assert [file.name for file in files] == [names[place] for place in gold]
     assert f"{tmp_path}: {left_out}" in caplog.text
     (tmp_path / "c_skel").touch()
-    with pytest.raises(InputError, match="c_skel: found only skeleton files"):
+    with pytest.raises(InputError, match="c_skel:"):
         gold_files(str(tmp_path / "c_skel"))
 
 

@@ -19,6 +19,7 @@ from elmo_tasks.elmo import Elmo, FrozenBiLm
 from tests.conftest import SMALL_NER_ELMO
 from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill
 from tests.elmo.files import SENTENCES, batch, make_files, read_frozen
+from tests.errors import mentions
 
 # Kept vectors
 
@@ -184,7 +185,7 @@ def test_limit(files, folder, tmp_path, warnings):
             assert_same([run.layers(words) for _ in range(2)], [wanted, wanted])
         assert 0 < run.close() < 80
     assert before < sum(sizes(folder).values()) <= limit
-    assert f"Folders of other weights, start states or dtypes: {other} (" in warnings()
+    assert mentions(warnings(), "Folders of other weights", f"{other} (")
     assert f"go beyond limit_gb, {limit / 1e9:.3g}" in warnings()
     assert warnings().count("nothing is written") == 2
 
@@ -231,8 +232,8 @@ def test_files_of_an_earlier_version(files, folder):
     (old / "1.safetensors").touch()
     with pytest.raises(ElmoError) as caught:
         Elmo(activations=str(folder), **files)
-    assert "found *.safetensors files of an earlier version" in str(caught.value)
-    assert "Delete these folders, or name another path: 0123456789abcdef" in str(caught.value)
+    assert "*.safetensors" in str(caught.value)
+    assert "0123456789abcdef" in str(caught.value)
     shutil.rmtree(old)
     assert fill(files, folder) == DISTINCT
 

@@ -107,14 +107,14 @@ def test_ids_with_padding_before_a_word(make, place):
     bilm, ids = make(random_bilm()), batch([["a", "b", "c"], ["d"]])
     ids[0, place] = 0
     for run in (bilm, bilm.encode):
-        with pytest.raises(ElmoError, match="found ids of 0 before a word of the same sentence"):
+        with pytest.raises(ElmoError, match="ids of 0 before a word"):
             run(ids)
 
 
 def test_without_weights():
     bilm = FrozenBiLm(options=BiLmOptions.read(changed()))
     for run in (bilm.prepare, lambda: bilm.encode(batch(PLACED))):
-        with pytest.raises(ElmoError, match="the biLM has no weights yet"):
+        with pytest.raises(ElmoError, match="no weights yet"):
             run()
 
 

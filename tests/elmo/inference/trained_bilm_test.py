@@ -285,7 +285,7 @@ def test_modules_that_are_placed_inside_run(place, requires_grad):
     for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
         torch.testing.assert_close(run(bilm).detach(), run(model).detach(), atol=1e-6, rtol=0)
         assert not torch.allclose(run(bilm), before, atol=1e-3)
-    with pytest.raises(ElmoError, match=r"bilm.*: found another module, other weights or hooks"):
+    with pytest.raises(ElmoError, match=r"bilm.*: found another"):
         bilm.token_vectors(batch(PLACED)[0])
 
 

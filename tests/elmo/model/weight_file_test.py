@@ -19,7 +19,7 @@ from elmo_tasks.elmo.model.weight_file import (
     write_weights,
 )
 from tests.elmo.files import OPTIONS, VOCABULARY, changed, make_files, make_word_files, read_bilm
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 
 def replace(file, dataset, array):
@@ -119,7 +119,7 @@ def test_the_initial_state(tmp_path):
         assert state.attrs["sentences"] == 3
     replace(file, "memory", np.zeros((2, 12)))
     message = error_of(ElmoError, read_initial_state, file, options)
-    assert f"{file}: dataset memory has shape (2, 12), expected (2, 2, 12)" in message
+    assert mentions(message, f"{file}: ", "memory", "(2, 12)", "(2, 2, 12)")
 
 
 # Arrays
@@ -148,5 +148,5 @@ def test_errors_name_the_file_and_the_dataset(path):
         with opened(path, "arrays") as file:
             message = error_of(ElmoError, read_array, file, dataset, (3, 2))
         assert message.startswith(f"{path}: dataset {dataset} {found}")
-    with h5py.File(path, "w") as file, pytest.raises(ElmoError, match="matrix holds values up to 7e"):
+    with h5py.File(path, "w") as file, pytest.raises(ElmoError, match=r"matrix .*7e"):
         write_array(file, "matrix", np.full((2, 2), 7e4), "float16")
