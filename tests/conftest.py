@@ -28,7 +28,7 @@ SMALL_NER = {
     "model.hidden_sizes": [32, 16],
     "data_loader.batch_sampler.batch_size": 16,
     "model.dropout": 0.1,
-    "trainer.num_epochs": 6,
+    "trainer.num_epochs": 4,
     "trainer.patience": None,
     "trainer.optimizer.lr": 0.02,
 }

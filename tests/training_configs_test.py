@@ -24,9 +24,8 @@ ENGLISH = {
 }
 SMALL = {"model.options.lstm.dim": 16, "model.options.lstm.projection_dim": 16}
 OVERRIDES = {
-    "bilm_words_depth1": SMALL,
-    "bilm_words_depth2": SMALL,
-    "bilm_english": ENGLISH,
+    **dict.fromkeys(("bilm_words", "bilm_words_depth1", "bilm_words_depth2"), SMALL),
+    "bilm_english": ENGLISH | SMALL,
     "bilm_english_last": ENGLISH
     | {
         key: str(bundled(f"pretrained/english/{file}").resolve())

@@ -33,7 +33,7 @@ def test_classify_holds_out_a_part_and_shows_how_to_predict(tmp_path, allennlp):
 
 
 def test_tag_with_dev_data(tmp_path, allennlp):
-    train, dev = (bundled(f"fixtures/ner/{name}.conll").resolve() for name in ("train", "dev"))
+    train, dev = (bundled(f"fixtures/ner/{name}.conll").resolve() for name in ("dev", "test"))
     shown = allennlp("elmo", "tag", train, dev, "-o", tmp_path / "run", "--epochs", 1)
     assert "| f1 |" in shown
     assert "held out:" not in shown

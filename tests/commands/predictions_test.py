@@ -44,7 +44,7 @@ class TestConfusion:
         shown = capsys.readouterr().out
         rows = self.table(shown)
         assert rows[0] == ["gold", "as 0", "as 1", "as 2", "as 3", "as 4", "precision", "recall", "f1"]
-        predictor = Predictor.from_path(str(archive))
+        predictor = Predictor.from_path(str(archive), import_plugins=False)
         instances = list(predictor._dataset_reader.read(str(self.DATA)))
         gold = [instance["label"].label for instance in instances]
         # One sentence at a time

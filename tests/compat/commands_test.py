@@ -151,7 +151,7 @@ def test_diff_of_models_with_elmo(tmp_path, capsys, monkeypatch):
 
 def test_predict_keeps_what_stands_before_a_bad_line(archive, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"sentence": "Ana is here."}\n{"sentence": "broken\n')
-    predictor, written = Predictor.from_path(str(archive)), {}
+    predictor, written = Predictor.from_path(str(archive), import_plugins=False), {}
     for manager in (predict._PredictManager, predict._PredictManager.__base__):
         output = tmp_path / "out.jsonl"
         with pytest.raises((ConfigurationError, ValueError)):

@@ -393,7 +393,7 @@ def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):
     config["train_data_path"] = config["validation_data_path"] = [DEV, str(tmp_path / "new.conll")]
     config["trainer"] |= {"num_epochs": 1, "grad_norm": None}
     train_model(Params(config), str(tmp_path / "run"), file_friendly_logging=True)
-    predictor = Predictor.from_path(str(tmp_path / "run/model.tar.gz"))
+    predictor = Predictor.from_path(str(tmp_path / "run/model.tar.gz"), import_plugins=False)
     assert isinstance(predictor, NerPredictor)
     assert predictor.predict("Ωmega flew .")["tokens"] == ["Ωmega", "flew", "."]
     archive = load_archive(tmp_path / "run/model.tar.gz")

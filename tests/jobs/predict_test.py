@@ -90,7 +90,12 @@ def test_a_model_that_carries_a_state(tmp_path):
     source = bundled("fixtures/sst/predict.jsonl")
     expected = predicted(job_of(tmp_path, str(path)), source, 1)
     PredictManager(
-        Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
+        Predictor.from_path(str(path), import_plugins=False),
+        str(source),
+        str(tmp_path / "expected"),
+        1,
+        False,
+        False,
     ).run()
     assert expected == (tmp_path / "expected").read_text()
     with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
@@ -118,7 +123,12 @@ def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
     write_ensemble(path, model, [archive.config for archive in archives])
     source = bundled("fixtures/sst/predict.jsonl")
     PredictManager(
-        Predictor.from_path(str(path)), str(source), str(tmp_path / "expected"), 1, False, False
+        Predictor.from_path(str(path), import_plugins=False),
+        str(source),
+        str(tmp_path / "expected"),
+        1,
+        False,
+        False,
     ).run()
     with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
         predicted(job_of(tmp_path, str(path)), source, 1)

@@ -58,14 +58,14 @@ def mentions(doc):
 
 def test_entities_are_those_of_the_predictor(ner):
     doc = pipeline("elmo_ner", ner)(TEXT)
-    result = Predictor.from_path(str(ner)).predict(TEXT)
+    result = Predictor.from_path(str(ner), import_plugins=False).predict(TEXT)
     assert entities(doc) == [(e["char_start"], e["char_end"], e["type"]) for e in result["entities"]] != []
     assert displacy.render(doc, style="ent", jupyter=False).count("<mark") == len(doc.ents)
 
 
 def test_entities_of_each_sentence(ner):
     doc = pipeline("elmo_ner", ner, "sentencizer")(TEXT)
-    predictor = Predictor.from_path(str(ner))
+    predictor = Predictor.from_path(str(ner), import_plugins=False)
     expected = []
     for sentence in doc.sents:
         words = [token for token in sentence if not token.is_space]
@@ -117,7 +117,9 @@ def test_mentions_are_those_of_the_predictor(coref):
     nlp = pipeline("elmo_coref", coref)
     doc = nlp(TEXT)
     words = [token.i for token in doc if not token.is_space]
-    result = Predictor.from_path(str(coref)).predict_json({"tokens": [doc[i].text for i in words]})
+    result = Predictor.from_path(str(coref), import_plugins=False).predict_json(
+        {"tokens": [doc[i].text for i in words]}
+    )
     expected = [
         (words[first], words[last] + 1, str(number))
         for number, cluster in enumerate(result["clusters"])

@@ -40,7 +40,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def predictor(run):
-    return Predictor.from_path(str(run / "model.tar.gz"))
+    return Predictor.from_path(str(run / "model.tar.gz"), import_plugins=False)
 
 
 def outcome(

@@ -29,7 +29,7 @@ def predictor(tmp_path_factory) -> SrlPredictor:
     folder = tmp_path_factory.mktemp("trained") / "run"
     config = bundled("training_configs/srl_elmo.jsonnet").resolve()
     train_model(Params.from_file(str(config), json.dumps(SMALL)), str(folder))
-    return Predictor.from_path(str(folder / "model.tar.gz"))
+    return Predictor.from_path(str(folder / "model.tar.gz"), import_plugins=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`allennlp elmo embed --engine ray`, on a real Ray."""
+"""`embed` and `predict` with `--engine ray`, and shards whose workers die, on one real Ray."""
 
 import gzip
 import json
@@ -12,14 +12,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from allennlp.models.archival import archive_model
 
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
+from elmo_tasks.jobs import engines
+from elmo_tasks.jobs.engines import OnRay
+from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.runs import Shard
 from tests.commands.texts import LINES, encode, shipped_bilm, tiny
 from tests.conftest import environment
+from tests.errors import mentions
+from tests.jobs.stumbling import Stumble, attempts_before_an_error
+from tests.ner.archives import write_run
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
-
-from tests.errors import mentions
 
 BOM = "\ufeff"
 
@@ -90,7 +99,7 @@ def test_every_line_once_though_a_worker_is_killed(local_ray, elmo, corpus, tmp_
 def test_the_driver_is_killed(local_ray, elmo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     bilm = tiny(tmp_path)
-    Path("in.txt").write_text("".join(f"line {n}\n" for n in range(30_000)))
+    Path("in.txt").write_text("".join(f"line {n}\n" for n in range(12_000)))
     command = ["elmo", "embed", "in.txt", "out", *bilm, "--engine", "ray", "--shard-bytes", "4000"]
     driver = subprocess.Popen(
         [sys.executable, "-m", "allennlp", *command, "--ray-address", local_ray, "--workers", "1"],
@@ -113,7 +122,7 @@ def test_the_driver_is_killed(local_ray, elmo, tmp_path, monkeypatch, capsys):
     # That of the part which the worker had begun may differ.
     assert len(before.items() - after.items()) <= 1
     assert len(after) > len(before) > 2
-    assert [row["tokens"][1] for row in rows(Path("out"))] == [str(n) for n in range(30_000)]
+    assert [row["tokens"][1] for row in rows(Path("out"))] == [str(n) for n in range(12_000)]
     assert elmo(*command[1:], "--resume") == 0
     assert "out is whole already" in capsys.readouterr().out
 
@@ -153,3 +162,113 @@ def test_arguments_of_hdf5(elmo, source, capsys):
     for argument in (["--stateful"], ["--forget-sentences"], ["--pool", "mean"], ["--format", "fasta"]):
         assert elmo("embed", source, "out", "--engine", "ray", *argument) == 1
         assert f"{argument[0]} is not for --engine ray" in capsys.readouterr().err
+
+
+# Predictions
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("archive") / "run"
+    write_run(folder, seed=0, bilm=bundled("fixtures/elmo"))
+    archive_model(folder)
+    return folder / "model.tar.gz"
+
+
+@pytest.fixture
+def one_thread():
+    """As a worker has: the last digits of the tasks' models depend on it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    words = [
+        "Ana",
+        "Silva",
+        "flew",
+        "to",
+        "Lisbon",
+        "with",
+        "Peter",
+        "Blackburn",
+        "of",
+        "the",
+        "United",
+        "Nations",
+        "yesterday",
+        ".",
+    ]
+    return [json.dumps({"tokens": words[n % 7 : 8 + n % 5], "n": n}) for n in range(40)]
+
+
+def by_allennlp(elmo, archive: Path, source: str, output: str, *arguments) -> tuple[int, str]:
+    code = elmo("predict", archive, source, output, *arguments)
+    return code, Path(output).read_text()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_lines_of_allennlp(local_ray, elmo, archive, lines, tmp_path, monkeypatch, capsys):
+    """Batches with their padding are the same, so results are to the last digit; blank lines, too."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text("".join(line + "\n" + "\n \n" * (n % 9 == 4) for n, line in enumerate(lines)))
+    command = ["--batch-size", 3]
+    on_ray = [*command, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
+    code, expected = by_allennlp(elmo, archive, "in.jsonl", "expected", *command)
+    assert code == 0
+    assert expected.count("\n") == len(lines)
+    assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 0
+    assert "out: 40 lines, of " in capsys.readouterr().out
+    assert Path("out").read_text() == expected
+    assert not Path("out.partial").exists()
+    assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
+    assert mentions(capsys.readouterr().err, "out exists", "--force")
+    assert elmo("predict", archive, "in.jsonl", "out", *on_ray, "--resume") == 0
+    assert mentions(capsys.readouterr().out, "out is there", "--force")
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monkeypatch, capsys):
+    """The results before it are there."""
+    monkeypatch.chdir(tmp_path)
+    lines[25], lines[31] = '{"tokens": 7}', "no JSON"
+    Path("in.jsonl").write_text("\n" + "\n".join(lines))
+    code, expected = by_allennlp(elmo, archive, "in.jsonl", "expected", "--batch-size", 4)
+    message = capsys.readouterr().err
+    assert code == 1
+    assert "line 26 " in message
+    assert expected.count("\n") == 25
+    on_ray = ["--batch-size", 4, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
+    assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
+    assert message.strip().splitlines()[-1] in capsys.readouterr().err
+    # Ray may end at once: nothing reads from it any more.
+    assert not [thread.name for thread in threading.enumerate() if "Executor" in thread.name]
+    assert Path("out").read_text() == expected
+
+
+# Shards
+
+
+def test_a_worker_that_died_is_replaced(local_ray, tmp_path):
+    assert attempts_before_an_error(OnRay(workers=1), tmp_path, deaths=1)[:4] == [0, 1, 1, 2]
+
+
+def test_ray_counts_its_workers_and_what_they_need(local_ray, tmp_path):
+    with OnRay().start(Stumble(tmp_path, deaths=0)) as pool:
+        assert pool.workers == 2
+        shards = [Shard(n, "text", 0, 0, 1, 1, 0, 1, "") for n in (0, 3)]
+        Folder(f"{tmp_path}/part").create()
+        done = list(pool.outcomes(shards, print))
+    assert sorted(outcome["number"] for outcome in done) == [0, 3]
+    assert all(outcome["peak_memory"] > 1 << 20 for outcome in done)
+
+
+def test_a_shard_that_kills_its_workers_ends_the_run(local_ray, tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "RETRIES", 1)
+    with pytest.raises(ElmoError, match=r"^2 workers died") as raised:
+        Stumble(tmp_path, deaths=99).run(OnRay(workers=1))
+    assert len(list(tmp_path.glob("1.*"))) == 2
+    assert "--resume" in raised.value.__notes__[0]
