@@ -41,6 +41,9 @@ TINY_ELMO = {
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
 
+LONG_FILES = ["kill", "on_ray", "processors", "readme", "replicas", "stock_commands", "training_configs"]
+
+
 def environment() -> dict[str, str]:
     """One thread a process, since the suite may run beside others; and quiet."""
     return os.environ | {"OMP_NUM_THREADS": "1", "ALLENNLP_LOG_LEVEL": "WARNING"}
@@ -52,8 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("cuda"):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
-    first = ("readme_test.py", "stock_commands_test.py", "training_configs_test.py")
-    items.sort(key=lambda item: item.path.name not in first)
+    items.sort(key=lambda item: item.path.name.removesuffix("_test.py") not in LONG_FILES)
 
 
 def pytest_runtest_teardown() -> None:

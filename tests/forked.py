@@ -68,6 +68,11 @@ class Command:
         )
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
     def kill_after(self, seconds: float) -> bool:
         """Kills it, and all processes that it has started, so long after its start; `False`: it had ended."""
         self._process.join(max(0.0, self._start + seconds - time.monotonic()))

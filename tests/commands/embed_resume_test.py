@@ -8,10 +8,9 @@ import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from elmo_tasks.jobs.runs import FORMER
-from tests.commands.embed_runs import partial, stop_at_batch
+from tests.commands.embed_runs import before_each_batch, partial, stop_at_batch
 from tests.commands.texts import LINES, TEXT, shipped_bilm, tiny
 from tests.errors import mentions
 
@@ -56,12 +55,7 @@ def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, capsy
     done = int(capsys.readouterr().err.split("interrupted; ")[1].split()[0])
     assert done > 6
     words = []
-    encode = FrozenBiLm._in_parts
-    monkeypatch.setattr(
-        FrozenBiLm,
-        "_in_parts",
-        lambda self, ids, run: (words.append(ids.shape[1]), encode(self, ids, run))[1],
-    )
+    before_each_batch(monkeypatch, lambda ids: words.append(ids.shape[1]))
     assert elmo("embed", source, output, "--stateful", "--resume") == 0
     assert words == [len(line.split()) for line in LINES[done:] if line.split()]
 

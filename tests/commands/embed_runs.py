@@ -1,10 +1,12 @@
 """Runs of `embed`: the output they leave, and ways to stop them."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
+import torch
 
 from elmo_tasks.elmo import FrozenBiLm
 
@@ -29,13 +31,26 @@ def fail_with(number: int):
     return fail
 
 
+def before_each_batch(monkeypatch, act: Callable[[torch.Tensor], None]) -> None:
+    """The biLM calls `act` with the ids of each batch that it reads, on its own or as a part of a text."""
+
+    def acting(read):
+        def run(self, ids, *arguments):
+            act(ids)
+            return read(self, ids, *arguments)
+
+        return run
+
+    for name in ("forward", "encode"):
+        monkeypatch.setattr(FrozenBiLm, name, acting(getattr(FrozenBiLm, name)))
+
+
 def stop_at_batch(monkeypatch, number: int, error: BaseException) -> None:
     """The biLM raises `error` instead of the batch `number`, from 0."""
-    encode, calls = FrozenBiLm._in_parts, iter(range(1000))
+    calls = iter(range(1000))
 
-    def stop(self, ids, run):
+    def stop(ids):
         if next(calls) == number:
             raise error
-        return encode(self, ids, run)
 
-    monkeypatch.setattr(FrozenBiLm, "_in_parts", stop)
+    before_each_batch(monkeypatch, stop)

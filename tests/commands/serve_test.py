@@ -72,7 +72,7 @@ def test_a_signal_ends_it_when_what_is_in_flight_is_answered(run, tmp_path, numb
     for client in clients:
         client.start()
     time.sleep(0.4)
-    os.kill(command._process.pid, number)
+    os.kill(command.pid, number)
     for client in clients:
         client.join()
     assert responses == [["Ana", "flew", "."]] * 3

@@ -12,10 +12,9 @@ from unittest.mock import Mock
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.models import archival
+from allennlp.models import Model, archival
 from allennlp.models.archival import archive_model, load_archive
 
-from elmo_tasks.compat import archives
 from elmo_tasks.compat.archives import open_archive
 from tests.compat.repairs_test import stock
 from tests.evaluation.archives import make_run
@@ -56,7 +55,7 @@ def test_nothing_is_there(tmp_path):
     ],
 )
 def test_too_little_memory(run, error, monkeypatch):
-    monkeypatch.setattr(archives, "_load_archive", Mock(side_effect=error))
+    monkeypatch.setattr(Model, "load", Mock(side_effect=error))
     with pytest.raises(ConfigurationError, match=rf"^{run}:"):
         open_archive(run)
 

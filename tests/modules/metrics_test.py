@@ -37,10 +37,12 @@ def test_all_workers_are_counted(monkeypatch):
     here("a")
     elsewhere("b")
     elsewhere("b")
-    monkeypatch.setattr(metrics, "gather_from_workers", lambda counts: [counts, elsewhere._counts])
-    assert here.total_counts(reset=True) == Counts(sentences=3, correct=Counter("abb"))
-    assert here._counts == Counts()
-    assert elsewhere._counts.sentences == 2
+    others = elsewhere.total_counts()
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics, "gather_from_workers", lambda counts: [counts, others])
+        assert here.total_counts(reset=True) == Counts(sentences=3, correct=Counter("abb"))
+    assert here.total_counts() == Counts()
+    assert elsewhere.total_counts().sentences == 2
 
 
 def test_labels_and_totals():

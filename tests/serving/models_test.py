@@ -204,14 +204,14 @@ def test_the_schema_allows_the_fields_that_predictors_read(predictor):
         }
         for whole in (content | {name: optional[name] for name in needed}, content | optional):
             validate([whole, whole], schema)
-            assert predictor.num_tokens(predictor._prepare(whole)) >= 3
+            assert predictor.num_tokens(predictor.to_instance(predictor.read(whole))) >= 3
         for name, wrong in product(form, (None, 1)):
             part = {other: value for other, value in (content | optional).items() if other != name}
             bad = part if wrong is None else part | {name: wrong}
             with pytest.raises(ValidationError):
                 validate(bad, schema)
             with pytest.raises(ConfigurationError):
-                predictor._prepare(bad)
+                predictor.to_instance(predictor.read(bad))
 
 
 def test_optional_fields_have_a_value_or_are_missing(predictor):

@@ -72,7 +72,7 @@ def test_two_replicas_on_a_cluster(cluster_address, tmp_path):
         assert refused.json()["error"].startswith("input 2 of 2: found the fields: none")
         in_flight = clients.submit(answer, INPUTS * 8)
         time.sleep(0.1)
-        os.kill(service._process.pid, signal.SIGTERM)
+        os.kill(service.pid, signal.SIGTERM)
         assert [one["tags"] for one in in_flight.result().json()] == tags * 8
     assert service.finish()[0] == 128 + signal.SIGTERM, log.read_text()
     assert log.read_text().splitlines()[-1] == "terminated"

@@ -92,7 +92,7 @@ def test_a_worker_that_has_nothing_to_read():
 
 
 def test_many_fewer_sentences_than_batches(monkeypatch):
-    monkeypatch.setattr(sampling, "_in_a_group", lambda: True)
+    monkeypatch.setattr(sampling, "is_distributed", lambda: True)
     monkeypatch.setattr(sampling, "dist_reduce", lambda number, _: 5)
     batches = list(ElmoBucketSampler(batch_size=1).get_batch_indices(instances(2)))
     assert sorted(batches) == [[0], [0], [0], [1], [1]] or sorted(batches) == [[0], [0], [1], [1], [1]]
