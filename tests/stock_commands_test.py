@@ -68,7 +68,8 @@ def test_predict_json_lines(allennlp, trained_ner, tmp_path):
 
 def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
     """The second time there is an output, which might be an input."""
-    command = ("predict", trained_ner / "model.tar.gz", "--use-dataset-reader", "--silent")
+    options = ("--use-dataset-reader", "--silent", "--batch-size", 32)
+    command = ("predict", trained_ner / "model.tar.gz", *options)
     pattern = TEST.with_name("te*.conll")
     for _ in range(2):
         allennlp(*command, pattern, "--output-file", tmp_path / "out.jsonl")
