@@ -5,9 +5,8 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ TINY_ELMO = {
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
 
-LONG_FILES = ["kill", "on_ray", "processors", "readme", "replicas", "stock_commands", "training_configs"]
+LONG_FILES = ["kill", "on_ray", "processors", "ray_cluster", "readme", "stock_commands", "training_configs"]
 
 
 def environment() -> dict[str, str]:
@@ -118,28 +117,3 @@ def trained_ner(
     folder = tmp_path_factory.mktemp("trained") / "run"
     allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO))
     return folder
-
-
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[str]:
-    """
-    The address of a Ray with two processors, started and stopped here; the verbs in this process take it.
-    """
-    if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make install EXTRAS='ray'")
-    from elmo_tasks.common.ray_cluster import connected, ray
-
-    with connected(None, cpus=2):
-        yield ray.get_runtime_context().gcs_address
-
-
-@pytest.fixture(scope="module")
-def cluster_address() -> Iterator[str]:
-    """The address of a Ray cluster that runs beside this process; nothing is connected to it."""
-    pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
-    from ray.cluster_utils import Cluster
-
-    node = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 1 << 27}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    yield cluster.address
-    cluster.shutdown()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,20 @@ from tests.errors import mentions
 from tests.jobs.stumbling import Stumble, attempts_before_an_error
 from tests.ner.archives import write_run
 
+pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
+from elmo_tasks.common.ray_cluster import connected, ray
+
 BOM = "\ufeff"
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[str]:
+    """Starts a Ray with two processors, which the verbs in this process take; returns its address."""
+    with connected(None, cpus=2):
+        yield ray.get_runtime_context().gcs_address
 
 
 def rows(folder: Path) -> list[dict]:
