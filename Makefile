@@ -51,7 +51,7 @@ demo: install .venv/.installed-serve
 	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt
 
 test: install
-	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n 2
 
 # The property tests for minutes, with inputs drawn by chance; `make fuzz FUZZ=1000` for hours.
 fuzz: install

@@ -41,7 +41,7 @@ def test_reads_what_it_wrote(tmp_path):
 def test_files_that_are_not_tables(tmp_path, text, message):
     path = tmp_path / "table.csv"
     path.write_text(text)
-    assert error_of(ElmoError, Table.read, path) == f"{tmp_path}/{message}"
+    assert error_of(ElmoError, Table.read, path).startswith(f"{tmp_path}/{message}")
 
 
 def test_markdown():

@@ -310,4 +310,5 @@ def test_a_body_without_compression(coding):
 def test_refused_bodies(parts, options, status, reason):
     with pytest.raises(HTTPException) as caught:
         read(*parts, **options)
-    assert (caught.value.status_code, caught.value.detail) == (status, reason)
+    assert caught.value.status_code == status
+    assert reason in caught.value.detail
