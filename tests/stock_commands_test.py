@@ -82,8 +82,8 @@ def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"sentence": "broken', "line 3 (blank lines not counted): not JSON"),
-        ('{"text": "x"}', 'line 3 (blank lines not counted): found the fields: "text"; expected'),
+        ('{"sentence": "broken', "line 3 (blank lines"),
+        ('{"text": "x"}', 'found the fields: "text"'),
     ],
 )
 def test_predict_writes_what_stands_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):

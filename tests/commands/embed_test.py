@@ -165,8 +165,8 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
     [
         (["nowhere.txt", "out"], "nowhere.txt: found no file"),
         (["in.txt", "folder"], "folder is not a file"),
-        (["in.txt", "out.csv"], "out.csv: found the name of a .csv file, expected out.hdf5"),
-        (["in.txt", "in.txt"], "in.txt: found the name of a .txt file"),
+        (["in.txt", "out.csv"], "expected out.hdf5"),
+        (["in.txt", "in.txt"], "in.txt: found the name"),
         (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
         (["in.txt", "."], "found the output '.'"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
@@ -179,7 +179,7 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
             ["in.txt", "out", "--tokenize", "en", "--format", "fasta"],
             "expected one of the two",
         ),
-        (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: not a whole HDF5 file of an LSTM state"),
+        (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: not a whole HDF5"),
     ],
 )
 def test_errors(elmo, source, tmp_path, capsys, monkeypatch, arguments, message):
@@ -273,10 +273,10 @@ def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        ("1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_\n", [], "line 1: found the ten columns of CoNLL-U, expected "),
-        (">P1\nMKTAY\n", [], "line 1: found a header of FASTA, expected "),
-        ("The cat .\rIt sat .\r", [], "line 1: found lines that end with CR alone, expected "),
-        (">P1\nMKTAY\n", ["--format", "fasta"], "--format fasta: found no --weight-file, and the biLM that "),
+        ("1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_\n", [], "line 1: found the ten"),
+        (">P1\nMKTAY\n", [], "line 1: found a header"),
+        ("The cat .\rIt sat .\r", [], "line 1: found lines"),
+        (">P1\nMKTAY\n", ["--format", "fasta"], "--format fasta: found no --weight-file"),
     ],
     ids=["CoNLL-U", "FASTA", "CR", "English"],
 )

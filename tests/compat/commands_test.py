@@ -78,8 +78,8 @@ class TestEvaluate:
         [
             ({"metrics_output_file": "a"}, "^--output-file: found 1 names, expected 2"),
             ({"predictions_output_file": "a,b,c"}, "^--predictions-output-file: found 3 names, expected 2"),
-            (dict(zip(OUTPUTS, ("a,b", "c,b"), strict=True)), "^found one output twice in a, b, c, b"),
-            ({}, "^found several data with the name dev"),
+            (dict(zip(OUTPUTS, ("a,b", "c,b"), strict=True)), "^found .* in a, b, c, b"),
+            ({}, "^found .* name dev"),
         ],
     )
     def test_several_data(self, outputs, message):

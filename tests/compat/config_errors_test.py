@@ -91,12 +91,12 @@ def test_keys_of_allennlps_own_blocks():
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ({"num_epoch": 3}, r"num_epoch is no key of GradientDescentTrainer; did you mean 'num_epochs'\?$"),
+        ({"num_epoch": 3}, r"num_epoch is .*'num_epochs'\?$"),
         *(
             ({"validation_metric": metrics}, r"validation_metric: found 'f1', expected '\+f1'.* or '-f1'$")
             for metrics in ("f1", ["-loss", "f1"])
         ),
-        ({"use_amp": True}, "use_amp: found true, which needs a GPU"),
+        ({"use_amp": True}, "use_amp: found true"),
         ({"cuda_device": "gpu"}, "cuda_device is 'gpu', expected "),
         ({"num_epochs": None}, "num_epochs is None, expected "),
         ({"num_epochs": 0}, "num_epochs is 0, expected "),

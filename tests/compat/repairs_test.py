@@ -441,7 +441,7 @@ class TestVectors:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (BINARY[:-5], "v: found 1 words in the binary file, expected 2"),
+            (BINARY[:-5], "v: found 1 words"),
             (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: found the byte 0xe9"),
             (None, "found 2 files"),
         ],

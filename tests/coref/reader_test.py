@@ -42,7 +42,7 @@ def test_mentions_over_the_end_of_a_sentence_are_counted(tmp_path, caplog):
     (tmp_path / "a").write_text('{"sentences": [["a", "b"], ["c"]], "clusters": [[[1, 2], [0, 1], [2, 2]]]}')
     with caplog.at_level(logging.INFO):
         list(CorefReader().read(tmp_path / "a"))
-    assert ", 1 mentions over the end of a sentence" in caplog.text
+    assert ", 1 mentions over" in caplog.text
 
 
 def test_singletons_are_kept_or_dropped_and_counted(tmp_path, caplog):

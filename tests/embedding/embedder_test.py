@@ -106,7 +106,7 @@ def test_a_bilm_that_reads_words(tmp_path):
         ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_size": "8"}, "batch_size is '8'"),
         ({"precision": "int7"}, "precision is 'int7'"),
-        ({"vocabulary_file": DEFAULT_OPTIONS}, "expected none: the biLM reads characters"),
+        ({"vocabulary_file": DEFAULT_OPTIONS}, "reads characters"),
         ({"options_file": DEFAULT_WEIGHTS, "weight_file": DEFAULT_WEIGHTS}, DEFAULT_WEIGHTS),
     ],
 )

@@ -37,7 +37,7 @@ def test_layouts(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\n# nothing\n", "pairs: found no pair of words"),
+        ("\n# nothing\n", "pairs: found no pair"),
         ("Word 1,Word 2,Human\n", "line 1: found 'Word 1 Word 2 Human'"),
         ("a b 1\nCD stock\n", "line 2: found 'CD stock'"),
         (

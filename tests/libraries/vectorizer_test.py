@@ -205,7 +205,7 @@ def test_threads(vectorizer):
         ({}, "a string", "found 'a string', expected sentences"),
         ({}, 7, "found 7, expected sentences"),
         ({}, {"text": TEXTS}, r"found \{'text': .*, expected sentences"),
-        ({}, np.array([TEXTS]), "expected sentences: a list of strings"),
+        ({}, np.array([TEXTS]), "a list of strings"),
         ({}, ["one", 1.5], "sentence 1: found 1.5"),
         ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS'"),
         ({"tokenizer": print}, ["two words"], "tokenizer: found None"),

@@ -133,4 +133,4 @@ def test_pretrained_vectors_and_their_coverage(tmp_path, caplog):
         model, *_ = build(settings)
     weight = model.text_field_embedder.token_embedder_tokens.weight
     assert torch.equal(weight[model.vocab.get_token_index("the")], torch.full((50,), 0.5))
-    assert "Pretrained embeddings were found for 2 out of" in caplog.text
+    assert "found for 2 out of" in caplog.text

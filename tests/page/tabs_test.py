@@ -40,8 +40,8 @@ def test_the_first_of_repeated_words_is_the_predicate(srl):
     [
         ({}, "“Sentence” is empty"),
         ({"sentence": " \n"}, "“Sentence” is empty"),
-        ({"sentence": "Ana flew.", "predicates": "flies"}, "“flies” is not in the sentence"),
-        ({"sentence": "Ana flew.", "predicates": "3"}, "“3” is not in the sentence.*from 0 to 2"),
+        ({"sentence": "Ana flew.", "predicates": "flies"}, "“flies” is not in"),
+        ({"sentence": "Ana flew.", "predicates": "3"}, "“3” .*from 0 to 2"),
         ({"sentence": "Ana flew.", "predicates": "9" * 5000}, "“999"),
     ],
 )

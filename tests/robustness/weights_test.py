@@ -188,9 +188,9 @@ def of(value: object) -> object:
         (never_written, "has 16 bytes by its header, and the file holds 0 of them"),
         (
             of(np.float32("nan")),
-            r"holds values that are not finite, the first nan at \(0,\)",
+            r"the first nan at \(0,\)",
         ),
-        (of(1e300), r"holds values that are not finite, the first inf at \(0,\)"),
+        (of(1e300), r"the first inf at \(0,\)"),
         (of(np.float32(3e37)), r"holds values that are too large, the first 3.*e\+37 at \(0,\)"),
         (of(3), "has the type int64"),
         (of(b"text"), r"has the type \|S4"),
@@ -203,7 +203,7 @@ def test_former_findings_of_weights(tmp_path, write, message):
         shape = file[B_CNN].shape
         del file[B_CNN]
         write(file, shape)
-    with pytest.raises(ElmoError, match=rf"\.hdf5: dataset {B_CNN} {message}"):
+    with pytest.raises(ElmoError, match=rf"\.hdf5: dataset {B_CNN} .*{message}"):
         read_frozen_bilm(read_options(options_file), weight_file)
 
 

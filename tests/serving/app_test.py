@@ -129,7 +129,7 @@ def test_a_bad_body(service, name, split):
         ("DELETE", "/health", {}, 405, "found DELETE /health, expected GET"),
         ("POST", "/predict/sst", {}, 404, "found /predict/sst"),
         ("POST", "/predict/../ner", {}, 404, "expected /predict/ner"),
-        ("POST", "/predict/ner", {"content-encoding": "gzip"}, 415, "found the content encoding gzip"),
+        ("POST", "/predict/ner", {"content-encoding": "gzip"}, 415, "encoding gzip"),
     ],
 )
 def test_a_bad_request(service, method, path, headers, status, reason):
@@ -304,7 +304,7 @@ def test_a_body_without_compression(coding):
         ((b"12345", b"678901"), {}, 413, "more bytes than the 10"),
         ((b"12345678901",), {"pause": 1.0}, 413, "more bytes than the 10"),
         ((b"1",), {"pause": 1.0}, 408, "within 0.05 seconds"),
-        ((b"1",), {"content-encoding": "gzip"}, 415, "found the content encoding gzip, expected none"),
+        ((b"1",), {"content-encoding": "gzip"}, 415, "encoding gzip"),
     ],
 )
 def test_refused_bodies(parts, options, status, reason):

@@ -234,7 +234,7 @@ def test_errors_of_the_command_are_one_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{}", "predictions: found no prediction for 0-0"),
+        ("{}", "no prediction for 0-0"),
         ("[]", "predictions: found something else"),
         ('{"a": 1}', "predictions: found something else"),
         ("{", "predictions, line 1: found no JSON"),

