@@ -25,6 +25,9 @@ HEAVY = (
 )
 """The modules of these packages that need AllenNLP all the same."""
 
+_FEW_OBJECTS = 100_000
+"""Those of a program before its own work; PyTorch makes twice as many."""
+
 
 def install() -> None:
     """Imports the suite now if AllenNLP is there, or else as soon as it is imported."""
@@ -40,18 +43,20 @@ def needs_allennlp(module: str) -> bool:
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
+def _uncollected() -> Iterator[None]:
     """
-    Pauses Python's garbage collection. Imports and the opening of archives make many objects that stay, and
-    it would look through all of them time and again.
+    Imports without Python's garbage collection, which would look through all modules time and again. In a
+    program that has just begun, what they make is no garbage at its end either.
     """
-    paused = gc.isenabled()
+    enabled, begun = gc.isenabled(), len(gc.get_objects()) > _FEW_OBJECTS
     gc.disable()
     try:
         yield
     finally:
-        if paused:
+        if enabled:
             gc.enable()
+    if not begun:
+        gc.freeze()
 
 
 class _Finder(MetaPathFinder):
@@ -87,7 +92,7 @@ class _SuiteFirst(Loader):
         del sys.modules[name]
         sys.meta_path.remove(self._finder)
         try:
-            with collection_paused():
+            with _uncollected():
                 import_module("elmo_tasks.suite")
                 import_module(name)
         except BaseException as error:

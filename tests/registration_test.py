@@ -27,6 +27,14 @@ def run(script: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
 
 
+@pytest.mark.parametrize(("work", "frozen"), [("", True), ("work = [[] for _ in range(100_000)]", False)])
+def test_modules_are_no_garbage_of_a_program_that_has_just_begun(work, frozen):
+    done = run(
+        f"import gc\n{work}\nfrom elmo_tasks import load\nprint(gc.isenabled(), gc.get_freeze_count() > 0)"
+    )
+    assert done.stdout.split() == ["True", str(frozen)]
+
+
 def test_a_model_in_a_notebook(tmp_path):
     """No script, no plug-in: importing elmo_tasks is all, which imports nothing until AllenNLP comes."""
     write_run(tmp_path / "run", seed=0, bilm=bundled("fixtures/elmo").resolve())

@@ -11,7 +11,6 @@ from allennlp.predictors import Predictor
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.compat.archives import TRAINED, open_archive
-from elmo_tasks.registration import collection_paused
 
 Result = TypeVar("Result")
 
@@ -157,6 +156,5 @@ def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
     `ConfigurationError`: no archive has this name, or see `open_archive`.
     """
     ours = str(name).isidentifier() and not Path(name).exists()
-    with collection_paused():
-        archive = open_archive(f"{TRAINED}{name}" if ours else name, device)
-        return TrainedModel(Predictor.from_archive(archive))
+    archive = open_archive(f"{TRAINED}{name}" if ours else name, device)
+    return TrainedModel(Predictor.from_archive(archive))
