@@ -4,7 +4,6 @@ import re
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -194,14 +193,16 @@ def _marked(text: str, start: int, end: int, waiting: list[Mark]) -> Markup:
             insort(waiting, mark._replace(start=end), key=_outer_first)
         inner_end = min(mark.end, end)
         html += escape(text[start : mark.start])
-        start, inner = inner_end, _marked(text, mark.start, inner_end, waiting)
-        rest = text[start : min(end, waiting[0].start) if waiting else end]
-        after = "".join(takewhile(lambda sign: not sign.isalnum() and not sign.isspace(), rest))
         html += Markup(
-            '<span class="kept"><mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small>'
-            "</mark>{}</span>"
-        ).format(_colour(mark.label), meaning(mark.label), inner, mark.label, mark.number, after)
-        start += len(after)
+            '<mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small></mark>'
+        ).format(
+            _colour(mark.label),
+            meaning(mark.label),
+            _marked(text, mark.start, inner_end, waiting),
+            mark.label,
+            mark.number,
+        )
+        start = inner_end
     return html + escape(text[start:end])
 
 
