@@ -26,6 +26,7 @@ from benchmarks.results import OURS, Results, add_rates, add_results_argument, s
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
 from elmo_tasks.elmo.embedder import Precision
+from elmo_tasks.elmo.model.characters import FILLING
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
 Sentences = list[list[str]]
@@ -121,6 +122,7 @@ DIFFERENCE = "largest difference of "
 COLD, WARM = f"batches of {BATCH}, cold", f"batches of {BATCH}, warm"
 COLD_SINGLE, WARM_SINGLE = "single sentences, cold", "single sentences, warm"
 LSTM = "LSTM part, beside the GEMM rate, GFLOP/s"
+CNN = "character CNN, beside the GEMM rate, GFLOP/s"
 READ = "single sentences, warm, beside the sum of a tensor, GB/s"
 TARGETS = {
     COLD: {"small": 14.0, "original": 6.5},
@@ -233,6 +235,15 @@ class Speed:
             partial(gemm_rate, BATCH, projection, 4 * dim, device),
         )
 
+    def cnn_share(self, ours: Ours, batches: list[Sentences], device: str) -> None:
+        """Returns the share of the rate at which a gate of the highway layers alone runs."""
+        encoder, options = ours.bilm._prepared().token_layer, ours.bilm.options
+        words = [torch.cat([ours.ids([sentence])[0] for sentence in batch]) for batch in batches]
+        distinct = [ids.unique(dim=0).to(device) for ids in words]
+        operations = sum(operations_of_cnn(options, ids) for ids in distinct)
+        size = options.tokens.num_filters
+        self.part(CNN, operations, encoder._cnn, distinct, partial(gemm_rate, 512, size, size, device))
+
     def read_share(self, ours: Ours, singles: list[Sentences], device: str) -> None:
         """
         Returns the share of the memory's read bandwidth: each step of a single sentence reads the recurrent
@@ -250,6 +261,7 @@ class Speed:
         self.where = "" if device == "cpu" else "GPU, "
         batches = self.compare((COLD, WARM), theirs, ours, in_batches(sentences, BATCH), device)
         self.lstm_share(ours["float32"], batches, device)
+        self.cnn_share(ours["float32"], batches, device)
         singles = in_batches(sentences[: arguments.singles], 1)
         singles = self.compare((COLD_SINGLE, WARM_SINGLE), theirs, ours, singles, device)
         self.read_share(ours["float32"], singles, device)
@@ -275,6 +287,18 @@ def weights_of_lstm(options: Any, *, inputs: int) -> int:
     """Numbers of all layers in both directions; of a layer's two inputs, the recurrent one or both."""
     dim, projection = options.dim, options.projection_dim
     return options.n_layers * 2 * (4 * dim * inputs * projection + dim * projection)
+
+
+def operations_of_cnn(options: Any, words: torch.Tensor) -> int:
+    """
+    Operations for distinct words `(words, 50)`: of each filter at each character and once after the last, of
+    the highway layers, and of the projection.
+    """
+    tokens = options.tokens
+    windows = int(((words != FILLING).sum(dim=1) + 1).clamp(max=words.size(1)).sum())
+    of_window = sum(width * number * tokens.dim for width, number in tokens.filters)
+    of_word = tokens.num_filters * (2 * tokens.n_highway * tokens.num_filters + options.projection_dim)
+    return 2 * (windows * of_window + len(words) * of_word)
 
 
 def run_lstm(bilm: Any, batch: tuple[torch.Tensor, torch.Tensor]) -> None:

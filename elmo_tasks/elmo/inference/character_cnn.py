@@ -24,6 +24,8 @@ from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway, WordEncode
 
 WINDOWS_AT_ONCE = 1024
 """The outputs of the filters for so many windows still fit into a processor's cache."""
+WORDS_AT_ONCE = 512
+"""The highway layers and the projection read their weights once for so many words."""
 CAPACITY = 1 << 15
 """The number of cached words; they take 64 MB for the original size."""
 
@@ -155,8 +157,10 @@ class CharacterCnn:
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """Encodes distinct words. *Shape:* `(words, 50)` to `(words, projection_dim)`."""
         blocks, order = blocks_of_like_length(shortened(words, self.length))
-        encoded = [self.projected(self._features(block, windows), block) for block, windows in blocks]
-        return torch.cat(encoded)[order.argsort()]
+        # (words, filters): more words at once than in a block, since the highway layers have large weights
+        features = torch.cat([self._features(block, windows) for block, windows in blocks])
+        parts = zip(features.split(WORDS_AT_ONCE), words[order].split(WORDS_AT_ONCE), strict=True)
+        return torch.cat([self.projected(*part) for part in parts])[order.argsort()]
 
     def _features(self, words: torch.Tensor, windows: int) -> torch.Tensor:
         """*Shape:* words `(words, length)` that need at most `windows` windows to `(words, filters)`."""
@@ -277,7 +281,7 @@ class WordCache:
             self._store(new, parts[-1])
         row_of = {key: row for row, key in enumerate([*cached, *new])}
         index = torch.tensor([row_of[key] for key in keys], device=words.device)
-        return torch.cat(parts), index
+        return parts[0] if len(parts) == 1 else torch.cat(parts), index
 
     def _look_up(self, words: list[bytes]) -> tuple[dict[bytes, None], list[torch.Tensor]]:
         """Returns the cached words, in order, and a list with a copy of their vectors, if there are any."""

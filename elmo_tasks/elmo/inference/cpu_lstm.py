@@ -8,12 +8,12 @@ place. `CudaLstm` takes its place on a GPU.
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from functools import cache, partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 from elmo_tasks.common.machine import SHARED
@@ -22,7 +22,6 @@ from elmo_tasks.elmo.inference.packed_weights import (
     PackedWeight,
     has_onednn,
     product,
-    product_plus,
     sigmoid_into,
 )
 from elmo_tasks.elmo.model.bilm import with_bos_eos
@@ -55,16 +54,26 @@ class PackedSteps(NamedTuple):
     @classmethod
     def of(cls, lengths: torch.Tensor) -> "PackedSteps":
         """Orders the steps of sequences of `lengths` `(batch,)`."""
-        order = lengths.argsort(descending=True, stable=True)
-        # (batch,), (longest, 1)
-        ordered, steps = lengths[order], torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)
-        first = (lengths.cumsum(0) - lengths)[order]
+        # NumPy takes a third of PyTorch's time for so few values.
+        numbers = lengths.cpu().numpy()
+        order = np.argsort(-numbers, kind="stable")
+        ordered = numbers[order]
+        steps = np.arange(ordered[0])[:, np.newaxis]
+        first = (numbers.cumsum() - numbers)[order]
         # (longest, batch)
         real = steps < ordered
         forward = (first + steps)[real]
         backward = (first + ordered - 1 - steps)[real]
-        indices = forward.argsort(), backward.argsort()
-        return cls(order, real.sum(dim=1).tolist(), (forward, backward), indices)
+
+        def placed(numbers: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(numbers).to(lengths.device)
+
+        return cls(
+            placed(order),
+            real.sum(axis=1).tolist(),
+            (placed(forward), placed(backward)),
+            (placed(forward.argsort()), placed(backward.argsort())),
+        )
 
     def unpacked(self, packed: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         """
@@ -172,21 +181,25 @@ class FrozenLstmLayer:
 
 
 def half_output(
-    activated: list[torch.Tensor], doubled_cell: torch.Tensor, cell_clip: float, threads: int
+    activated: list[torch.Tensor],
+    doubled_cell: torch.Tensor,
+    cell_clip: float,
+    threads: int,
+    half: torch.Tensor,
+    one_half: torch.Tensor,
 ) -> torch.Tensor:
     """
-    Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes the next cell
-    into `doubled_cell`.
+    Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes it into `half`,
+    and the next cell into `doubled_cell`.
 
-    *Shape:* the sigmoids of the four scaled gates, `(rows, dim)` each, and `doubled_cell` `(rows, dim)` to
-    `(rows, dim)`.
+    *Shape:* the sigmoids of the four scaled gates, `(rows, dim)` each, `doubled_cell` `(rows, dim)`, and
+    `one_half`, the number as a tensor, to `(rows, dim)`.
     """
     input_gate, forget_gate, candidate, output_gate = activated
     doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
     if cell_clip > 0:
         doubled_cell.clamp_(-2 * cell_clip, 2 * cell_clip)
-    half = torch.empty_like(doubled_cell)
-    return sigmoid_into(half, doubled_cell, threads).sub_(0.5).mul_(output_gate)
+    return sigmoid_into(half, doubled_cell, threads).sub_(one_half).mul_(output_gate)
 
 
 def run_layer(
@@ -213,11 +226,19 @@ def run_layer(
     # The inputs' part of the gates, (rows, 4 dim): of all distinct inputs, or of the steps from `first` on
     gates = inputs[:0] if index is None else product(inputs, layer.for_input, layer.bias)
     start, first = 0, 0
+    # The gates after their sigmoid, (rows, 4 dim), each gate of them, and half of the output, (rows, dim)
+    all_activated = layer.bias.new_empty(cell.size(0), layer.bias.size(0))
+    activated, all_half = all_activated, torch.empty_like(cell)
+    half = all_half
+    activated_gates = list(activated.chunk(4, dim=1))
+    one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
     for step, rows in enumerate(batch_sizes):
         if rows < hidden.size(0):
             ended_hidden.append(hidden[rows:])
             ended_cell.append(doubled_cell[rows:])
             hidden, doubled_cell = hidden[:rows], doubled_cell[:rows]
+            activated, half = all_activated[:rows], all_half[:rows]
+            activated_gates = list(activated.chunk(4, dim=1))
         if index is not None:
             step_gates = gates.index_select(0, index[start : start + rows])
         else:
@@ -228,12 +249,12 @@ def run_layer(
                 gates = product(inputs[start:end], layer.for_input, layer.bias)
             step_gates = gates[start - first : start - first + rows]
         start += rows
-        activated = product_plus(hidden, layer.recurrent, step_gates)
-        sigmoid_into(activated, activated, threads)
-        half = half_output(list(activated.chunk(4, dim=1)), doubled_cell, layer.cell_clip, threads)
+        # As a part of the product, the sum would take oneDNN longer than on its own.
+        sigmoid_into(activated, product(hidden, layer.recurrent, None).add_(step_gates), threads)
+        half_output(activated_gates, doubled_cell, layer.cell_clip, threads, half, one_half)
         projection = layer.projection
         if projection is None:
-            hidden = half.mul_(2)
+            hidden = half * 2
         else:
             hidden = product(half, projection, None)
             if layer.proj_clip > 0:
@@ -250,6 +271,7 @@ def run_direction(
     layers: list[LayerWeights],
     inputs: torch.Tensor,
     index: torch.Tensor,
+    rows: torch.Tensor,
     batch_sizes: list[int],
     hidden: torch.Tensor,
     cell: torch.Tensor,
@@ -261,10 +283,12 @@ def run_direction(
     """
     Runs the layers of one direction. TorchScript compiles it, so that it runs beside other threads.
 
-    *Shape:* distinct `inputs` `(inputs, projection_dim)`, and for each packed step the `index` of its input,
-    `(steps,)`. Returns the output of each layer, `(steps, projection_dim)`, packed, and the final state,
-    `(layers, batch, projection_dim)` and `(layers, batch, dim)`.
+    *Shape:* distinct `inputs` `(inputs, projection_dim)`; for each step the `index` of its input, `(steps,)`,
+    and the `rows` of the packed steps among them. Returns the output of each layer, `(steps,
+    projection_dim)`, packed, and the final state, `(layers, batch, projection_dim)` and `(layers, batch,
+    dim)`.
     """
+    index = index.index_select(0, rows)
     outputs: list[torch.Tensor] = []
     final_hidden: list[torch.Tensor] = []
     final_cell: list[torch.Tensor] = []
@@ -338,7 +362,8 @@ class CpuLstm:
                 return run(
                     self._directions[direction],
                     inputs,
-                    index[steps.rows[direction]],
+                    index,
+                    steps.rows[direction],
                     steps.batch_sizes,
                     hidden[:, direction],
                     cell[:, direction],
@@ -363,13 +388,20 @@ def for_each_direction(run: Callable[[int, int], Result]) -> list[Result]:
     threads = torch.get_num_threads()
     if threads == 1:
         return [run(0, 1), run(1, 1)]
-    results: list[Future[Result]] = [Future(), Future()]
+    answers: Answers = SimpleQueue()
     for direction, (share, tasks) in enumerate(_workers(threads, os.getpid())):
-        tasks.put((results[direction], partial(run, direction, share)))
-    return [result.result() for result in results]
+        tasks.put((answers, direction, partial(run, direction, share)))
+    results = dict(answers.get() for _ in range(2))
+    for result in results.values():
+        if isinstance(result, BaseException):
+            raise result
+    return [results[0], results[1]]
 
 
-Tasks = SimpleQueue[tuple[Future[Any], Callable[[], Any]]]
+# Simple queues, since a thread that waits for a `Future` wakes later.
+Answers = SimpleQueue[tuple[int, Any]]
+"""The number of each task, and its result or error."""
+Tasks = SimpleQueue[tuple[Answers, int, Callable[[], Any]]]
 
 _made: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
 
@@ -381,11 +413,11 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
         if key not in _made:
             _made[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
             for share, tasks in _made[key]:
-                ready: Future[None] = Future()
-                tasks.put((ready, partial(_set_threads, share)))
+                ready: Answers = SimpleQueue()
+                tasks.put((ready, 0, partial(_set_threads, share)))
                 # Unlike a pool's, it serves threads that outlive the main one.
                 Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
-                ready.result()
+                ready.get()
             # Threads to come begin with the number that was set last.
             torch.set_num_threads(threads)
         return _made[key]
@@ -396,11 +428,11 @@ def _work(tasks: Tasks) -> None:
         _do(*tasks.get())
 
 
-def _do(result: "Future[Any]", task: Callable[[], Any]) -> None:
+def _do(answers: Answers, number: int, task: Callable[[], Any]) -> None:
     try:
-        result.set_result(task())
+        answers.put((number, task()))
     except BaseException as error:
-        result.set_exception(error)
+        answers.put((number, error))
 
 
 def _set_threads(number: int) -> None:

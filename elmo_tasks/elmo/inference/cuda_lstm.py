@@ -106,6 +106,7 @@ class CudaLayer:
         self.for_input = _stacked([layer.for_input.dense() for layer in layers], dtype)
         self.recurrent = _stacked([layer.recurrent.dense() for layer in layers], dtype)
         self.bias = torch.stack([layer.bias for layer in layers]).unsqueeze(1)
+        self.one_half = self.bias.new_full([1], 0.5)
         projections = [layer.projection.dense() for layer in layers if layer.projection is not None]
         self.projection = _stacked(projections, dtype) if projections else None
 
@@ -124,7 +125,8 @@ class CudaLayer:
         outputs = []
         for step, is_real in enumerate(real.unsqueeze(2)):
             step_gates, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
-            half = half_output(list(step_gates.sigmoid_().chunk(4, dim=2)), after, self.cell_clip, 1)
+            gates_now = list(step_gates.sigmoid_().chunk(4, dim=2))
+            half = half_output(gates_now, after, self.cell_clip, 1, torch.empty_like(after), self.one_half)
             output = half * 2 if self.projection is None else _times(half, self.projection)
             if self.projection is not None and self.proj_clip:
                 output = output.clamp(-self.proj_clip, self.proj_clip)

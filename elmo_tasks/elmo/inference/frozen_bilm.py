@@ -6,7 +6,7 @@ device.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cached_property, partial
 from threading import RLock
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pad_sequence
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
@@ -193,10 +192,11 @@ class FrozenBiLm(nn.Module):
 
         def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
             before = LstmState(after.hidden[:, :, part.rows], after.cell[:, :, part.rows])
-            steps, lengths, wanted = read_steps(part.ids, part.lengths, kernels.bos_eos_ids, marked)
+            part_ids = ids[part.rows, : int(part.lengths.max())]
+            steps, lengths, wanted = read_steps(part_ids, part.lengths, kernels.bos_eos_ids, marked)
             vectors, index, outputs, final_state = kernels.run(steps, lengths, before)
             after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = final_state
-            return [vectors[index[wanted]].repeat(1, 2), *(output[wanted] for output in outputs)]
+            return [_twice(vectors[index[wanted]]), *(output[wanted] for output in outputs)]
 
         return self._in_parts(ids, run), after
 
@@ -210,9 +210,9 @@ class FrozenBiLm(nn.Module):
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
             before = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in after_bos))
-            words = part.ids[kernels.present(part.ids)]
+            words = ids.flatten(0, 1)[part.positions]
             vectors, index, outputs, _ = kernels.run(words, part.lengths, before)
-            return [vectors[index].repeat(1, 2), *outputs]
+            return [_twice(vectors[index]), *outputs]
 
         return self._in_parts(ids, run)
 
@@ -257,25 +257,18 @@ class FrozenBiLm(nn.Module):
     def _in_parts(self, ids: torch.Tensor, run: "_Run") -> torch.Tensor:
         """Computes the layers of a batch in parts of few tokens, so that memory hardly grows with it."""
         self.check(ids)
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-            torch.autocast(ids.device.type, enabled=False),
-        ):
+        with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
             kernels = self._prepared()
-            batch, tokens = ids.shape[:2]
-            lengths = kernels.present(ids).sum(dim=1)
-            zeros = cast(torch.Tensor, self._place).new_zeros(tokens, self.options.output_dim)
-            # The vectors of each sentence, layer by layer; the last sets the length of the padding
-            sentences = [zeros[:0]] * (self.num_layers * batch) + [zeros]
+            present = kernels.present(ids)
+            lengths = present.sum(dim=1)
+            positions = torch.arange(present.numel(), device=ids.device).view_as(present)
+            shape = self.num_layers, *present.shape, self.options.output_dim
+            layers = cast(torch.Tensor, self._place).new_zeros(shape)
             for rows in _parts(lengths, TOKENS_AT_ONCE):
-                part = _Part(ids[rows, : int(lengths[rows].max())], rows, lengths[rows])
-                for layer, vectors in enumerate(run(kernels, part)):
-                    split = vectors.split(part.lengths.tolist())
-                    for row, sentence in zip(rows.tolist(), split, strict=True):
-                        sentences[layer * batch + row] = sentence
-            padded = pad_sequence(sentences, batch_first=True)[:-1]
-            return padded.view(self.num_layers, batch, tokens, self.options.output_dim)
+                part = _Part(rows, lengths[rows], positions[rows][present[rows]])
+                for layer, vectors in zip(layers.flatten(1, 2), run(kernels, part), strict=True):
+                    layer.index_copy_(0, part.positions, vectors)
+            return layers
 
     def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
         """
@@ -437,15 +430,25 @@ def _taken(weights: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Ten
     return {name.removeprefix(prefix): weights.pop(name) for name in names}
 
 
+def _twice(vectors: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(rows, size)` to `(rows, 2 size)`: the token layer, once for each direction."""
+    return torch.cat([vectors, vectors], dim=1)
+
+
+def _without_autocast(device: str) -> AbstractContextManager[object]:
+    """Turns autocast off, if it is on: to enter it takes longer than to ask."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
 class _Part(NamedTuple):
     """Some rows of a batch."""
 
-    ids: torch.Tensor
-    """`(rows, tokens, *id)`"""
     rows: torch.Tensor
     """`(rows,)`: their positions in the batch."""
     lengths: torch.Tensor
     """`(rows,)`, none of them 0."""
+    positions: torch.Tensor
+    """`(tokens,)`: the positions of their tokens among all of the batch, row by row."""
 
 
 _Run = Callable[[Kernels, _Part], list[torch.Tensor]]

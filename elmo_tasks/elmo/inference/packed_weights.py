@@ -48,7 +48,7 @@ class PackedWeight(NamedTuple):
     """`(out, in)`: the weight as it was, where `packed` has other values."""
     onednn: bool
     bfloat16: bool
-    """The factors are rounded to bfloat16; bias and addend are added in float32."""
+    """The factors are rounded to bfloat16; the bias is added in float32."""
     min_rows: int
     """Rows of zeros fill a product up to so many."""
 
@@ -105,17 +105,6 @@ def product(
         if bias is not None:
             result.add_(bias)
     return result[:rows] if missing > 0 else result
-
-
-def product_plus(inputs: torch.Tensor, weight: PackedWeight, addend: torch.Tensor) -> torch.Tensor:
-    """
-    Computes `inputs @ weight.T + addend`, rounded like the sum of `product`. TorchScript compiles it.
-
-    *Shape:* `(rows, in)`, `(rows, out)` to `(rows, out)`, a new tensor.
-    """
-    if weight.onednn and not weight.bfloat16 and inputs.size(0) >= weight.min_rows:
-        return torch.ops.mkldnn._linear_pointwise(inputs, addend, weight.packed, None, "add")
-    return product(inputs, weight, None).add_(addend)
 
 
 Pack = Callable[[torch.Tensor], PackedWeight]
