@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 # Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
 # busy core keep another one busy, and tests with several threads take ten times as long beside others.
@@ -111,9 +112,15 @@ def ner_config() -> Path:
 
 @pytest.fixture(scope="session")
 def trained_ner(
-    allennlp: Callable[..., str], ner_config: Path, tmp_path_factory: pytest.TempPathFactory
+    allennlp: Callable[..., str],
+    ner_config: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> Path:
-    """The folder of a finished run of a small NER model with ELMo."""
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO))
+    """The folder of a finished run of a small NER model with ELMo; the processes of pytest-xdist share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(pytestconfig, "workerinput") else base) / "trained_ner"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "model.tar.gz").exists():
+            allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO), "--force")
     return folder
