@@ -20,7 +20,7 @@ from tests.forked import Command
 from tests.ner.archives import write_run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster_address() -> Iterator[str]:
     """The address of a Ray cluster that runs beside this process; nothing is connected to it."""
     from ray.cluster_utils import Cluster
