@@ -193,7 +193,7 @@ TRAINED_SHARE = 0.9
 """The share of the records that is trained on, where no dev data are given."""
 SEED = 13
 _BEST = "best_validation_"
-_EXAMPLES = 3
+_EXAMPLES, _LONGEST = 3, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,12 +226,13 @@ class TrainOnOwnData(Verb):
             name = name.removeprefix(_BEST) if name.startswith(_BEST) else ""
             if name and not name.startswith("confusion"):
                 table.add(name, round(value, 4))
-        print(f"\n{table.markdown()}")
+        print(f"\n{table.markdown().rstrip()}")
         archive = self.output / "model.tar.gz"
         self._show_examples(archive)
         print(
             f"\nThe config is {self.output / CONFIG_NAME}; the epoch of the best {metric} "
-            f'is kept. To predict, write {{"sentence": "..."}} a line, and run\n\n'
+            f'is kept. To predict, write {{"sentence": "..."}} a line, and run this; for a file in the '
+            f"format of {self.train}, add --use-dataset-reader.\n\n"
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
 
@@ -264,7 +265,7 @@ class TrainOnOwnData(Verb):
         predictor = Predictor.from_archive(archive)
         print("\nPredictions:")
         for instance in islice(archive.validation_dataset_reader.read(self.dev or self.train), _EXAMPLES):
-            print(f"  {self.shown(predictor.predict_instance(instance))}")
+            print(f"  {shorten(self.shown(predictor.predict_instance(instance)), _LONGEST)}")
 
     def shown(self, result: dict[str, Any]) -> str:
         """Returns a line about a prediction."""
