@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ TINY_ELMO = {
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
 
-LONG_FILES = ["kill", "on_ray", "processors", "ray_cluster", "readme", "stock_commands", "training_configs"]
+LONG_FILES = ["kill", "on_ray", "processors", "readme", "replicas", "stock_commands", "training_configs"]
 
 
 def environment() -> dict[str, str]:
@@ -124,3 +124,15 @@ def trained_ner(
         if not (folder / "model.tar.gz").exists():
             allennlp("train", ner_config, "-s", folder, "-o", json.dumps(SMALL_NER_ELMO), "--force")
     return folder
+
+
+@pytest.fixture(scope="module")
+def cluster_address() -> Iterator[str]:
+    """The address of a Ray cluster that runs beside this process; nothing is connected to it."""
+    pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 1 << 27}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    yield cluster.address
+    cluster.shutdown()
