@@ -136,7 +136,8 @@ def service(archive: str, *options: str) -> Iterator[int]:
     environment = os.environ | {"ALLENNLP_LOG_LEVEL": "WARNING"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
-        match = re.search(r":(\d+)/docs", process.stdout.readline())
+        # Other addresses come before it.
+        match = next(filter(None, (re.search(r":(\d+)/docs", line) for line in process.stdout)), None)
         if match is None:
             raise ConfigurationError(f"{' '.join(command)}: found no address")
         try:

@@ -3,7 +3,8 @@ Layers that two or more tasks use: context encoders with variational dropout, wo
 and attention, in which padding has no part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -18,13 +19,15 @@ from torch.nn import functional as F
 from elmo_tasks.common.batches import unique_rows
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, Size
+from elmo_tasks.elmo.inference.cpu_lstm import for_each_direction
 
 
 class BiLstm(nn.Module):
     """
     A bidirectional LSTM over padded batches. Each direction is a fused LSTM of PyTorch; the backward one
     reads each sequence reversed, with the padding still at its end. The result equals that of packed
-    sequences, and takes less time on batches of similar length.
+    sequences, and takes less time on batches of similar length. Without gradients, a CPU reads each direction
+    in a thread of its own, since the operations of a step are too small to be worth many.
 
     # Parameters
 
@@ -64,9 +67,10 @@ class BiLstm(nn.Module):
         for forward_layer, backward_layer in zip(self.forward_layers, self.backward_layers, strict=True):
             # (tokens, batch, input)
             steps = outputs.transpose(0, 1)
-            read_forward, _ = forward_layer(steps)
-            read_backward, _ = backward_layer(_take(steps, reverse))
-            outputs = torch.cat([read_forward, _take(read_backward, reverse)], dim=2).transpose(0, 1)
+            calls = partial(_read, forward_layer, steps), partial(_read, backward_layer, steps, reverse)
+            at_once = steps.is_cpu and not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
+            both = for_each_direction(partial(_call, calls)) if at_once else [call() for call in calls]
+            outputs = torch.cat(both, dim=2).transpose(0, 1)
             outputs = self.dropout(outputs)
         return outputs * mask.unsqueeze(2)
 
@@ -82,6 +86,19 @@ class BiGru(BiLstm):
     """See `BiLstm`; the recurrent unit is that of Cho et al. 2014, arXiv:1406.1078, as in cuDNN."""
 
     cell = nn.GRU
+
+
+def _read(layer: nn.Module, steps: torch.Tensor, reverse: torch.Tensor | None = None) -> torch.Tensor:
+    """*Shape:* `(tokens, batch, input)` and perhaps `_reversed_steps` to `(tokens, batch, hidden)`."""
+    if reverse is not None:
+        return _take(_read(layer, _take(steps, reverse)), reverse)
+    outputs: torch.Tensor = layer(steps)[0]
+    return outputs
+
+
+def _call(calls: Sequence[Callable[[], torch.Tensor]], number: int, _threads: int) -> torch.Tensor:
+    with torch.no_grad():
+        return calls[number]()
 
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:

@@ -71,18 +71,17 @@ class Chain(NamedTuple):
         *Shape:* alpha `(batch, tokens, tags)`, all sequences up to a tag, with its emission; beta `(batch,
         tokens, tags)`, all sequences after it; the partition `(batch,)`, all sequences.
         """
-        chain = self._replace(emissions=self.emissions.double())
-        steps = chain._steps()
-        alpha = [chain.start + chain.emissions[:, 0]]
-        for step in steps:
-            # (batch, from, to) to (batch, to)
-            alpha.append((alpha[-1].unsqueeze(2) + step).logsumexp(dim=1))
-        beta = [chain.end.double().expand_as(alpha[0])]
-        for step in reversed(steps):
-            # (batch, from, to) to (batch, from)
-            beta.append((step + beta[-1].unsqueeze(1)).logsumexp(dim=2))
-        log_z = (alpha[-1] + chain.end).logsumexp(dim=1)
-        return torch.stack(alpha, dim=1), torch.stack(beta[::-1], dim=1), log_z
+        # As minus infinities, whose `exp` is faster than that of large negative numbers
+        start, end, transitions = map(_forbidding, (self.start, self.end, self.transitions))
+        emissions = self.emissions.double()
+        steps = self._replace(emissions=emissions, transitions=transitions)._steps(-math.inf)
+        # (2 * batch, tags): alpha from the first token on, and beta from the last one back, in one loop
+        states = [torch.cat([start + emissions[:, 0], end.double().expand(len(emissions), -1)])]
+        for step in torch.cat([steps, steps.flip(0).mT], dim=1):
+            states.append((states[-1].unsqueeze(2) + step).logsumexp(dim=1))
+        # (batch, tokens, tags) twice
+        alpha, beta = torch.stack(states, dim=1).chunk(2)
+        return alpha, beta.flip(1), (alpha[:, -1] + end).logsumexp(dim=1)
 
     @torch.no_grad()
     def span_probabilities(
@@ -108,16 +107,16 @@ class Chain(NamedTuple):
             for row, bounds in enumerate(spans)
         ]
 
-    def _steps(self, impossible: float = IMPOSSIBLE) -> tuple[torch.Tensor, ...]:
+    def _steps(self, impossible: float = IMPOSSIBLE) -> torch.Tensor:
         """
         Returns the score that each step from the second token on adds, from one tag (row) to the next
-        (column). *Shape:* `tokens - 1` times `(batch, tags, tags)`.
+        (column). *Shape:* `(tokens - 1, batch, tags, tags)`.
         """
         stay = torch.full_like(self.transitions, impossible).fill_diagonal_(0.0)
         emissions, mask = self.emissions.transpose(0, 1)[1:], self.mask.t()[1:]
         # (tokens - 1, batch, tags, tags)
         scores = self.transitions + emissions.unsqueeze(2)
-        return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype)).unbind()
+        return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype))
 
     def _log_sum(self) -> torch.Tensor:
         """Returns the log of the summed weights of all sequences. *Shape:* `(batch,)`."""

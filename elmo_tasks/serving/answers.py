@@ -39,7 +39,7 @@ class Limits:
     max_connections_of_client: int = 256
     timeout: int = 60
     batch_size: int = 32
-    batch_wait: float = 0.005
+    batch_wait: float = 0.002
 
 
 class Refusal(NamedTuple):
