@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token
-from allennlp.data.fields import Field, MetadataField, TextField
+from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
-from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.guesses import classification_keys
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
@@ -53,6 +52,9 @@ class ClassificationReader(LabelledTextReader):
     See `LabelledTextReader`.
     """
 
+    text_names = ("sentence1", "sentence2")
+    metadata_class = ClassifierText
+
     def __init__(
         self,
         *,
@@ -88,25 +90,12 @@ class ClassificationReader(LabelledTextReader):
         self, sentence1: Text, sentence2: Optional[Text] = None, label: Optional[str] = None
     ) -> Instance:
         """
-        Returns the instance of one sentence, or of one pair; without `label` for prediction.
+        Returns the instance of one sentence, or of one pair, see `instance`; without `label` for prediction.
 
         # Raises
-        `ConfigurationError`: a pair for a reader of single sentences, or the reverse; a sentence without
-        words; or a label that is not in `classes`.
+        `ConfigurationError`: a pair for a reader of single sentences, or the reverse.
         """
         if (sentence2 is not None) != self.pairs:
             found, expected = ("one sentence", "a pair") if self.pairs else ("a pair", "one sentence")
             raise ConfigurationError(f"found {found}, expected {expected}, as in the reader's files")
-        check_label(label, self.classes)
-        sentences = [self.tokens(text) for text in (sentence1, sentence2) if text is not None]
-        if not all(sentences):
-            raise ConfigurationError("found a sentence without words, expected at least one word")
-        return self.instance(sentences, label)
-
-    def instance(self, texts: list[list[Token]], label: str | None) -> Instance:
-        words = [[token.text or "" for token in tokens] for tokens in texts]
-        fields: dict[str, Field] = {
-            name: TextField(tokens) for name, tokens in zip(("sentence1", "sentence2"), texts, strict=False)
-        }
-        fields["metadata"] = MetadataField(ClassifierText(*words))
-        return labelled_instance(fields, label, self.classes)
+        return self.instance([text for text in (sentence1, sentence2) if text is not None], label)

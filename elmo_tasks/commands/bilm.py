@@ -8,7 +8,7 @@ The mean of the states between the sentences of a text is a start that it knows.
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -170,7 +170,10 @@ class Export(Verb):
 
     def run(self) -> None:
         output = self.output
-        _check_folder(output, (ONNX,) if self.format == "onnx" else FILES, force=self.force)
+        if output.exists() and not output.is_dir():
+            raise ConfigurationError(f"{output} is not a folder")
+        for name in (ONNX,) if self.format == "onnx" else FILES:
+            check_output(output / name, force=self.force)
         if self.format == "onnx":
             self._write_onnx()
             return
@@ -309,13 +312,6 @@ def _write_words(path: Path, words: Sequence[str]) -> None:
         raise ConfigurationError(f"the vocabulary cannot be written as {error}") from error
     if not same:
         raise ConfigurationError("the vocabulary has a word with a line break, expected one line a word")
-
-
-def _check_folder(output: Path, names: Iterable[str], *, force: bool) -> None:
-    if output.exists() and not output.is_dir():
-        raise ConfigurationError(f"{output} is not a folder")
-    for name in names:
-        check_output(output / name, force=force)
 
 
 def _move(folder: Path, output: Path) -> list[str]:

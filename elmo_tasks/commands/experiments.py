@@ -258,7 +258,8 @@ class Ablate(RunVerb):
         tables = {name: rows for name, rows in tables.items() if name in self.tables}
         samples: dict[float, int] = {}
         if "samples" in self.tables:
-            total = _count_instances(config)
+            reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
+            total = sum(1 for _ in reader.read(config["train_data_path"]))
             samples = {part: sample_size(part, total) for part in sorted(set(self.fractions))}
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
@@ -336,8 +337,3 @@ def _mean(numbers: Iterable[int | None]) -> float | None:
     values = list(numbers)
     present = [value for value in values if value is not None]
     return statistics.mean(present) if len(present) == len(values) else None
-
-
-def _count_instances(config: dict[str, Any]) -> int:
-    reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
-    return sum(1 for _ in reader.read(config["train_data_path"]))

@@ -130,19 +130,9 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
 
 
 def _of_probe(task: str, sample: FileSample, records: int, tokens: int, command: str) -> Inspection:
+    encoding = sample.encoding
     return Inspection(
-        task=task,
-        format=task,
-        encoding=sample.encoding,
-        records=records,
-        tokens=tokens,
-        longest=0,
-        longest_record=0,
-        labels={},
-        notes=[],
-        warnings=[],
-        dataset_reader={},
-        command=command,
+        task=task, format=task, encoding=encoding, records=records, tokens=tokens, command=command
     )
 
 

@@ -178,7 +178,8 @@ def copy_corpus(
         if format == "fasta":
             sentences = read_fasta(lines)
         elif tokenize is not None:
-            sentences = _tokenized(lines, tokenize)
+            split = tokenizer(tokenize)
+            sentences = (line._replace(text=" ".join(split(line.text).words)) for line in lines)
         else:
             sentences = _warning_of_raw_text(lines)
         if skip_empty:
@@ -187,12 +188,6 @@ def copy_corpus(
     if format == "fasta" and not len(corpus):
         raise ElmoError.at(source, None, found="no protein", expected="a header, as '>P12345', and residues")
     return corpus
-
-
-def _tokenized(lines: Iterable[SourceLine], choice: str) -> Iterator[SourceLine]:
-    split = tokenizer(choice)
-    for line in lines:
-        yield line._replace(text=" ".join(split(line.text).words))
 
 
 def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:

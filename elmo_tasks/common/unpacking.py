@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from copy import copy
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 from allennlp.common import file_utils
 from filelock import FileLock
@@ -86,7 +86,11 @@ def unpack(file: Path, folder: Path) -> None:
         begin = raw.peek()
         # Zip archives are recognized by their begin: a tar may end with one.
         if begin.startswith(_ZIP):
-            _unpack_zip(raw, folder, bound)
+            with zipfile.ZipFile(raw) as archive:
+                for member in archive.infolist():
+                    bound.add(member.filename, member.file_size)
+                # The names are checked.
+                archive.extractall(folder)  # nosec B202
             return
         opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
         stream: Any = _BoundedStream(opener(raw) if opener else raw, bound)
@@ -98,14 +102,6 @@ def unpack(file: Path, folder: Path) -> None:
             while block := stream.read(1 << 16):
                 if block.strip(b"\0"):
                     raise ValueError(f"{file}: found no member's header, expected one at byte {tar.offset}")
-
-
-def _unpack_zip(raw: BinaryIO, folder: Path, bound: "_Bound") -> None:
-    with zipfile.ZipFile(raw) as archive:
-        for member in archive.infolist():
-            bound.add(member.filename, member.file_size)
-        # The names are checked.
-        archive.extractall(folder)  # nosec B202
 
 
 def _checked_members(tar: tarfile.TarFile, bound: "_Bound") -> Iterator[tarfile.TarInfo]:

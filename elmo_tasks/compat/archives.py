@@ -239,7 +239,7 @@ def open_archive(
     with _errors_of(archive_file):
         if (real := os.path.realpath(path)) in outer.archives:
             raise ConfigurationError("found an archive whose config opens the archive itself")
-        trusted = outer.trusted | _strings(override_block)
+        trusted = outer.trusted | {part for _, part in _values(override_block) if isinstance(part, str)}
         token = _opening.set(_Opening((*outer.archives, real), trusted))
         try:
             if os.path.isdir(path):
@@ -346,10 +346,6 @@ def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
             yield from _values(part, (*path, str(key)))
     elif path:
         yield path, value
-
-
-def _strings(value: Any) -> frozenset[str]:
-    return frozenset(part for _, part in _values(value) if isinstance(part, str))
 
 
 def _resolve_registered(cls: type[Registrable], name: str) -> Any:

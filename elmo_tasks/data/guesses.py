@@ -147,7 +147,7 @@ def _table_keys(table: Table) -> dict[str, Any]:
     if label is None:
         return {}
     texts = text_columns(table, label)
-    pair = next((each for each in _pairs(texts)), None)
+    pair = next(_pairs(texts), None)
     if not texts:
         return {}
     chosen = list(pair) if pair else [_main_text(table, texts)]

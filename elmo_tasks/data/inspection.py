@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -31,17 +31,17 @@ class Inspection:
     records: int
     """The number of sentences, pairs, documents or questions."""
     tokens: int
-    longest: int
+    longest: int = 0
     """The tokens of the longest record."""
-    longest_record: int
+    longest_record: int = 0
     """Its place among the records, from 1."""
-    labels: dict[str, int]
+    labels: dict[str, int] = field(default_factory=dict)
     """The number of records of each class, or of spans of each type, the most frequent first."""
-    notes: list[str]
+    notes: list[str] = field(default_factory=list)
     """The reader's own description of each file."""
-    warnings: list[str]
+    warnings: list[str] = field(default_factory=list)
     """The places that are odd, and read nevertheless."""
-    dataset_reader: dict[str, Any]
+    dataset_reader: dict[str, Any] = field(default_factory=dict)
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
     """The command that reads them."""

@@ -3,16 +3,17 @@
 import logging
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Token
+from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
-from elmo_tasks.data.fields import ids_of, no_prediction
+from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
 from elmo_tasks.data.formats import texts
 from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
 from elmo_tasks.data.formats.records import (
@@ -83,6 +84,10 @@ class LabelledTextReader(TaskReader):
 
     undecided: ClassVar[Sequence[str]] = ()
     """The labels of records without a class, which are left out, and counted."""
+    text_names: ClassVar[tuple[str, str]]
+    """The fields of the texts of an instance."""
+    metadata_class: ClassVar[Callable[..., Metadata]]
+    """Makes the metadata of the words of each text."""
 
     def __init__(
         self,
@@ -124,9 +129,26 @@ class LabelledTextReader(TaskReader):
     def label_column(self, values: Mapping[str, Any]) -> str | None:
         """Returns the column of a record's label, or `None` if the data have no labels."""
 
-    @abstractmethod
-    def instance(self, texts: list[list[Token]], label: str | None) -> Instance:
-        """Returns the instance of the tokens of a text, or of a pair."""
+    def instance(self, texts: Sequence[str | list[str]], label: str | None) -> Instance:
+        """
+        Returns the instance of a text, or of a pair, each plain or a list of words.
+
+        # Raises
+        `ConfigurationError`: a text without words, or a label that is not in `classes`.
+        """
+        check_label(label, self.classes)
+        tokens = [self.tokens(text) for text in texts]
+        for name, each in zip(self.text_names, tokens, strict=False):
+            if not each:
+                raise ConfigurationError(f"found a {name} without words, expected at least one word")
+        return self._of_tokens(tokens, label)
+
+    def _of_tokens(self, tokens: list[list[Token]], label: str | None) -> Instance:
+        names = zip(self.text_names, tokens, strict=False)
+        fields: dict[str, Field] = {name: TextField(each) for name, each in names}
+        words = [[token.text or "" for token in each] for each in tokens]
+        fields["metadata"] = MetadataField(self.metadata_class(*words))
+        return labelled_instance(fields, label, self.classes)
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the format; of a delimited file, its delimiter and whether it has a header."""
@@ -159,7 +181,7 @@ class LabelledTextReader(TaskReader):
             raise InputError.at(
                 example.path, example.record.line, found="no words", expected="at least one word"
             )
-        instance = self.instance(tokens, example.label)
+        instance = self._of_tokens(tokens, example.label)
         instance["metadata"].metadata.ids = ids_of(example.record.values)
         return instance
 

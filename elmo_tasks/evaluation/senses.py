@@ -17,6 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.input_files import InputError, input_files, read_json_lines, read_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.words import round_cosines
@@ -365,7 +366,8 @@ def _read_file(file: Path) -> list[UsePair]:
         pairs = list(_read_data(file, lines))
     else:
         tokenize = tokenizer()
-        pairs = [_pair(file, line, row, tokenize) for line, row in _rows(file, lines)]
+        records = read_records(file, delimiter="\t", quotes=False)
+        pairs = [_pair(file, record.line, record.values, tokenize) for record in records]
     if not pairs:
         raise InputError.at(file, found="no pair", expected="at least one")
     return pairs
@@ -397,28 +399,9 @@ def _read_data(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[UsePair
         yield UsePair(uses[0], uses[1], _GOLD_LABELS[label])
 
 
-def _rows(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    columns: list[str] | None = None
-    for line, text in lines:
-        if columns is None and text.startswith("{"):
-            yield from read_json_lines(file)
-            return
-        cells = text.split("\t")
-        if columns is None:
-            columns = cells
-            if missing := [name for name in _COLUMNS if name not in columns]:
-                expected = f"a header with {', '.join(_COLUMNS)}"
-                raise InputError.at(file, line, found=f"no column {missing[0]}", expected=expected)
-            continue
-        if len(cells) != len(columns):
-            raise InputError.at(file, line, found=f"{len(cells)} columns", expected=f"{len(columns)}")
-        yield line, dict(zip(columns, cells, strict=True))
-
-
-def _pair(file: Path, line: int, row: Any, tokenize: Callable[[str], Words]) -> UsePair:
-    if not isinstance(row, dict) or (missing := [name for name in _COLUMNS if name not in row]):
-        found = f"no {missing[0]!r}" if isinstance(row, dict) else "no object"
-        raise InputError.at(file, line, found=found, expected=", ".join(_COLUMNS))
+def _pair(file: Path, line: int, row: dict[str, Any], tokenize: Callable[[str], Words]) -> UsePair:
+    if missing := [name for name in _COLUMNS if name not in row]:
+        raise InputError.at(file, line, found=f"no {missing[0]!r}", expected=", ".join(_COLUMNS))
     values = [str(row[name]) for name in _COLUMNS]
     *_, label = values
     if label not in _LABELS:

@@ -101,7 +101,9 @@ def _read_pairs(file: Path) -> list[Pair]:
         raise InputError.at(file, found="no pair of words", expected="lines of two words and a score")
     # The second line decides: a number in the first one may be the name of a column.
     number, cells = rows[min(1, len(rows) - 1)]
-    header = rows.pop(0)[1] if _is_header(rows[0][1], cells) else None
+    # A header lacks a number that a line of data has.
+    lacks = (_is_number(cells, at) and not _is_number(rows[0][1], at) for at in range(2, len(cells)))
+    header = rows.pop(0)[1] if any(lacks) else None
     columns = _columns(
         header if header and len(header) == len(cells) else [], [row for _, row in rows], cells
     )
@@ -119,11 +121,6 @@ def _read_pairs(file: Path) -> list[Pair]:
     return pairs
 
 
-def _is_header(cells: list[str], data: list[str]) -> bool:
-    """Tells whether the first line lacks a number that a line of data has."""
-    return any(_is_number(data, place) and not _is_number(cells, place) for place in range(2, len(data)))
-
-
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
     """Returns the columns of both words and of the score, if there are any. `data` is one of the rows."""
     names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
@@ -131,18 +128,17 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
     if len(words) != 2:
         # Identifiers and parts of speech may stand beside the words.
         words = [p for p, name in enumerate(names) if not _is_number(data, p) and name not in _NO_WORDS]
-        others = [place for place in words if not _holds_no_words(rows, place)]
+        others = []
+        for place in words:
+            cells = [row[place].lower() if place < len(row) else "" for row in rows]
+            if not all(cell in _PARTS_OF_SPEECH or len(cell) == 1 for cell in cells):
+                others.append(place)
         words = others if len(others) >= 2 else words
     if len(words) < 2:
         return None
     scores = [place for place in range(words[1] + 1, len(data)) if _is_number(data, place)]
     named = [place for place in scores if _SCORE_NAME.search(names[place])]
     return (words[0], words[1], (named or scores)[0]) if scores else None
-
-
-def _holds_no_words(rows: list[list[str]], place: int) -> bool:
-    cells = [row[place].lower() if place < len(row) else "" for row in rows]
-    return all(cell in _PARTS_OF_SPEECH or len(cell) == 1 for cell in cells)
 
 
 def _without_empty(cells: list[str]) -> list[str]:

@@ -98,7 +98,11 @@ class FilesPipe(Pipe):
                 for name, source in self._sources.items()
                 if source
             }
-            new = {name: file for name, file in files.items() if not _are_same(file, folder / name)}
+            new = {
+                name: file
+                for name, file in files.items()
+                if not ((folder / name).exists() and (folder / name).samefile(file))
+            }
             for name, file in new.items():
                 if folder.resolve().is_relative_to(file.resolve()):
                     raise ValueError(f"{self.name}: found {folder} within {file}, expected it outside")
@@ -168,10 +172,6 @@ class FilesPipe(Pipe):
         """Pickles the component with its files, for instance for the processes of `n_process`."""
         settings = self.__dict__ | {"_content": None, "_unpacked": None}
         return _unpickled, (type(self), self.name, settings, self.to_bytes())
-
-
-def _are_same(source: Path, target: Path) -> bool:
-    return target.exists() and target.samefile(source)
 
 
 def _copy(source: Path, target: Path) -> None:

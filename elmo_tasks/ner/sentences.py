@@ -344,17 +344,9 @@ def _atis(path: Path, settings: Settings) -> Iterator[Make]:
             yield partial(make, number, text, tags[number - 1] if tagged else None)
 
 
-def _json(path: Path, settings: Settings) -> Iterator[Make]:
-    return _records(path, read_json_records(path, encoding=settings.encoding), {}, settings)
-
-
-def _parquet(path: Path, settings: Settings) -> Iterator[Make]:
-    return _records(path, read_parquet(path), class_names(path), settings)
-
-
-def _records(
-    path: Path, records: Iterator[Record], classes: dict[str, list[str]], settings: Settings
-) -> Iterator[Make]:
+def _records(path: Path, settings: Settings, *, parquet: bool) -> Iterator[Make]:
+    records = read_parquet(path) if parquet else read_json_records(path, encoding=settings.encoding)
+    classes = class_names(path) if parquet else {}
     return (partial(_record, path, record, classes, settings) for record in records)
 
 
@@ -491,8 +483,8 @@ _READERS: dict[str, Callable[[Path, Settings], Iterator[Make]]] = {
     "columns": _columns,
     "conll2012": _conll2012,
     "conllu": _conllu,
-    "json": _json,
-    "parquet": _parquet,
+    "json": partial(_records, parquet=False),
+    "parquet": partial(_records, parquet=True),
     "csv": _csv,
     "wikiner": _wikiner,
     "atis": _atis,

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.data import tokenization
@@ -70,6 +70,30 @@ class SentencePredictor(TextPredictor):
         """Returns the words of an input; for errors see `require_text`."""
         sentence = require_text(json_dict, "sentence", "tokens")
         return self._tokenize(sentence) if isinstance(sentence, str) else join_words(sentence)
+
+
+class LabelPredictor(InterpretablePredictor):
+    """Base class of predictors of the class of a text, or of two, each plain or a list of words."""
+
+    def text_names(self) -> dict[str, str]:
+        """Returns for the field of each text the field of its words."""
+        raise NotImplementedError
+
+    @property
+    def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
+        names = self.text_names()
+        return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
+
+    def read(self, json_dict: JsonDict) -> list[list[str]]:
+        """Returns the words of each text."""
+        texts = [require_text(json_dict, *fields) for fields in self.text_names().items()]
+        return [[token.text for token in self._dataset_reader.tokens(text)] for text in texts]
+
+    def to_instance(self, content: list[list[str]]) -> Instance:
+        return self._dataset_reader.text_to_instance(*content)
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        return self._with_label(instance, outputs["label"])
 
 
 def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:

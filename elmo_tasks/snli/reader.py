@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Optional, Union
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, Tokenizer
-from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names
-from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.guesses import read_table, text_columns
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
@@ -68,6 +66,8 @@ class SnliReader(LabelledTextReader):
     renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
     undecided: ClassVar[Sequence[str]] = ("-", "-1")
     pairs = True
+    text_names = ("premise", "hypothesis")
+    metadata_class = SnliPair
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class SnliReader(LabelledTextReader):
             yield columns | {"classes": sorted(classes)}
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
-        columns = (self._column(name, values) for name in ("premise", "hypothesis"))
+        columns = (self._column(name, values) for name in self.text_names)
         return [[names] if isinstance(names, str) else names for names in columns]
 
     def label_column(self, values: Mapping[str, Any]) -> str | None:
@@ -121,26 +121,8 @@ class SnliReader(LabelledTextReader):
         hypothesis: Union[str, list[str]],
         label: Optional[str] = None,
     ) -> Instance:
-        """
-        Returns the instance of one pair, of texts or lists of words; without `label` for prediction.
-
-        # Raises
-        `ConfigurationError`: a sentence without words, or a label that is not in `classes`.
-        """
-        check_label(label, self.classes)
-        texts = [self.tokens(premise), self.tokens(hypothesis)]
-        for name, tokens in zip(("premise", "hypothesis"), texts, strict=True):
-            if not tokens:
-                raise ConfigurationError(f"found a {name} without words, expected at least one word")
-        return self.instance(texts, label)
-
-    def instance(self, texts: list[list[Token]], label: str | None) -> Instance:
-        words = [[token.text or "" for token in tokens] for tokens in texts]
-        fields: dict[str, Field] = {
-            name: TextField(tokens) for name, tokens in zip(("premise", "hypothesis"), texts, strict=True)
-        }
-        fields["metadata"] = MetadataField(SnliPair(*words))
-        return labelled_instance(fields, label, self.classes)
+        """Returns the instance of one pair, see `instance`; without `label` for prediction."""
+        return self.instance([premise, hypothesis], label)
 
     def tokens(self, text: str | list[str]) -> list[Token]:
         """Returns the tokens, which are not to be changed: the hypotheses of a premise share its list."""

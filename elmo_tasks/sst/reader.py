@@ -9,6 +9,7 @@ Format: the files of Socher et al. 2013, https://nlp.stanford.edu/sentiment/, in
 Treebank.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -162,8 +163,9 @@ class SstReader(TaskReader):
 
     def _of_tree(self, path: Path, number: int, tree: "Tree", counts: Counter[str]) -> Iterator[_Example]:
         tokens = [Token(word) for word in tree.words]
+        shortest = math.inf if self.every_record else self.min_phrase_tokens or math.inf
         for index, phrase in enumerate(tree.phrases):
-            if index > 0 and not self._is_long(phrase.end - phrase.start):
+            if index > 0 and phrase.end - phrase.start < shortest:
                 continue
             # A line of predictions needs no label.
             label = None if self.every_record else self._class_of[phrase.label]
@@ -175,10 +177,6 @@ class SstReader(TaskReader):
                 counts[label] += 1
             place = _Place(path, number, phrase.start, phrase.end)
             yield _Example(tokens[phrase.start : phrase.end], label, place)
-
-    def _is_long(self, length: int) -> bool:
-        shortest = None if self.every_record else self.min_phrase_tokens
-        return shortest is not None and length >= shortest
 
 
 class _Text(TextField):
@@ -283,7 +281,7 @@ def parse(line: str) -> Tree:
             ends.append(len(words))
             expected = _CONTENT
         elif expected is _CONTENT and token != ")":
-            words.append(_unescape(token))
+            words.append(_BRACKETS.get(token) or token.replace("\\/", "/").replace("\\*", "*"))
             expected = _CLOSING
         else:
             kind = "the label " if expected is _LABEL and token not in "()" else ""
@@ -292,7 +290,3 @@ def parse(line: str) -> Tree:
         where = f", with the bracket of column {opened[-1][1]} open" if opened else ""
         raise TreeError(len(line) + 1, found=f"the end of the line{where}", expected=expected)
     return Tree(words, list(map(Phrase, labels, starts, ends)))
-
-
-def _unescape(word: str) -> str:
-    return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")

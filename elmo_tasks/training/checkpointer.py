@@ -127,11 +127,9 @@ class SafeCheckpointer(StrictParams, Checkpointer):
                 path.unlink()
 
     def _whole_checkpoints(self) -> set[tuple[int, int]]:
-        return {
-            checkpoint
-            for checkpoint in self._find_all_checkpoints()
-            if all(map(_is_whole, self._paths(checkpoint)))
-        }
+        # PyTorch writes zip archives, and their index last.
+        checkpoints = self._find_all_checkpoints()
+        return {each for each in checkpoints if all(map(zipfile.is_zipfile, self._paths(each)))}
 
     def _paths(self, checkpoint: tuple[int, int]) -> tuple[str, str]:
         return self._model_state_path(*checkpoint), self._training_state_path(*checkpoint)
@@ -196,8 +194,3 @@ def _save(state: dict[str, Any], path: str | Path) -> None:
         if not isinstance(disk, OSError):
             raise
         raise OSError(disk.errno, disk.strerror, str(path)) from error
-
-
-def _is_whole(path: str) -> bool:
-    """PyTorch writes zip archives, and their index last."""
-    return zipfile.is_zipfile(path)

@@ -7,7 +7,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import tee
 from operator import itemgetter
 from typing import NamedTuple
@@ -83,7 +83,7 @@ class BiLmEncoder(Encoder):
     def __init__(self, *, bilm: FrozenBiLm, mixes: Mapping[str, Mix], only: str | None = None) -> None:
         self._bilm = bilm
         layers: dict[str, Mix] = {f"layer {layer}": itemgetter(layer) for layer in range(bilm.num_layers)}
-        rows = layers | {"average": _average} | dict(mixes)
+        rows = layers | {"average": partial(torch.mean, dim=0)} | dict(mixes)
         if only is not None:
             if only not in rows:
                 raise ElmoError(f"found {only!r}, expected one of {', '.join(rows)}")
@@ -104,10 +104,6 @@ class BiLmEncoder(Encoder):
     def known(self, words: Sequence[str]) -> torch.Tensor:
         """Returns which words the biLM knows: all of them, if it reads characters. *Shape:* `(words,)`."""
         return self._bilm.knows(words)
-
-
-def _average(layers: torch.Tensor) -> torch.Tensor:
-    return layers.mean(dim=0)
 
 
 class StaticVectors(Encoder):

@@ -53,7 +53,7 @@ def test_words_of_the_fixtures_have_their_places():
     [
         ("", "a.tsv: found no pair"),
         (HEADER, "a.tsv: found no pair"),
-        ("word\tsentence1\n", "line 1: found no column sentence2"),
+        ("word\tsentence1\na\ta b\n", "line 2: found no 'sentence2'"),
         (HEADER + "0\ta\n", "line 2: found 2 columns, expected 9"),
         (HEADER + "0\ta\ta b\ta c\t0\t0\t1\t1\tT\n", "line 2: found the label 'T', expected 0 or 1"),
         ('{"label": true}', "line 1: found no 'sentence1'"),

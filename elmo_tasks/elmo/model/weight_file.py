@@ -200,16 +200,12 @@ def _refuse_other_kind(file: h5py.File, options: BiLmOptions) -> None:
 def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
     """Refuses weights that the options have no place for: the two files do not belong together."""
     for name, dataset in _datasets(file).items():
-        if _is_weight(name) and name not in expected:
+        # A softmax may be stored beside the weights.
+        if name.startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN")) and name not in expected:
             raise ElmoError(
                 f"{file.filename}: dataset {name} {dataset.shape} has no place in a biLM of these options; "
                 "do the options and the weights belong together?"
             )
-
-
-def _is_weight(dataset: str) -> bool:
-    """Tells whether a dataset is a weight of the biLM; a softmax may be stored beside them."""
-    return dataset.split("/")[0].startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN"))
 
 
 def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
