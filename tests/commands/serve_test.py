@@ -38,7 +38,7 @@ def slow_answers():
 
 
 def address_in(log):
-    for _ in range(600):
+    for _ in range(2400):
         if "http://" in (text := log.read_text() if log.exists() else ""):
             return text.split("http://")[1].split("/")[0]
         time.sleep(0.05)
