@@ -41,6 +41,7 @@ TASKS = {
         "elmo_speed:ElmoSpeed",
         "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
     ),
+    "embed-speed": ("embed_speed", "`allennlp elmo embed` beside a loop over AllenNLP's Elmo, start to end"),
     "manylangs-speed": (
         "manylangs_speed",
         "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",

@@ -146,6 +146,15 @@ def test_the_encoder(tmp_path, capsys):
         assert names.count("tiny: peak memory, GB") == 1
 
 
+def test_embed_from_start_to_end(tmp_path):
+    arguments = ["-n", 3, "--size", "tiny", "--rounds", 1, "--csv", tmp_path / "rows.csv"]
+    run("embed-speed", bundled("fixtures/elmo/sentences.txt"), tmp_path, *arguments)
+    (difference,) = (
+        Table.read(tmp_path / "rows.csv").where("metric", "largest difference of layers").column("value")
+    )
+    assert float(difference) < 2e-6
+
+
 @pytest.mark.parametrize("option", [(), ("--dry",)])
 def test_what_runs_on_a_gpu(tmp_path, option):
     """Its commands are those of the programs."""

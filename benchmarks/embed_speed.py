@@ -1,0 +1,88 @@
+"""
+`allennlp elmo embed` beside a loop over AllenNLP's `Elmo`, from start to end: all layers of a text to HDF5.
+
+Both are processes of their own, in turn, imports and weights included; the layers of both are compared.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+
+from benchmarks.bilms import SIZES, bilm_files
+from benchmarks.results import OURS, PEER, Results, add_results_argument, show
+
+LOOP = """
+import sys
+import h5py, torch
+from allennlp.modules.elmo import Elmo, batch_to_ids
+from allennlp.nn.util import remove_sentence_boundaries
+
+options_file, weight_file, text, output, size = sys.argv[1:]
+encoder = Elmo(options_file, weight_file, num_output_representations=1, dropout=0.0).eval()._elmo_lstm
+sentences = [line.split() for line in open(text)]
+with torch.no_grad(), h5py.File(output, "w") as file:
+    for start in range(0, len(sentences), int(size)):
+        batch = sentences[start : start + int(size)]
+        encoder._elmo_lstm.reset_states()
+        outputs = encoder(batch_to_ids(batch))
+        layers = [remove_sentence_boundaries(layer, outputs["mask"])[0] for layer in outputs["activations"]]
+        for row, (words, vectors) in enumerate(zip(batch, torch.stack(layers, dim=1))):
+            file.create_dataset(str(start + row), data=vectors[:, : len(words)].numpy())
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", type=Path, help="a sentence a line, words apart by blanks")
+    parser.add_argument("out", type=Path, help="folder of the weights and vectors")
+    parser.add_argument("-n", type=int, default=842, help="sentences")
+    parser.add_argument("--size", default="original", choices=SIZES)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=64, help="sentences of a batch of AllenNLP's")
+    add_results_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    # Not above, since the module of the encoder imports much
+    from benchmarks.elmo_speed import read_text
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    sentences, text = read_text(arguments.text, arguments.n), arguments.out / "text.txt"
+    text.write_text("".join(" ".join(words) + "\n" for words in sentences))
+    options_file, weight_file = bilm_files(arguments.out, arguments.size)
+    vectors = {system: arguments.out / f"{system}.hdf5" for system in (OURS, PEER)}
+    embed = ["-m", "allennlp", "elmo", "embed", str(text), str(vectors[OURS]), "--force"]
+    commands = {
+        OURS: [*embed, "--options-file", options_file, "--weight-file", weight_file],
+        PEER: ["-c", LOOP, options_file, weight_file, text, vectors[PEER], str(arguments.batch_size)],
+    }
+    times: dict[str, list[float]] = {system: [] for system in commands}
+    for _ in range(arguments.rounds):
+        for system, command in commands.items():
+            start = time.perf_counter()
+            # The loop has nothing of ours, not even what its start-up would gain.
+            environment = os.environ | ({} if system == OURS else {"ELMO_TASKS_PLUGIN": "0"})
+            subprocess.run([sys.executable, *command], check=True, capture_output=True, env=environment)
+            times[system].append(time.perf_counter() - start)
+            print(f"{system}: {times[system][-1]:.1f} s", flush=True)
+    results = Results("embed-speed", arguments.csv)
+    tokens = sum(map(len, sentences))
+    case = f"{tokens:,} tokens, {arguments.size} size: text to HDF5, s"
+    results.add_in_turn(case, times[OURS], times[PEER])
+    results.add(
+        OURS, 0, "largest difference of layers", largest_difference(*vectors.values(), len(sentences))
+    )
+    show(results.ratios(), results.means(of="difference"))
+
+
+def largest_difference(ours: Path, theirs: Path, number: int) -> float:
+    """The largest difference between the layers of two files."""
+    with h5py.File(ours) as first, h5py.File(theirs) as second:
+        pairs = ((first[str(line)][...], second[str(line)][...]) for line in range(number))
+        return torch.tensor([float(np.abs(one - other).max()) for one, other in pairs]).max().item()
