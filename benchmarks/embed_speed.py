@@ -75,9 +75,8 @@ def run(arguments: argparse.Namespace) -> None:
     tokens = sum(map(len, sentences))
     case = f"{tokens:,} tokens, {arguments.size} size: text to HDF5, s"
     results.add_in_turn(case, times[OURS], times[PEER])
-    results.add(
-        OURS, 0, "largest difference of layers", largest_difference(*vectors.values(), len(sentences))
-    )
+    difference = largest_difference(vectors[OURS], vectors[PEER], len(sentences))
+    results.add(OURS, 0, "largest difference of layers", difference)
     show(results.ratios(), results.means(of="difference"))
 
 

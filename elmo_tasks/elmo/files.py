@@ -261,6 +261,9 @@ def prepare_on(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
     `ElmoError`: there is no such device (`asked` is the option that names it); the processor has no products
     of the biLM's precision.
     """
-    bilm.to(chosen_device(device, asked=asked))
+    chosen = chosen_device(device, asked=asked)
+    # Where it is there already, its weights may be packed.
+    if bilm.device != chosen:
+        bilm.to(chosen)
     bilm.prepare()
     return bilm
