@@ -235,8 +235,8 @@ class TrainedBiLm(BiLm):
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
         bos_eos_ids = self.token_encoder.bos_eos_ids
-        behind_mark = state_after_bos(self._run, bos_eos_ids, start or self.initial_state(1))
-        before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in behind_mark))
+        after_bos = state_after_bos(self._run, bos_eos_ids, start or self.initial_state(1))
+        before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in after_bos))
         outputs, _ = self._run(ids[present], lengths, before)
         return _scattered(outputs, present, self._no_layers(ids))
 

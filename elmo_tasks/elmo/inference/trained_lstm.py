@@ -330,8 +330,8 @@ def _gate_gradients(
     torch.mul(grad_cell, input_gate, out=grad_candidate)
     torch.mul(grad_raw, squashed, out=grad_output_gate)
     two_gates = 2 * candidate.size(2)
-    _behind_sigmoid(out[..., :two_gates], gates[..., :two_gates])
-    _behind_sigmoid(grad_output_gate, output_gate)
+    _sigmoid_backward_(out[..., :two_gates], gates[..., :two_gates])
+    _sigmoid_backward_(grad_output_gate, output_gate)
     tanh_backward_(grad_candidate, candidate)
 
 
@@ -374,7 +374,7 @@ def _multiply(
     return out
 
 
-def _behind_sigmoid(gradient: torch.Tensor, value: torch.Tensor) -> None:
+def _sigmoid_backward_(gradient: torch.Tensor, value: torch.Tensor) -> None:
     """Turns the gradient of a sigmoid into that of its input, in place; `value` is the sigmoid."""
     torch.ops.aten.sigmoid_backward.grad_input(gradient, value, grad_input=gradient)
 
