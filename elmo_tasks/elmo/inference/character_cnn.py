@@ -291,7 +291,8 @@ class WordCache:
                 return {}, []
             for word in cached:
                 self._rows.move_to_end(word)
-            return cached, [self._table[[self._rows[word] for word in cached]]]
+            rows = torch.tensor([self._rows[word] for word in cached], device=self._table.device)
+            return cached, [self._table.index_select(0, rows)]
 
     def _store(self, words: list[bytes], vectors: torch.Tensor) -> None:
         """Stores vectors; words that another thread has stored meanwhile get the same vectors again."""

@@ -210,9 +210,10 @@ class FrozenBiLm(nn.Module):
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
             before = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in after_bos))
-            words = ids.flatten(0, 1)[part.positions]
+            # `[]` would start PyTorch's threads, which then spin and keep those of the LSTM from a core.
+            words = ids.flatten(0, 1).index_select(0, part.positions)
             vectors, index, outputs, _ = kernels.run(words, part.lengths, before)
-            return [_twice(vectors[index]), *outputs]
+            return [_twice(vectors.index_select(0, index)), *outputs]
 
         return self._in_parts(ids, run)
 
