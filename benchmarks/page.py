@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import version
 from itertools import accumulate, combinations
 from pathlib import Path
 from statistics import mean
@@ -16,13 +15,15 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
 
+USUAL_VERSION = "0.2.0"
+"""The version of most runs; the pages name the others'."""
 _VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 
 
 class PageTables:
     """
-    In place of a table whose file is not there yet stands a line that says so, and below scores of an earlier
-    version one that says which.
+    In place of a table whose file is not there yet stands a line that says so, and below scores of another
+    version than the usual one that says which.
 
     # Parameters
 
@@ -131,7 +132,9 @@ class PageTables:
                 [self.published(published[system]) if system in published else ""] if published else []
             )
             table.add(title, str(score), score.runs, *beside, *of_paper)
-        return markdown(table) + self._earlier({file: file for file in names} if first else {"": name})
+        return markdown(table) + self._of_other_versions(
+            {file: file for file in names} if first else {"": name}
+        )
 
     def summary(self, tasks: Mapping[str, tuple[str, str, str, str]]) -> str:
         """
@@ -199,7 +202,7 @@ class PageTables:
             head.append(f"{title}, published")
             columns.append([str(self._values("published").get(f"{title}, {v}", "")) for v in variants])
         table = Table(tuple(head), list(zip(variants.values(), *columns, strict=True)))
-        return markdown(table) + self._earlier(files) + self._missing(files.values())
+        return markdown(table) + self._of_other_versions(files) + self._missing(files.values())
 
     def samples(self, files: Mapping[str, str]) -> str:
         """Figure 1: for each file and size of the training data, without ELMo, with it, and the p value."""
@@ -224,7 +227,7 @@ class PageTables:
                 of_size = rows.where("training instances", size)
                 best = [*of_size.column("epochs to best"), of_size.column("epochs to best without ELMo")[1]]
                 table.add(title, f"{size:,}", *cells, *(f"{epochs:.1f}" if epochs else "" for epochs in best))
-        return markdown(table) + self._earlier(files) + self._missing(files.values())
+        return markdown(table) + self._of_other_versions(files) + self._missing(files.values())
 
     def ensembles(self, files: Mapping[str, str], metrics: Sequence[str]) -> str:
         """The members, their ensemble, and the p value that the members' mean is the ensemble's score."""
@@ -275,7 +278,7 @@ class PageTables:
         """Returns rows of `Results` as a table: a row a system that has a metric, a column a metric."""
         if missing := self._missing([name]):
             return missing
-        return markdown(self._rows(name).grid(metrics)) + self._earlier({"": name})
+        return markdown(self._rows(name).grid(metrics)) + self._of_other_versions({"": name})
 
     def words(self, name: str) -> str:
         """Returns the results of `allennlp elmo intrinsic`: a row the vectors, a column a test."""
@@ -294,7 +297,7 @@ class PageTables:
                 own.where("test", test).where("section", section).column("score") for test, section in tests
             ]
             shown_table.add(vectors, *(f"{of_test[0]:.3f}" if of_test else "" for of_test in scores))
-        return markdown(shown_table) + self._earlier({"": name})
+        return markdown(shown_table) + self._of_other_versions({"": name})
 
     def table(self, files: str | Mapping[str, str]) -> str:
         """
@@ -310,7 +313,7 @@ class PageTables:
                 for row in table.rows:
                     together.add(*([] if title == "" else [title]), *row)
         shown_tables = "\n".join(map(markdown, tables.values()))
-        return shown_tables + self._earlier(named) + self._missing(named.values())
+        return shown_tables + self._of_other_versions(named) + self._missing(named.values())
 
     def side_by_side(self, files: Mapping[str, str]) -> str:
         """A row a metric, and a column a file, by its title: the values of rows of `Results` of one run."""
@@ -322,7 +325,7 @@ class PageTables:
         for metric in dict.fromkeys(metric for values in of_files for metric in values):
             of_metric = (values.get(metric) for values in of_files)
             table.add(metric, *(two_digits(cell) if isinstance(cell, float) else cell for cell in of_metric))
-        return markdown(table) + self._earlier(files)
+        return markdown(table) + self._of_other_versions(files)
 
     def linked(self, name: str, text: str) -> str:
         """A link to a table that is too large for the page."""
@@ -360,12 +363,12 @@ class PageTables:
             tables.append(results.grid(without_ratio) if len(systems) > 1 else results.means())
         return [part for part in tables if part.rows and len(part.columns) > 1]
 
-    def _earlier(self, files: Mapping[str, str]) -> str:
-        """Which files, by their titles, are of runs of another version than this one; empty if none is."""
+    def _of_other_versions(self, files: Mapping[str, str]) -> str:
+        """Which files, by their titles, are of runs of another version than the usual; empty if none is."""
         of_version: dict[str, list[str]] = {}
         for title, name in files.items():
             text = self._path(name).read_text(encoding="utf-8") if self.has(name) else ""
-            for number in set(_VERSION.findall(text)) - {version("elmo_tasks")}:
+            for number in set(_VERSION.findall(text)) - {USUAL_VERSION}:
                 of_version.setdefault(number, []).append(title)
         return "".join(
             f"\nRuns of version {number}{': ' if any(titles) else ''}{', '.join(titles)}.\n"

@@ -48,14 +48,14 @@ def _uncollected() -> Iterator[None]:
     Imports without Python's garbage collection, which would look through all modules time and again. In a
     program that has just begun, what they make is no garbage at its end either.
     """
-    enabled, begun = gc.isenabled(), len(gc.get_objects()) > _FEW_OBJECTS
+    enabled, just_begun = gc.isenabled(), len(gc.get_objects()) < _FEW_OBJECTS
     gc.disable()
     try:
         yield
     finally:
         if enabled:
             gc.enable()
-    if not begun:
+    if just_begun:
         gc.freeze()
 
 

@@ -213,7 +213,7 @@ class TestReport:
         assert elmo("report", ".", "-o", "report.html") == 0
         html = Path("report.html").read_text()
         assert '<mark class="word">play</mark>' in html
-        assert "&lt;chess&gt; ** ." in html
+        assert "&lt;chess&gt; **\u00a0." in html
         page = Page(html)
         assert page.texts["h2"] == ["Summary", "Learned mixes: mix", "Nearest neighbours: near"]
         assert page.texts["td"][6:10] == ["ner", "1.0000", "sst", "1.0000"]

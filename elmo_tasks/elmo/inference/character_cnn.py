@@ -159,7 +159,8 @@ class CharacterCnn:
         blocks, order = blocks_of_like_length(shortened(words, self.length))
         # (words, filters): more words at once than in a block, since the highway layers have large weights
         features = torch.cat([self._features(block, windows) for block, windows in blocks])
-        parts = zip(features.split(WORDS_AT_ONCE), words[order].split(WORDS_AT_ONCE), strict=True)
+        cut = torch.cat([block for block, _ in blocks])
+        parts = zip(features.split(WORDS_AT_ONCE), cut.split(WORDS_AT_ONCE), strict=True)
         return torch.cat([self.projected(*part) for part in parts])[order.argsort()]
 
     def _features(self, words: torch.Tensor, windows: int) -> torch.Tensor:
