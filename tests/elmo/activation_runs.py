@@ -1,5 +1,7 @@
 """Runs that share a folder of activations."""
 
+from threading import Lock
+
 import lmdb
 import torch
 
@@ -15,6 +17,8 @@ BATCHES = [
 ]
 DISTINCT = 6
 """Sentences with words in `BATCHES`."""
+ENCODING = Lock()
+"""Held while a run encodes: in a process that is forked meanwhile, a lock of oneDNN stays locked."""
 
 
 class Run:
@@ -31,7 +35,8 @@ class Run:
 
         def counted(ids, start=None):
             self.encoded.append(len(ids))
-            return encode(ids, start)
+            with ENCODING:
+                return encode(ids, start)
 
         self.elmo.bilm.encode = counted
 

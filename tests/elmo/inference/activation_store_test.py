@@ -15,7 +15,16 @@ import torch
 
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.inference.activations import Activations
-from tests.elmo.activation_runs import BATCHES, DISTINCT, Run, assert_same, databases, expected, fill
+from tests.elmo.activation_runs import (
+    BATCHES,
+    DISTINCT,
+    ENCODING,
+    Run,
+    assert_same,
+    databases,
+    expected,
+    fill,
+)
 from tests.elmo.files import batch
 
 NUMBERED = [[f"number{number}", "of", "many", "sentences"] for number in range(60)]
@@ -31,7 +40,8 @@ class Worker:
         self.batches, written = (
             os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True)
         )
-        self._process = os.fork()
+        with ENCODING:
+            self._process = os.fork()
         if self._process:
             written.close()
             return
