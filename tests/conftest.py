@@ -79,6 +79,15 @@ def pytest_runtest_teardown() -> None:
         root.removeHandler(handler)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """With several threads, the last digits of two runs may differ."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has nothing to do with the project."""

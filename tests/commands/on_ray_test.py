@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from allennlp.models.archival import archive_model
 
 from elmo_tasks.common.errors import ElmoError
@@ -184,15 +183,6 @@ def archive(tmp_path_factory) -> Path:
     write_run(folder, seed=0, bilm=bundled("fixtures/elmo"))
     archive_model(folder)
     return folder / "model.tar.gz"
-
-
-@pytest.fixture
-def one_thread():
-    """As a worker has: the last digits of the tasks' models depend on it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -257,15 +257,6 @@ def test_copies_share_the_folder(files, folder, copied):
 # Training
 
 
-@pytest.fixture
-def one_thread():
-    """With several, two runs differ in the last digits, whatever they do."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.usefixtures("one_thread")
 def test_training_gives_the_same_metrics(ner_config, folder, tmp_path, monkeypatch):
     batches = []
