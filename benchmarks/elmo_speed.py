@@ -280,7 +280,7 @@ class Speed:
         peaks, starts = ([[value] for value in values] for values in zip(*figures, strict=True))
         at_most = MEMORY_TARGETS.get(self.size)
         self.results.add_in_turn(f"{self.size}: peak memory, GB", *peaks, at_most=at_most)
-        self.results.add_in_turn(f"{self.size}: seconds to make it and encode a first sentence", *starts)
+        self.results.add_in_turn(f"{self.size}: to make it and encode a first sentence, s", *starts)
 
 
 def weights_of_lstm(options: Any, *, inputs: int) -> int:

@@ -357,10 +357,23 @@ class PageTables:
             beside = [pair for pair in combinations(systems, 2) if pair[1].startswith(PEER)]
             # Measurements have a unit.
             ratios = results.ratios(beside, of=", ")
-            columns = (*ratios.columns[:4], "median of it", "ratio (range)")
-            tables.append(Table(columns, [row[:6] for row in ratios.rows]))
             without_ratio = [metric for metric in results.metrics() if metric not in ratios.column("metric")]
-            tables.append(results.grid(without_ratio) if len(systems) > 1 else results.means())
+            if len(systems) == 2 and ratios.rows:
+                grid = results.grid(without_ratio)
+                tables += [
+                    Table(
+                        ("metric", *systems, "ratio (range)"),
+                        [(row[0], row[2], row[4], row[5]) for row in ratios.rows],
+                    ),
+                    Table(
+                        ("metric", *map(str, grid.column("system"))),
+                        list(zip(without_ratio, *(row[1:] for row in grid.rows), strict=True)),
+                    ),
+                ]
+            else:
+                columns = (*ratios.columns[:4], "median of it", "ratio (range)")
+                tables.append(Table(columns, [row[:6] for row in ratios.rows]))
+                tables.append(results.grid(without_ratio) if len(systems) > 1 else results.means())
         return [part for part in tables if part.rows and len(part.columns) > 1]
 
     def _of_other_versions(self, files: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from scipy.stats import ttest_1samp, ttest_ind_from_stats
 
+from elmo_tasks import __version__
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.machine import cpu_count
 from elmo_tasks.common.table import Table
@@ -196,7 +197,7 @@ def versions() -> str:
         f"{processor} ({vectors}), {cpu_count()} cores, "
         f"{torch.get_num_threads()} threads{gpu}, "
         f"Python {platform.python_version()}, PyTorch {torch.__version__}, AllenNLP {version('allennlp')}, "
-        f"elmo_tasks {version('elmo_tasks')}"
+        f"elmo_tasks {__version__}"
     )
 
 
