@@ -98,7 +98,7 @@ class CorefLimit:
 
 def long_document(folder: Path, words: int) -> CorefDocument:
     sentences: list[list[str]] = []
-    documents = (document for path in input_files(folder / "train*") for document in read_documents(path))
+    documents = (each() for path in input_files(folder / "train*") for each in read_documents(path))
     for sentence in (sentence for document in documents for sentence in document.sentences):
         if words <= 0:
             break

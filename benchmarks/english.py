@@ -106,7 +106,7 @@ def squad(path: Path) -> Iterator[Document]:
 def coreference(path: Path) -> Iterator[Document]:
     """The documents of a file, or of all files of a folder."""
     for file in input_files(path):
-        yield from (document.sentences for document in read_documents(file))
+        yield from (document().sentences for document in read_documents(file))
 
 
 def ontogum(folder: Path) -> Iterator[Document]:
@@ -186,7 +186,7 @@ DEV_TEXTS: dict[str, Callable[[Path], Iterable[Iterable[str]]]] = {
     "ner/*/dev*": columns,
     "coref_*/dev": lambda path: (words for document in coreference(path) for words in document),
     "srl_ewt/dev*": lambda path: (
-        sentence.words for sentence in read_sentences(path, Columns(CONLL_2012, None))
+        sentence().words for sentence in read_sentences(path, Columns(CONLL_2012, None))
     ),
     "snli/dev*": lambda path: from_json(path, "sentence1", "sentence2"),
     "squad/dev*": lambda path: (words for document in squad(path) for words in document),

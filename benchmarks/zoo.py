@@ -34,7 +34,7 @@ def entities(path: Path) -> Rows:
 
 def predicates(path: Path) -> Rows:
     """Yields the sentences of a file of semantic roles; the predicates have the tag `B-V`."""
-    for sentence in read_sentences(path):
+    for sentence in (make() for make in read_sentences(path)):
         positions = {proposition.predicate for proposition in sentence.propositions}
         yield [(word, "B-V" if place in positions else "O") for place, word in enumerate(sentence.words)]
 

@@ -1,7 +1,4 @@
-"""
-Reads labelled sentences and pairs of sentences from files with named columns and the like: AG News, SST-2,
-MRPC, KLUE, TREC, IMDB.
-"""
+"""Labelled sentences and pairs of sentences: AG News, SST-2, MRPC, KLUE, TREC, IMDB and the like."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

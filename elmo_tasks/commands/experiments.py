@@ -88,10 +88,7 @@ class RunVerb(Verb):
 
 
 def train_and_report(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
-    """
-    Trains the runs that are not done. First, and after each run, it shows the table of all, with empty cells
-    for runs that are left, and the time that these will take.
-    """
+    """Trains the runs that are not done; shows the table of all, and the time left, after each."""
     before = done = sum(run.metrics() is not None for run in runs)
     start = time.monotonic()
     print(f"{len(runs)} runs, {done} of them done\n\n{summary(runs).markdown()}", flush=True)

@@ -1,7 +1,4 @@
-"""
-The verbs about what vectors know: `intrinsic` (word similarity and analogies), `probe` (simple classifiers in
-frozen layers) and `neighbors` (the nearest occurrences of a word in a sentence, the paper's Table 4).
-"""
+"""The verbs about what vectors know: `intrinsic`, `probe` and `neighbors`."""
 
 import math
 from abc import abstractmethod

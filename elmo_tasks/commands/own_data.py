@@ -1,7 +1,4 @@
-"""
-Data as they are: `inspect` tells what a file is, as the readers of the tasks read it; `classify` and `tag`
-train a model on it.
-"""
+"""The verbs for one's own data: `inspect`, and `classify` and `tag`, which train a model on it."""
 
 import json
 import shlex

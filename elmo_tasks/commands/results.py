@@ -1,7 +1,4 @@
-"""
-The results of a verb, shown as Markdown and written as CSV, Markdown and a picture; and `report`, which puts
-the results of other verbs into one HTML file.
-"""
+"""The table of a verb's results, and `report`, which makes one HTML file of the results of verbs."""
 
 import math
 from base64 import b64encode

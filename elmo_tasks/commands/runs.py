@@ -1,7 +1,4 @@
-"""
-The verbs that can be resumed and may run on Ray: `allennlp elmo embed`, the vectors of a text, to HDF5 or
-Parquet; and `predict`, the lines of `allennlp predict`.
-"""
+"""The verbs that can be resumed and may run on Ray: `embed` and `predict`."""
 
 import argparse
 import os

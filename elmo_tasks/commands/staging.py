@@ -26,11 +26,7 @@ _WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
 
 
 def check_output(output: Path, *, force: bool) -> None:
-    """
-    # Raises
-    `ConfigurationError`: `output` must not, or cannot, be replaced; or it is `-`, which elsewhere stands for
-    standard output.
-    """
+    """Raises `ConfigurationError` if `output` must not, or cannot, be replaced, or is `-`."""
     if str(output) == "-":
         raise ConfigurationError("found - for the output, expected the name of a file")
     if output.exists() and not output.is_file():
@@ -115,10 +111,7 @@ def staged_file(output: Path, *, force: bool) -> Iterator[Path]:
 
 
 def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
-    """
-    Moves the files `names` from a staging folder to the folder `target`, one after the other, each when it is
-    on the disk. Returns the names of the files that were there.
-    """
+    """Moves whole files to the folder `target`, one by one; returns the names of those that were there."""
     published = [name for name in names if (folder / name).exists()]
     for name in published:
         put_in_place(folder / name, target / name)

@@ -1,7 +1,4 @@
-"""
-`allennlp elmo vectors word2vec|svd|elmo`: one vector a word, trained on a text for comparison with ELMo, or
-ELMo's own.
-"""
+"""`allennlp elmo vectors`: one vector a word, trained on a text, or ELMo's own."""
 
 import math
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).parents[1]
 _BUNDLED = ("fixtures", "pretrained", "training_configs")
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def bundled(name: str) -> Path:

@@ -201,11 +201,7 @@ class PairScorer(nn.Module):
 
 
 def _kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tensor) -> torch.Tensor:
-    """
-    Returns distance and speakers of pairs as one number.
-
-    *Shape:* `(rows,)`, `(columns,)` or `(rows, columns)`, `(kept,)` to `(rows, columns)`.
-    """
+    """*Shape:* `(rows,)`, `(columns,)` or `(rows, columns)`, `(kept,)` to numbers `(rows, columns)`."""
     bounds = torch.tensor(_DISTANCES, device=rows.device)
     distance = torch.bucketize(rows.unsqueeze(1) - columns, bounds, right=True)
     speaker, other = speakers[rows].unsqueeze(1), speakers[columns]

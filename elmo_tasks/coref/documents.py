@@ -73,13 +73,9 @@ class CorefDocument(Metadata):
     speakers: list[str]
     """The speaker of each token, `-` if unknown."""
     clusters: list[Cluster] | None = None
-    """
-    The gold clusters in the order of their first mentions, each with its mentions in the order of the text.
-    """
+    """The gold clusters and their mentions, in the order of the text."""
     words: Words = field(kw_only=True)
     """All tokens, with their places in the text."""
-    problem: str | None = None
-    """The reason why a prediction leaves it out."""
     joined: int = 0
     """The number of annotated clusters that were joined to others."""
     line = 0
@@ -133,37 +129,15 @@ class CorefDocument(Metadata):
         )
 
 
-def read_documents(
-    path: Path,
-    *,
-    encoding: str = "utf-8",
-    good: Callable[[Iterable[Callable[[], CorefDocument]]], Iterator[CorefDocument]] | None = None,
-) -> Iterator[CorefDocument]:
+def read_documents(path: Path, *, encoding: str = "utf-8") -> Iterator[Callable[[], CorefDocument]]:
     """
-    Yields the documents of a file. It is JSON Lines if the first line that is not blank starts with `{`.
-    `good` makes the documents of functions that read one each; by default it calls them.
+    Yields a function for each document of a file, which makes it. The file is JSON Lines if its first line
+    that is not blank starts with `{`.
 
     # Raises
-    `InputError` with file and line: a line that does not follow the format, a mention that is not closed or
-    not opened, clusters in some documents only, and all errors of `CorefDocument.of`.
+    `InputError` with file and line, also by the functions: a line that does not follow the format, a mention
+    that is not closed or not opened, and all errors of `CorefDocument.of`.
     """
-    first: CorefDocument | None = None
-    records = _records(path, encoding)
-    for document in (record() for record in records) if good is None else good(records):
-        if document.problem is not None:
-            yield document
-            continue
-        first = first or document
-        if (document.clusters is None) != (first.clusters is None):
-            without = document.clusters is None
-            found, expected = ('no "clusters"', "some") if without else ('"clusters"', "none")
-            expected += f", as in line {first.line}"
-            raise InputError.at(path, document.line, found=found, expected=expected)
-        yield document
-
-
-def _records(path: Path, encoding: str) -> Iterator[Callable[[], CorefDocument]]:
-    """Yields a function for each document of a file, which reads it."""
     lines = read_lines(path, encoding=encoding)
     for number, line in lines:
         if line.strip(BLANKS):

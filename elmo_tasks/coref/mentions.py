@@ -1,7 +1,4 @@
-"""
-The spans that may be mentions: their vectors, their scores, and the best of them (Lee et al. 2017); and the
-layers that score words, spans and pairs.
-"""
+"""The spans that may be mentions (Lee et al. 2017), and the layers that score words, spans and pairs."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -193,11 +190,7 @@ def feed_forward(input_dim: int, hidden_sizes: list[int], dropout: float) -> nn.
 
 
 def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
-    """
-    Returns the layers of a feed-forward network after the first product, which the caller computes in parts.
-
-    *Shape:* `(..., hidden_sizes[0])` to scores `(..., 1)`.
-    """
+    """Returns an FFNN after its first product. *Shape:* `(..., hidden_sizes[0])` to scores `(..., 1)`."""
     layers: list[nn.Module] = []
     for size, next_size in pairwise([*hidden_sizes, 1]):
         layers += [nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, next_size)]

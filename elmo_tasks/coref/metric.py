@@ -14,9 +14,7 @@ from allennlp.training.metrics import Metric
 from elmo_tasks.modules.metrics import CountingMetric
 
 Clusters = Sequence[Collection[Hashable]]
-"""
-The mentions of each entity; a mention is anything that compares equal, such as (first token, last token).
-"""
+"""The mentions of each entity, such as (first token, last token)."""
 
 _AVERAGED = ("muc", "b_cubed", "ceaf_e")
 _MEASURES = (*_AVERAGED, "mention", "span")
@@ -24,9 +22,7 @@ _MEASURES = (*_AVERAGED, "mention", "span")
 
 @Metric.register("elmo_coref_scores")
 class CorefScores(CountingMetric[np.ndarray]):
-    """
-    The scores of all documents: sums come before divisions, see `CountingMetric`; a division by 0 gives 0.
-    """
+    """The scores of all documents, whose counts are summed; a division by 0 gives 0."""
 
     def no_counts(self) -> np.ndarray:
         """*Shape:* `(measures, precision and recall, numerator and denominator)`."""

@@ -293,10 +293,7 @@ class CorefModel(ElmoModel):
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
     def _loss(self, scores: Scores, spans: list[Mention], gold: list[Cluster]) -> torch.Tensor:
-        """
-        Returns the sum over all spans of -log of the summed probability of their gold antecedents (section
-        5).
-        """
+        """Returns the sum over spans of -log of the probability of their gold antecedents (section 5)."""
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, pair_scores = scores["antecedents"], scores["antecedent_scores"]
         # (kept, 1)
@@ -321,10 +318,7 @@ def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
 
 
 def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
-    """
-    Returns the clusters that links from spans to earlier spans make; `antecedents` has the index of each
-    span's antecedent, -1 for none.
-    """
+    """Returns the clusters that links make; `antecedents` has the index of each, -1 for none."""
     clusters: list[Cluster] = []
     cluster_of: dict[int, Cluster] = {}
     for index, antecedent in enumerate(antecedents):
@@ -338,10 +332,6 @@ def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) ->
 
 
 def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
-    """
-    Returns the logarithm of the summed exponentials of each group of values.
-
-    *Shape:* values and the group of each, `(values,)`, to `(size,)`.
-    """
+    """Returns the log-sum-exp of each group. *Shape:* values and groups, `(values,)`, to `(size,)`."""
     top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
     return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top

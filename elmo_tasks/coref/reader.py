@@ -5,7 +5,6 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from elmo_tasks.data.fields import no_prediction
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.data.tokenization import join_words
 
 logger = logging.getLogger(__name__)
 
@@ -73,10 +71,10 @@ class CorefReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = gold_files(file_path)
         for document in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
-            if document.problem is None:
-                yield self.text_to_instance(document)
+            if isinstance(document, InputError):
+                yield no_prediction(document)
             else:
-                yield no_prediction(document.problem, document.ids)
+                yield self.text_to_instance(document)
 
     def format_of(self, files: Sequence[Path]) -> str:
         first = next((line for _, line in read_lines(files[0], encoding=self.encoding) if line.strip()), "")
@@ -100,14 +98,20 @@ class CorefReader(TaskReader):
         }
         return Instance(fields)
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument]:
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument | InputError]:
         unsplit = 0
-        good = partial(self.good, path, unpredicted=_unpredicted)
-        for document in read_documents(path, encoding=self.encoding, good=good):
-            if document.problem is not None:
+        first: CorefDocument | None = None
+        for document in self.good(path, read_documents(path, encoding=self.encoding)):
+            if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document
                 continue
+            first = first or document
+            if (document.clusters is None) != (first.clusters is None):
+                without = document.clusters is None
+                found, expected = ('no "clusters"', "some") if without else ('"clusters"', "none")
+                expected += f", as in line {first.line}"
+                raise InputError.at(path, document.line, found=found, expected=expected)
             unsplit += len(document.sentences) == 1 and len(document) > _LONG_SENTENCE
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)
@@ -139,12 +143,6 @@ class CorefReader(TaskReader):
         if over_ends := _over_ends(document):
             counts[_OVER_ENDS] = over_ends
         return counts
-
-
-def _unpredicted(error: InputError) -> CorefDocument:
-    document = CorefDocument("", [], [], words=join_words([]), problem=str(error))
-    document.ids = error.ids
-    return document
 
 
 def _over_ends(document: CorefDocument) -> int:

@@ -10,6 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Instance, Vocabulary
 from allennlp.data.fields import LabelField, MetadataField, SequenceLabelField
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import split_tag
 from elmo_tasks.data.tokenization import Words
 
@@ -49,9 +50,7 @@ class Metadata:
         return default if value is None else value
 
     ids: Mapping[str, Any] = MappingProxyType({})
-    """
-    The keys by which a file names this record, such as `id`. A reader sets them; predictions repeat them.
-    """
+    """The keys by which a file names this record, such as `id`; predictions repeat them."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields by name, as `allennlp evaluate --predictions-output-file` writes them."""
@@ -67,10 +66,10 @@ class NoPrediction(Metadata):
     reason: str
 
 
-def no_prediction(reason: str, ids: Mapping[str, Any]) -> Instance:
-    """Returns the instance of a record that has a line among the predictions, but no prediction."""
-    metadata = NoPrediction(reason)
-    metadata.ids = ids
+def no_prediction(error: InputError) -> Instance:
+    """Returns the instance of a bad record, which has a line among the predictions, but no prediction."""
+    metadata = NoPrediction(str(error))
+    metadata.ids = error.ids
     return Instance({"metadata": MetadataField(metadata)})
 
 
@@ -103,10 +102,7 @@ class ClosedLabelField(LabelField):
 
 
 def check_label(label: str | None, classes: Sequence[str]) -> None:
-    """
-    # Raises
-    `ConfigurationError`: the label is neither `None` nor one of `classes`.
-    """
+    """Raises `ConfigurationError` unless the label is `None` or one of `classes`."""
     if label is not None and label not in classes:
         raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(classes)}")
 

@@ -65,14 +65,15 @@ class Record:
 
     # Parameters
 
+    path : the file.
     line : the line at which it starts; in Parquet its row, from 1.
     content : its values by name, or its error, if it is damaged and those after it are not.
     """
 
-    __slots__ = ("_content", "line")
+    __slots__ = ("_content", "line", "path")
 
-    def __init__(self, line: int, content: dict[str, Any] | InputError) -> None:
-        self.line, self._content = line, content
+    def __init__(self, path: Path, line: int, content: dict[str, Any] | InputError) -> None:
+        self.path, self.line, self._content = path, line, content
 
     @property
     def values(self) -> dict[str, Any]:
@@ -80,6 +81,10 @@ class Record:
         if isinstance(self._content, InputError):
             raise self._content
         return self._content
+
+    def error(self, found: str, expected: str) -> InputError:
+        """Returns an error in the record."""
+        return InputError.at(self.path, self.line, found=found, expected=expected)
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
@@ -158,10 +163,7 @@ def read_lines(
 
 
 def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
-    """
-    Yields the lines of a text of one tokenised sentence a line, as `read_lines` does; other texts are an
-    `InputError`, see `checked_sentences`.
-    """
+    """Yields lines as `read_lines` does; a text that is no `checked_sentences` is an `InputError`."""
     try:
         yield from checked_sentences(path, read_lines(path, longest=longest))
     except InputError:
@@ -281,10 +283,7 @@ def read_json(path: Path, *, expected: str = "a JSON object", encoding: str = "u
 def read_json_lines(
     path: Path, lines: Iterable[tuple[int, str]] | None = None, *, expected: str = "a JSON object"
 ) -> Iterator[tuple[int, Any]]:
-    """
-    Yields the number and the value of each line that is not blank, of a file or of its numbered `lines`
-    alone; for errors see `parse_json` and `read_lines`.
-    """
+    """Yields the number and the value of each line that is not blank, see `parse_json` and `read_lines`."""
     for number, line in read_lines(path) if lines is None else lines:
         if line.strip():
             yield number, parse_json(line, path, number, expected=expected)

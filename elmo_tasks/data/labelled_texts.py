@@ -47,13 +47,9 @@ FORMATS = (
 
 
 class _Example(NamedTuple):
-    """A record, and its error, if it has no prediction."""
-
     record: Record
-    path: Path
     texts: list[str]
-    label: str | None = None
-    problem: InputError | None = None
+    label: str | None
 
 
 class LabelledTextReader(TaskReader):
@@ -173,32 +169,30 @@ class LabelledTextReader(TaskReader):
         for example in self.shard_iterable(self.read_files(file_path, read, self._describe, files)):
             yield self._instance(example)
 
-    def _instance(self, example: _Example) -> Instance:
-        if example.problem is not None:
-            return no_prediction(str(example.problem), example.problem.ids)
+    def _instance(self, example: _Example | InputError) -> Instance:
+        if isinstance(example, InputError):
+            return no_prediction(example)
         tokens = [self.tokens(text) for text in example.texts]
         if not all(tokens):  # only of a tokenizer that drops characters
-            raise InputError.at(
-                example.path, example.record.line, found="no words", expected="at least one word"
-            )
+            raise example.record.error("no words", "at least one word")
         instance = self._of_tokens(tokens, example.label)
         instance["metadata"].metadata.ids = ids_of(example.record.values)
         return instance
 
-    def _folders(self, path: Path, counts: Counter[str], *, files: list[Path]) -> Iterator[_Example]:
+    def _folders(
+        self, path: Path, counts: Counter[str], *, files: list[Path]
+    ) -> Iterator[_Example | InputError]:
         of_classes = [file for file in files if file.parent.name in self.label_names]
         if len(of_classes) < len(files):
             other = next(file for file in files if file.parent.name not in self.label_names)
             number = len(files) - len(of_classes)
             logger.warning("%s: %d files left out, in no folder of a class, such as %s", path, number, other)
         for file in of_classes:
-            label = file.parent.name
             records = texts.read_document(file, encoding=self.encoding)
-            labelled = (Record(each.line, each.values | {"label": label}) for each in records)
-            yield from self._examples(file, labelled, counts)
+            yield from self._examples(file, _labelled(records, file.parent.name), counts)
         self._check(path, counts)
 
-    def _file(self, path: Path, counts: Counter[str], *, format: str) -> Iterator[_Example]:
+    def _file(self, path: Path, counts: Counter[str], *, format: str) -> Iterator[_Example | InputError]:
         yield from self._examples(path, self._records(path, format), counts)
         self._check(path, counts)
 
@@ -225,8 +219,7 @@ class LabelledTextReader(TaskReader):
             return texts.read_label_text(path, self.label_names, encoding=self.encoding)
         if format == "class_files":
             label = texts.class_of_file(path, self.label_names) or path.name
-            lines = texts.read_text(path, encoding=self.encoding)
-            return (Record(each.line, each.values | {"label": label}) for each in lines)
+            return _labelled(texts.read_text(path, encoding=self.encoding), label)
         read = {"text": texts.read_text, "document": texts.read_document, "fasttext": texts.read_fasttext}
         return read[format](path, encoding=self.encoding)
 
@@ -242,39 +235,37 @@ class LabelledTextReader(TaskReader):
             found = texts.line_format(path, self.label_names, encoding=self.encoding)
         return found or record_format(path, encoding=self.encoding)
 
-    def _examples(self, path: Path, records: Iterator[Record], counts: Counter[str]) -> Iterator[_Example]:
+    def _examples(
+        self, path: Path, records: Iterator[Record], counts: Counter[str]
+    ) -> Iterator[_Example | InputError]:
         names = class_names(path) if is_parquet(path) else {}
-        made = (partial(self._example, path, record, names) for record in records)
-        unpredicted = partial(_Example, Record(0, {}), path, [], None)
-        for example in self.good(path, made, unpredicted):
-            if example.label in self.undecided and not self.every_record:
+        for example in self.good(path, (partial(self._example, record, names) for record in records)):
+            label = None if isinstance(example, InputError) else example.label
+            if label in self.undecided:
                 counts["undecided"] += 1
                 continue
             counts["instances"] += 1
-            counts[f"of {example.label}"] += 1
+            counts[f"of {label}"] += 1
             yield example
 
-    def _example(self, path: Path, record: Record, names: Mapping[str, Sequence[str]]) -> _Example:
+    def _example(self, record: Record, names: Mapping[str, Sequence[str]]) -> _Example:
         with named_by(ids_of(record.values)):
-            columns = self.text_columns(record.values)
-            words = [_text(path, record, column) for column in columns]
-            label = None if self.every_record else self._label(path, record, names)
-            return _Example(record, path, words, label)
+            words = [_text(record, column) for column in self.text_columns(record.values)]
+            return _Example(record, words, None if self.every_record else self._label(record, names))
 
-    def _label(self, path: Path, record: Record, names: Mapping[str, Sequence[str]]) -> str | None:
+    def _label(self, record: Record, names: Mapping[str, Sequence[str]]) -> str | None:
         column = self.label_column(record.values)
         if column is None:
             return None
-        value = only_item(_value(path, record, column))
+        value = only_item(_value(record, column))
         label = as_label(value)
         if label not in self.label_names and type(value) is int and 0 <= value < len(names.get(column, ())):
             label = names[column][value]
         if label in self.label_names:
             return self.label_names[label]
         if label not in self.undecided:
-            found, expected = f"the label {label!r} in the column {column!r}", ", ".join(self.label_names)
-            expected = f"one of {expected}; the keys classes and label_names name others"
-            raise InputError.at(path, record.line, found=found, expected=expected)
+            expected = f"one of {', '.join(self.label_names)}; the keys classes and label_names name others"
+            raise record.error(f"the label {label!r} in the column {column!r}", expected)
         return label
 
     def _describe(self, counts: Counter[str]) -> str:
@@ -287,21 +278,23 @@ class LabelledTextReader(TaskReader):
         return f"; left out: {number} with the label {self.undecided[0]!r}" if number else ""
 
 
-def _text(path: Path, record: Record, columns: list[str]) -> str:
-    values = [_value(path, record, name) for name in columns]
+def _labelled(records: Iterator[Record], label: str) -> Iterator[Record]:
+    return (Record(each.path, each.line, each.values | {"label": label}) for each in records)
+
+
+def _text(record: Record, columns: list[str]) -> str:
+    values = [_value(record, name) for name in columns]
     for name, value in zip(columns, values, strict=True):
         if not isinstance(value, str):
-            found = f"{shorten_json(value)} in the column {name!r}"
-            raise InputError.at(path, record.line, found=found, expected="text")
+            raise record.error(f"{shorten_json(value)} in the column {name!r}", "text")
     text = " ".join(filter(None, values))
     if not text.strip():
         found = f"no words in the column {' and '.join(map(repr, columns))}"
-        raise NoWordsError.at(path, record.line, found=found, expected="at least one word")
+        raise NoWordsError.at(record.path, record.line, found=found, expected="at least one word")
     return text
 
 
-def _value(path: Path, record: Record, column: str) -> Any:
+def _value(record: Record, column: str) -> Any:
     if column not in record.values:
-        known = ", ".join(map(repr, record.values))
-        raise InputError.at(path, record.line, found=f"the columns {known}", expected=f"also {column!r}")
+        raise record.error(f"the columns {', '.join(map(repr, record.values))}", f"also {column!r}")
     return record.values[column]

@@ -27,10 +27,7 @@ Example = TypeVar("Example")
 
 
 def whole_reader(reader: DatasetReader) -> DatasetReader:
-    """
-    Returns the reader that makes the instances: the reader itself, or the one in `elmo_sample`, in `sharded`
-    or, the first of equal ones, in `interleaving`.
-    """
+    """Returns the reader that makes the instances, without `elmo_sample`, `sharded` or `interleaving`."""
     if isinstance(reader, InterleavingDatasetReader):
         return whole_reader(next(iter(reader._readers.values())))
     if isinstance(reader, ShardedDatasetReader):
@@ -57,10 +54,7 @@ class FileSample(NamedTuple):
 
 
 class ShardedReader(StrictParams, DatasetReader):
-    """
-    Base class of readers that distribute their instances to the workers themselves. For the parameters see
-    `DatasetReader`.
-    """
+    """Base class of readers that distribute their instances to the workers themselves."""
 
     def __init__(
         self, *, max_instances: Optional[NonNegativeInt] = None, serialization_dir: Optional[Name] = None
@@ -94,10 +88,7 @@ class TaskReader(ShardedReader):
     """
 
     every_record = False
-    """
-    True for a prediction: each record becomes an instance, also one that training leaves out, and has a line
-    in the output.
-    """
+    """True for a prediction: each record has an instance, and a line in the output."""
     record_field: ClassVar[str | None] = None
     """The text that instances of one record share; `None` if each record is an instance."""
     whole_files: ClassVar[Mapping[str, Any]] = {}
@@ -181,33 +172,25 @@ class TaskReader(ShardedReader):
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""
 
-    def good(
-        self,
-        path: Path,
-        records: Iterable[Callable[[], Example]],
-        unpredicted: Callable[[InputError], Example] | None = None,
-    ) -> Iterator[Example]:
+    def good(self, path: Path, records: Iterable[Callable[[], Example]]) -> Iterator[Example | InputError]:
         """
         Yields the examples of a file, each from the function that makes it of its record. With `skip_bad`, a
         record whose function raises `InputError` is left out, and a warning has their number and the first
-        three. `unpredicted` makes the example of a bad record for a prediction, where each record has a line:
-        with `skip_bad`, and of a record without words.
+        three. For a prediction, where each record has a line, its error is yielded in its place: with
+        `skip_bad`, and of a record without words.
         """
         errors: list[InputError] = []
         try:
             for record in records:
                 try:
-                    example = record()
+                    yield record()
                 except InputError as error:
-                    no_words = isinstance(error, NoWordsError)
-                    if self.every_record and unpredicted is not None and (self.skip_bad or no_words):
-                        example = unpredicted(error)
+                    if self.every_record and (self.skip_bad or isinstance(error, NoWordsError)):
+                        yield error
                     elif self.skip_bad:
                         errors.append(error)
-                        continue
                     else:
                         raise
-                yield example
         finally:
             if errors:
                 first = "; ".join(map(str, errors[:3]))
@@ -269,11 +252,7 @@ def group_number(text: str) -> int:
 
 
 def check_words(words: Sequence[str], **values: Sequence[object] | None) -> None:
-    """
-    # Raises
-    `ConfigurationError`: there are no words, or one of the lists, by their names, has another number of
-    values; `None` is not checked.
-    """
+    """Raises `ConfigurationError` if there are no words, or a list has another number of values."""
     if not words:
         raise ConfigurationError("found no words, expected at least one")
     for name, one_a_word in values.items():

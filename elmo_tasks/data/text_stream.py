@@ -1,8 +1,4 @@
-"""
-Text as a stream of passages: consecutive sentences of one file, in memory that does not grow with the text.
-
-Each step is a generator over the step before it.
-"""
+"""Text as a stream of passages, in memory that does not grow with the text: generators, step by step."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -88,10 +84,7 @@ class SentenceSplitter:
 
 
 def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
-    """
-    Yields the different texts of each instance, in the order of its fields, but for those of the instance
-    before: a passage with three questions comes once.
-    """
+    """Yields the different texts of each instance that the instance before it does not have."""
     previous: dict[tuple[str, ...], None] = {}
     for instance in instances:
         texts = dict.fromkeys(

@@ -128,9 +128,7 @@ def is_split_into_characters(words: Iterable[str]) -> bool:
 
 
 def tokenizer_of_script(text: str) -> str | None:
-    """
-    Returns the tokenizer that suits a text mostly in Chinese or Japanese characters, or in Hangul, or `None`.
-    """
+    """Returns the tokenizer that suits Chinese or Japanese characters, or Hangul, or `None`."""
     letters = sum(map(str.isalpha, text))
     hangul = len(_HANGUL.findall(text))
     if 2 * hangul > letters:

@@ -26,10 +26,7 @@ __all__ = ["AllenNlpElmo", "Elmo", "install", "uninstall"]
 
 
 def install(*, stateful: bool = True) -> None:
-    """
-    Replaces AllenNLP's `Elmo` by ours, for every model that is made from now on. If `stateful`, the state is
-    carried from batch to batch, as AllenNLP does.
-    """
+    """Replaces AllenNLP's `Elmo` by ours in new models; it carries its state, as there, if `stateful`."""
     Elmo.stateful = stateful
     _put(Elmo)
     # A model that is imported already, such as `bcn`, takes AllenNLP's class for its parameter `elmo`.

@@ -20,10 +20,7 @@ WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
 
 
 def check_layers(layers: str, num_layers: int, *, asked: str) -> None:
-    """
-    # Raises
-    `ElmoError`, with the option `asked`: `layers` is neither one of `LAYERS` nor the number of a layer.
-    """
+    """Raises `ElmoError` unless `layers` is one of `LAYERS` or the number of a layer."""
     if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
         raise ElmoError(
             f"{asked} is {layers!r}, expected one of {', '.join(LAYERS)}, or a number from 0, the token "

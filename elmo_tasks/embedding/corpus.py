@@ -19,10 +19,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 
 MAX_TOKENS = 1 << 16
-"""
-The tokens of a line at most: memory grows with them. A longer line is a text that was not split into
-sentences.
-"""
+"""The tokens of a line at most; a longer line is a text that was not split into sentences."""
 TEXT, _STARTS, _KEYS = "text", "starts", "keys"
 
 

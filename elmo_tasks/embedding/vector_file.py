@@ -17,12 +17,12 @@ import json
 import os
 import shutil
 import struct
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import BinaryIO
 
 import h5py
@@ -93,29 +93,22 @@ def writer_thread(*, waiting: int) -> Iterator[Callable[[Callable[[], object]], 
     call of the function, or the end, raises the error. The function returns when at most `waiting` calls
     wait.
     """
-    room = BoundedSemaphore(waiting + 1)
-    errors: list[Exception] = []
+    calls: deque[Future[None]] = deque()
 
-    def run(call: Callable[[], object]) -> None:
-        try:
-            if not errors:
-                call()
-        except Exception as error:
-            errors.append(error)
-        finally:
-            room.release()
+    def run(call: Callable[[], object], before: Future[None] | None) -> None:
+        if before is not None:
+            before.result()
+        call()
 
     def submit(call: Callable[[], object]) -> None:
-        room.acquire()
-        if errors:
-            room.release()
-            raise errors[0]
-        pool.submit(run, call)
+        calls.append(pool.submit(run, call, calls[-1] if calls else None))
+        if len(calls) > waiting + 1:
+            calls.popleft().result()
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         yield submit
-    if errors:
-        raise errors[0]
+    for call in calls:
+        call.result()
 
 
 class VectorFile:
@@ -157,9 +150,7 @@ class VectorFile:
 
 
 def _index(text: Corpus) -> Iterator[bytes]:
-    """
-    Yields `sentence_to_index` in pieces. JSON takes the last of equal sentences, as the former command did.
-    """
+    """Yields `sentence_to_index` in pieces; JSON takes the last of equal sentences."""
     yield b"{"
     for line, sentence in enumerate(text):
         yield f'{", " if line else ""}{json.dumps(sentence)}: "{line}"'.encode()
@@ -169,9 +160,7 @@ def _index(text: Corpus) -> Iterator[bytes]:
 def _create_datasets(
     folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], index_size: int
 ) -> None:
-    """
-    By h5py's low-level interface, since its high-level one takes several times as long for many datasets.
-    """
+    """By h5py's low-level interface, which is several times as fast for many datasets."""
     creation, link = _dataset_creation(), _link_creation()
     number = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))

@@ -34,10 +34,7 @@ class LearnedMix(NamedTuple):
         return "trainable" if isinstance(self.mix.scores, nn.Parameter) else "frozen"
 
     def shares(self) -> list[float] | None:
-        """
-        Returns the normalised weight of each layer, the token layer first; `None` for a function of the
-        token.
-        """
+        """Returns the normalised weight of each layer; `None` for a function of the token."""
         if self.mix.function:
             return None
         if self.mix.top:

@@ -89,10 +89,7 @@ def nearest_tokens(
 
 
 def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
-    """
-    Yields the vectors of a text, one tokenised sentence a line, block by block: memory does not grow with the
-    text.
-    """
+    """Yields the vectors of a text, one tokenised sentence a line, block by block."""
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []
     sentences: list[tuple[int, list[str]]] = []

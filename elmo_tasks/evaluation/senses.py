@@ -124,10 +124,7 @@ class Baseline(NamedTuple):
 def sense_baseline(
     train: Iterable[SenseSentence], dev: Iterable[SenseSentence], first_senses: Mapping[str, str]
 ) -> Baseline:
-    """
-    Answers with the lemma's most frequent sense in the training data or, if it is not there, with its first
-    sense.
-    """
+    """Answers with the lemma's most frequent sense in the training data, or else with its first sense."""
     senses_in_train = senses_by_frequency(train)
     answers = {**first_senses, **{lemma: senses[0] for lemma, senses in senses_in_train.items()}}
     targets = [target for sentence in dev for target in sentence.targets]
@@ -300,11 +297,7 @@ class Threshold(NamedTuple):
 
 
 def use_cosines(encoder: Encoder, pairs: Sequence[UsePair]) -> torch.Tensor:
-    """
-    Returns the cosine of the two uses of each pair, 0 if one has no vector.
-
-    *Shape:* `(rows, pairs)`, float64.
-    """
+    """Returns the cosine of each pair's uses, 0 without a vector. *Shape:* `(rows, pairs)`, float64."""
     uses = [use for pair in pairs for use in (pair.first, pair.second)]
     bar = progress(uses, work="uses", unit="sentences")
     # (rows, 2 pairs, dim)

@@ -153,11 +153,7 @@ def _bar(sentences: Sequence[TaggedSentence], work: str) -> Sequence[TaggedSente
 
 
 class LinearClassifier(NamedTuple):
-    """
-    A linear classifier, which predicts the class with the highest score.
-
-    *Shape:* `weight` `(classes, dim)`, `bias` `(classes,)`.
-    """
+    """A linear classifier. *Shape:* `weight` `(classes, dim)`, `bias` `(classes,)`."""
 
     weight: torch.Tensor
     bias: torch.Tensor

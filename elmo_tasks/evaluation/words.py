@@ -69,9 +69,7 @@ def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[Pair]) 
 
 
 def round_cosines(cosines: torch.Tensor) -> torch.Tensor:
-    """
-    Rounds cosines to six decimals, so that rounding errors do not tell equal vectors apart. *Shape:* any.
-    """
+    """Rounds cosines to six decimals, so that rounding errors do not tell equal vectors apart."""
     return cosines.round(decimals=6)
 
 

@@ -57,10 +57,7 @@ class EmbedJob(Job):
 
 
 class EmbedShard:
-    """
-    Writes the vectors of shards. For errors, with source and line, see `prepare_on`, `tokens_of`,
-    `ShardReader.lines` and `BatchEncoder.batches`.
-    """
+    """Writes the vectors of shards."""
 
     def __init__(self, job: EmbedJob) -> None:
         self._job = job

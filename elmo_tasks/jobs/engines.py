@@ -62,9 +62,7 @@ class Pool(NamedTuple):
 
     workers: int
     outcomes: Callable[[Sequence[Shard], Advance], Generator[Outcome, None, None]]
-    """
-    Yields the outcome of each shard, as they come. When it is closed before the last one, the workers end.
-    """
+    """Yields the outcome of each shard as it comes; the workers end when it is closed."""
 
 
 def run_job(
@@ -105,9 +103,7 @@ def run_job(
 
 
 def _first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
-    """
-    Does the shards until all of them, or those before an error, are done. Returns the first error, if any.
-    """
+    """Does the shards, or those before an error; returns the first error, if any."""
     first: Outcome | None = None
     with closing(run.progress(outcomes, name)) as watched:
         for outcome in watched:

@@ -130,10 +130,7 @@ class Folder:
 
     @contextmanager
     def writing(self, name: str, *, to: str | None = None) -> Iterator[BinaryIO]:
-        """
-        Writes the file `name` of the folder or, with `to`, the file at that place. It appears at the end, and
-        not at all if an exception leaves the context.
-        """
+        """Writes the file `name`, or the file at `to`; after an exception it does not appear."""
         partial = f"{self._path}/_{name}.{socket.gethostname()}.{os.getpid()}"
         try:
             with self._store.open(partial, "wb") as file:

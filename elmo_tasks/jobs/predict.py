@@ -19,10 +19,7 @@ from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor
 
 @dataclass(kw_only=True)
 class PredictJob(Job):
-    """
-    The predictions that are asked for. `archive` is its name, as `open_archive` reads it; or the content of a
-    `model.tar.gz`, for workers elsewhere.
-    """
+    """The predictions that are asked for; `archive` is a name, or the content of a `model.tar.gz`."""
 
     archive: str | bytes
     overrides: str = ""

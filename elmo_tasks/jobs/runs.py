@@ -119,19 +119,14 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
 
 
 class ShardReader:
-    """
-    Reads shards. A source stays open for the next shard, so that a packed file is unpacked once in order.
-    """
+    """Reads shards. A source stays open, so that a packed file is unpacked once in order."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._source: _Text | _Table | None = None
 
     def lines(self, shard: Shard) -> list[Content]:
-        """
-        # Raises
-        `ElmoError`: the source cannot be read, or is not as it was when the shards were made.
-        """
+        """Returns the lines; `ElmoError` if the source cannot be read, or has changed."""
         with _errors_of(shard.source):
             if self._source is None or self._source.name != shard.source:
                 file = open_source(shard.source, self._reading.folder)
@@ -276,10 +271,7 @@ PLAN = "_plan.json"
 MANIFEST = "_manifest.json"
 """The mark of a complete folder of parts. Readers of such folders ignore names that begin with `_`."""
 REPLACES = "_replaces"
-"""
-The mark of a run that replaces OUT and has no plan yet: a run that is resumed must not take OUT for its
-result.
-"""
+"""The mark of a run without a plan that replaces OUT, which is not its result."""
 FORMER = "checkpoint.npz"
 """The file by which versions up to 0.2 resumed an HDF5 file."""
 NEEDED = (PLAN, REPLACES, FORMER)
@@ -366,10 +358,7 @@ class Run:
         )
 
     def progress(self, outcomes: Generator[Outcome, None, None], name: str) -> Generator[Outcome, None, None]:
-        """
-        Yields the outcomes as they come, with a bar of the lines that are done, and closes them at the end:
-        work that was begun must end before its engine does.
-        """
+        """Yields the outcomes as they come, with a bar, and closes them before their engine ends."""
         lines = [shard.lines for shard in self.shards]
         done = sum(lines[number] for number in self.done)
         with (
@@ -441,10 +430,7 @@ def note_name(number: int) -> str:
 
 
 def write_note(folder: Folder, outcome: Outcome, *, rejects: Sequence[Any] = (), state: Any = None) -> None:
-    """
-    Notes that a shard is done and its content on the disk, with the lines that were left out (`rejects`) and
-    the `state` in which the next shard starts, if there is one.
-    """
+    """Notes that a shard is done, the `rejects` left out, and the `state` in which the next starts."""
     write_json(folder, note_name(outcome["number"]), outcome | {"rejects": rejects, "state": state})
 
 

@@ -65,10 +65,7 @@ class Sink(ABC):
         """Makes the output of a run whose shards are done."""
 
     def end_at(self, run: Run, number: int) -> None:  # noqa: B027
-        """
-        Is called in the place of `finish` if the input in shard `number` has an error, and those before are
-        done.
-        """
+        """Is called in place of `finish` if the input in shard `number` has an error."""
 
 
 class Hdf5Sink(Sink):

@@ -273,10 +273,7 @@ class BiLmModel(StrictParams, Model):
         return LstmState(*(part.to(continues.device) * continues for part in previous))
 
     def _count_some(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
-        """
-        Counts evenly spaced targets for the training metrics. *Shape:* forward, then backward, `(2 steps,
-        projection_dim)`, `(2 steps,)`.
-        """
+        """Counts evenly spaced targets. *Shape:* `(2 steps, projection_dim)`, `(2 steps,)`."""
         stride = math.ceil(len(targets) / (2 * TRAINING_TARGETS))
         # (2, counted), (2 counted, projection_dim)
         counted = targets.view(2, -1)[:, ::stride]
@@ -287,10 +284,7 @@ class BiLmModel(StrictParams, Model):
         )
 
     def get_extra_state(self) -> dict[str, Any]:
-        """
-        PyTorch's hook for the state beside weights: the options, and the states of this process's training
-        streams.
-        """
+        """PyTorch's hook for the options, and the states of this process's training streams."""
         return {_OPTIONS: json.dumps(self.bilm.options.to_json())} | {
             f"{stream} {name}": part.cpu()
             for (training, stream), state in self._states.items()

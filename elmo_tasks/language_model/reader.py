@@ -167,9 +167,7 @@ class BiLmReader(ShardedReader):
         return Instance({"block": block})
 
     def check(self, path: DatasetReaderInput) -> None:
-        """
-        Reads the whole text, without splitting it, so that a byte that is not UTF-8 is found wherever it is.
-        """
+        """Reads the whole text, so that a byte that is not UTF-8 is found wherever it is."""
         sentences: Iterator[WordsOrLine | None]
         if self.source is not None:
             sentences = self._source_sentences(path)

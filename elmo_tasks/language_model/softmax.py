@@ -27,11 +27,7 @@ LOGITS_AT_ONCE = 1 << 22
 
 
 class Softmax(Registrable, nn.Module):
-    """
-    A distribution over the classes, and the loss that trains it.
-
-    *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)` int64. Everything is in nats.
-    """
+    """A distribution over the classes. *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)`; in nats."""
 
     exact_rows: int
     """The number of rows that `_exact` gets at once."""
@@ -39,10 +35,7 @@ class Softmax(Registrable, nn.Module):
     def loss(
         self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
     ) -> torch.Tensor:
-        """
-        Computes the training loss, `()`, summed over the rows; in eval mode the exact loss. Products are in
-        float32 unless `products` are given.
-        """
+        """Computes the loss, `()`, summed over rows; exact in eval mode, in float32 without `products`."""
         with torch.autocast(vectors.device.type, enabled=False):
             return self._loss(self._own_precision(vectors), targets, products or Products())
 

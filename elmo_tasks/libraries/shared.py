@@ -22,10 +22,7 @@ _process = os.getpid()
 
 
 def after_fork() -> None:
-    """
-    Sets PyTorch to one thread in a forked process, before the biLM runs: a process that waits for PyTorch's
-    threads, which do not outlive a fork, hangs.
-    """
+    """Sets PyTorch to one thread in a forked process, which would wait for the threads that it lacks."""
     global _process
     if _process != os.getpid():
         torch.set_num_threads(1)
@@ -42,10 +39,7 @@ class BiLmFiles(NamedTuple):
     cuda_device: Device = -1
 
     def embedder(self) -> ElmoEmbedder:
-        """
-        Returns the embedder of these files, see `ElmoEmbedder`. The last one stays in memory until a file
-        changes.
-        """
+        """Returns the embedder of these files; the last one stays in memory until a file changes."""
         changed = tuple(_times(file) for file in self[:3] if file is not None)
         after_fork()
         with _reading:
@@ -71,10 +65,7 @@ def _read(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedde
 
 
 def check_layer(layer: int | str, num_layers: int) -> None:
-    """
-    # Raises
-    `ElmoError`: `layer` is neither `average` nor the number of a layer, negative from the top.
-    """
+    """Raises `ElmoError` unless `layer` is `average` or a number, negative from the top."""
     if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return
     raise ElmoError(

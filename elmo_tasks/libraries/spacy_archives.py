@@ -103,7 +103,13 @@ class NerPipe(ArchivePipe):
     """
 
     def __init__(
-        self, *, name: str, archive: str, cuda_device: Device, batch_size: int, overwrite_ents: bool
+        self,
+        nlp: Language,
+        name: str,
+        archive: str = "elmo:ner",
+        cuda_device: Device = -1,
+        batch_size: int = 32,
+        overwrite_ents: bool = False,
     ) -> None:
         check_value(batch_size, PositiveInt, "batch_size")
         super().__init__(name=name, archive=archive, predictor="elmo_ner", cuda_device=cuda_device)
@@ -153,7 +159,14 @@ class CorefPipe(ArchivePipe):
     The others : see `ArchivePipe`.
     """
 
-    def __init__(self, *, name: str, archive: str, cuda_device: Device, spans_key: str) -> None:
+    def __init__(
+        self,
+        nlp: Language,
+        name: str,
+        archive: str = "elmo:coref",
+        cuda_device: Device = -1,
+        spans_key: str = "coref",
+    ) -> None:
         super().__init__(name=name, archive=archive, predictor="elmo_coref", cuda_device=cuda_device)
         self._spans_key = spans_key
 
@@ -178,34 +191,5 @@ class CorefPipe(ArchivePipe):
         ]
 
 
-@Language.factory(
-    "elmo_ner",
-    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config={"archive": "elmo:ner", "cuda_device": -1, "batch_size": 32, "overwrite_ents": False},
-)
-def make_ner(
-    nlp: Language,
-    name: str,
-    archive: str,
-    cuda_device: Device,
-    batch_size: int,
-    overwrite_ents: bool,
-) -> NerPipe:
-    """Returns the component `elmo_ner`; for the keys of its config see `NerPipe`."""
-    return NerPipe(
-        name=name,
-        archive=archive,
-        cuda_device=cuda_device,
-        batch_size=batch_size,
-        overwrite_ents=overwrite_ents,
-    )
-
-
-@Language.factory(
-    "elmo_coref",
-    assigns=["doc.spans"],
-    default_config={"archive": "elmo:coref", "cuda_device": -1, "spans_key": "coref"},
-)
-def make_coref(nlp: Language, name: str, archive: str, cuda_device: Device, spans_key: str) -> CorefPipe:
-    """Returns the component `elmo_coref`; for the keys of its config see `CorefPipe`."""
-    return CorefPipe(name=name, archive=archive, cuda_device=cuda_device, spans_key=spans_key)
+make_ner = Language.factory("elmo_ner", assigns=["doc.ents", "token.ent_iob", "token.ent_type"], func=NerPipe)
+make_coref = Language.factory("elmo_coref", assigns=["doc.spans"], func=CorefPipe)

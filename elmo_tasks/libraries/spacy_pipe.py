@@ -21,10 +21,7 @@ _opening = Lock()
 
 
 def sentences(doc: Doc) -> list[list[int]]:
-    """
-    Returns the indices of each sentence's tokens, without white space. Without sentence boundaries, the doc
-    is one sentence.
-    """
+    """Returns the indices of each sentence's tokens, without white space; by default of one sentence."""
     spans = doc.sents if doc.has_annotation("SENT_START") else [doc]
     words = ([token.i for token in span if not token.is_space] for span in spans)
     return [sentence for sentence in words if sentence]

@@ -36,7 +36,7 @@ class VectorsPipe(FilesPipe):
     # Parameters
 
     name : name of the component in its pipeline.
-    files : the biLM and how to run it; its fields are keys of the config.
+    options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
     batch_size : the most sentences to compute together.
     keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
@@ -47,21 +47,24 @@ class VectorsPipe(FilesPipe):
 
     def __init__(
         self,
-        *,
+        nlp: Language,
         name: str,
-        files: BiLmFiles,
+        options_file: str | None = None,
+        weight_file: str | None = None,
+        vocabulary_file: str | None = None,
+        precision: str = "float32",
+        cuda_device: Device = -1,
         layer: int | str = AVERAGE,
         batch_size: int = 64,
         keep_layers: bool = False,
     ) -> None:
-        options_file, weight_file, vocabulary_file = files[:3]
         if options_file is None and weight_file is None:
             options_file, weight_file = DEFAULT_OPTIONS, DEFAULT_WEIGHTS
         if options_file is not None and Path(options_file).is_file():
             check_layer(layer, read_options(options_file).n_layers + 1)
         sources = {_OPTIONS: options_file, _WEIGHTS: weight_file, _VOCABULARY: vocabulary_file}
         super().__init__(name=name, sources=sources)
-        self._files = files
+        self._settings: dict[str, Any] = {"precision": precision, "cuda_device": cuda_device}
         self._layer = layer
         self._batch_size = batch_size
         self._keep_layers = keep_layers
@@ -73,10 +76,8 @@ class VectorsPipe(FilesPipe):
         # Raises
         `ElmoError`: there is no such layer.
         """
-        embedder = self._files._replace(
-            options_file=sources[_OPTIONS],
-            weight_file=sources[_WEIGHTS],
-            vocabulary_file=sources[_VOCABULARY],
+        embedder = BiLmFiles(
+            sources[_OPTIONS], sources[_WEIGHTS], sources[_VOCABULARY], **self._settings
         ).embedder()
         check_layer(self._layer, embedder.num_layers)
         return embedder
@@ -155,33 +156,4 @@ if not Doc.has_extension("elmo_layers"):
     Doc.set_extension("elmo_layers", default=None)
 
 
-@Language.factory(
-    "elmo",
-    assigns=["doc.tensor", "doc._.elmo_layers"],
-    default_config={
-        **BiLmFiles()._asdict(),
-        "layer": AVERAGE,
-        "batch_size": 64,
-        "keep_layers": False,
-    },
-)
-def make_vectors(
-    nlp: Language,
-    name: str,
-    options_file: str | None,
-    weight_file: str | None,
-    vocabulary_file: str | None,
-    precision: str,
-    cuda_device: Device,
-    layer: int | str,
-    batch_size: int,
-    keep_layers: bool,
-) -> VectorsPipe:
-    """Returns the component `elmo`; for the keys of its config see `VectorsPipe` and `ElmoEmbedder`."""
-    return VectorsPipe(
-        name=name,
-        files=BiLmFiles(options_file, weight_file, vocabulary_file, precision, cuda_device),
-        layer=layer,
-        batch_size=batch_size,
-        keep_layers=keep_layers,
-    )
+make_vectors = Language.factory("elmo", assigns=["doc.tensor", "doc._.elmo_layers"], func=VectorsPipe)

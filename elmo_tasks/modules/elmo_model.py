@@ -316,10 +316,7 @@ def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:
 
 
 def stack_texts(first: TextFieldTensors, second: TextFieldTensors) -> TextFieldTensors:
-    """
-    Returns the rows of both texts as one batch, padded with 0 to the same length. *Shape:* for each tensor
-    `(batch, tokens, ...)` twice to `(2 batch, tokens, ...)`.
-    """
+    """Returns the rows of both texts as one padded batch. *Shape:* `(2 batch, tokens, ...)` each."""
     return {
         name: {key: _stack(tensor, second[name][key]) for key, tensor in indexed.items()}
         for name, indexed in first.items()

@@ -1,7 +1,4 @@
-"""
-Layers that two or more tasks use: context encoders with variational dropout, word vectors from characters,
-and attention, in which padding has no part.
-"""
+"""Layers that two or more tasks use: context encoders, word vectors from characters, and attention."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -58,10 +55,7 @@ class BiLstm(nn.Module):
         self.output_dim = sizes[-1]
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """
-        *Shape:* `(batch, tokens, input_dim)` and the mask `(batch, tokens)` to `(batch, tokens, output_dim)`,
-        0 at padding.
-        """
+        """*Shape:* `(batch, tokens, input_dim)` and mask to `(batch, tokens, output_dim)`, 0 at padding."""
         reverse = _reversed_steps(mask)
         outputs = self.input_dropout(inputs)
         for forward_layer, backward_layer in zip(self.forward_layers, self.backward_layers, strict=True):

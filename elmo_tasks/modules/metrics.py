@@ -80,11 +80,7 @@ class LabelCounts:
 
 
 def check_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], *, kind: str) -> None:
-    """
-    # Raises
-    `ValueError`: the numbers of predicted and gold sequences differ, or the lengths of two; `kind` is the
-    unit with a sequence of tags, such as `sentence`.
-    """
+    """Raises `ValueError` if the numbers of sequences, or of tags in one, differ; `kind` is their unit."""
     if len(predicted) != len(gold):
         raise ValueError(f"found {len(predicted)} predicted {kind}s, expected {len(gold)}")
     for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):

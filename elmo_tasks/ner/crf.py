@@ -34,11 +34,7 @@ class Chain(NamedTuple):
     transitions: torch.Tensor
 
     def log_likelihood(self, tags: torch.Tensor) -> torch.Tensor:
-        """
-        Returns the log-likelihood of one tag sequence for each sentence.
-
-        *Shape:* `(batch, tokens)` to `(batch,)`.
-        """
+        """Returns the log-likelihood of a sequence each. *Shape:* `(batch, tokens)` to `(batch,)`."""
         return self._score(tags) - self._log_sum()
 
     @torch.no_grad()
@@ -108,10 +104,7 @@ class Chain(NamedTuple):
         ]
 
     def _steps(self, impossible: float = IMPOSSIBLE) -> torch.Tensor:
-        """
-        Returns the score that each step from the second token on adds, from one tag (row) to the next
-        (column). *Shape:* `(tokens - 1, batch, tags, tags)`.
-        """
+        """Returns the score of each step from tag to tag. *Shape:* `(tokens - 1, batch, tags, tags)`."""
         stay = torch.full_like(self.transitions, impossible).fill_diagonal_(0.0)
         emissions, mask = self.emissions.transpose(0, 1)[1:], self.mask.t()[1:]
         # (tokens - 1, batch, tags, tags)

@@ -3,12 +3,12 @@
 import logging
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
@@ -50,6 +50,7 @@ from elmo_tasks.ner.sentences import (
 logger = logging.getLogger(__name__)
 
 _Example = tuple[FileSentence, list[Span] | None]
+Made = TypeVar("Made")
 _SCHEME, _ENTITY, _ODD = "scheme ", "entity ", "odd "
 """Prefixes of tag schemes, of types of entities, and of what is odd, among the counts of a file."""
 _SPELLINGS = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
@@ -135,11 +136,12 @@ class NerReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = without_companions(gold_files(file_path))
-        for sentence, spans in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
-            if sentence.problem is None:
-                yield _instance(sentence.content, spans, sentence.ids)
+        for example in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
+            if isinstance(example, InputError):
+                yield no_prediction(example)
             else:
-                yield no_prediction(sentence.problem, sentence.ids or {})
+                sentence, spans = example
+                yield _instance(sentence.content, spans, sentence.ids)
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
@@ -184,44 +186,44 @@ class NerReader(TaskReader):
         tags = [spelling.tags.get(tag, tag) for tag in tags]
         return _instance(content, self._spans(tags, self._scheme([tags]))[0])
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example]:
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example | InputError]:
         """Yields the sentences with their entities, after the whole file is read for its scheme."""
         settings = self.settings
         format = found_format(path, settings) if self.format == "auto" else self.format
-        made = list(self.good(path, read_sentences(path, format, settings), _unpredicted))
-        sentences = [sentence for sentence in made if sentence is not None]
-        if not sentences:
+        made = list(self.good(path, read_sentences(path, format, settings)))
+        sentences = [each for each in made if isinstance(each, FileSentence)]
+        if made.count(None) == len(made):
             raise InputError.at(path, found="no sentence", expected="at least one")
-        counts[_ODD + _REJECTED] = len(made) - len(sentences)
-        odd = _Oddities(path, counts, strict=self.strict)
-        examples: list[_Example]
-        if not self.every_record:
-            sentences = self._tagged(path, sentences)
+        counts[_ODD + _REJECTED] = made.count(None)
         if self.every_record:
-            examples = [(sentence, None) for sentence in sentences]
-        elif sentences[0].tags is not None:
-            examples = self._with_tags(path, sentences, odd)
-        elif sentences[0].tagged:
-            examples = list(self.good(path, (partial(_with_spans, each, odd) for each in sentences)))
-        else:
-            examples = [(sentence, None) for sentence in sentences]
-            counts[_ODD + _UNTAGGED] = len(sentences)
-            logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
+            counts["sentences"] = len(made)
+            counts["tokens"] = sum(len(sentence.words) for sentence in sentences)
+            yield from ((each, None) if isinstance(each, FileSentence) else each for each in made if each)
+            return
+        odd = _Oddities(path, counts, strict=self.strict)
+        examples = self._with_entities(path, sentences, odd)
         odd.warn()
         counts["sentences"] = len(examples)
         counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
         counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
         yield from examples
 
-    def _tagged(self, path: Path, sentences: list[FileSentence]) -> list[FileSentence]:
-        """Returns the sentences, all of which have tags, or none has."""
+    def _with_entities(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
         if all(tag in _NO_TAG for sentence in sentences for tag in sentence.tags or ()):
             for sentence in sentences:
                 sentence.tags = None
         first = next((sentence for sentence in sentences if sentence.tagged), None)
         if first is None:
-            return sentences
-        return list(self.good(path, (partial(_like, path, each, first) for each in sentences)))
+            odd.counts[_ODD + _UNTAGGED] = len(sentences)
+            logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
+            return [(sentence, None) for sentence in sentences]
+        sentences = self._all(path, (partial(_like, path, each, first) for each in sentences))
+        if first.tags is not None:
+            return self._with_tags(path, sentences, odd)
+        return self._all(path, (partial(_with_spans, each, odd) for each in sentences))
+
+    def _all(self, path: Path, records: Iterable[Callable[[], Made]]) -> list[Made]:
+        return [each for each in self.good(path, records) if not isinstance(each, InputError)]
 
     def _with_tags(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
         tags = {tag for sentence in sentences for tag in sentence.tags or ()}
@@ -230,7 +232,7 @@ class NerReader(TaskReader):
             logger.warning("%s: found no entity, expected brackets such as (PERSON*", path)
         if brackets or spelling.tags or self.skip_bad:
             normal = (partial(_normal, path, each, brackets, spelling) for each in sentences)
-            sentences = list(self.good(path, normal))
+            sentences = self._all(path, normal)
         try:
             scheme = Scheme.IOB2 if brackets else self._scheme([each.tags or [] for each in sentences])
         except TagError as error:
@@ -242,10 +244,9 @@ class NerReader(TaskReader):
             expected = f"{first.scheme.value}, since line {first_line} has {first.words}"
             raise InputError.at(path, line, found=found, expected=expected) from error
         odd.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
-        make = (partial(self._with_entities, each, scheme, odd) for each in sentences)
-        return list(self.good(path, make))
+        return self._all(path, (partial(self._with_spans_of, each, scheme, odd) for each in sentences))
 
-    def _with_entities(self, sentence: FileSentence, scheme: Scheme, odd: "_Oddities") -> _Example:
+    def _with_spans_of(self, sentence: FileSentence, scheme: Scheme, odd: "_Oddities") -> _Example:
         tags = sentence.tags or []
         try:
             spans, positions = self._spans(tags, scheme)
@@ -290,10 +291,6 @@ class _Oddities:
     def warn(self) -> None:
         for kind, error in self._first.items():
             logger.warning("%s (%s in this file: %d)", error, kind, self.counts[_ODD + kind])
-
-
-def _unpredicted(error: InputError) -> FileSentence:
-    return FileSentence([], [0], ids=error.ids, problem=str(error))
 
 
 def _like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSentence:

@@ -87,10 +87,7 @@ class CharacterSpan(NamedTuple):
 
 @dataclass(slots=True)
 class FileSentence:
-    """
-    A sentence of a file: its words; the line of each word, or of all; and their tags as in the file, or its
-    entities, or neither.
-    """
+    """A sentence of a file: its words, their lines or its own, and its tags or entities, if any."""
 
     words: list[str]
     lines: Sequence[int]
@@ -101,8 +98,6 @@ class FileSentence:
     text: Words | None = None
     """The text of the words, if the file has it."""
     ids: Mapping[str, Any] | None = None
-    problem: str | None = None
-    """The reason why a prediction leaves it out."""
 
     @property
     def content(self) -> Words:
@@ -134,10 +129,7 @@ Make = Callable[[], FileSentence | None]
 
 
 def read_sentences(path: Path, format: str, settings: Settings) -> Iterator[Make]:
-    """
-    Yields a function for each sentence of a file of one of `FORMATS`, which makes it, or raises `InputError`
-    if it is bad.
-    """
+    """Yields a function for each sentence, which makes it, or raises `InputError` if it is bad."""
     return _READERS[format](path, settings)
 
 
@@ -347,72 +339,66 @@ def _atis(path: Path, settings: Settings) -> Iterator[Make]:
 def _records(path: Path, settings: Settings, *, parquet: bool) -> Iterator[Make]:
     records = read_parquet(path) if parquet else read_json_records(path, encoding=settings.encoding)
     classes = class_names(path) if parquet else {}
-    return (partial(_record, path, record, classes, settings) for record in records)
+    return (partial(_record, record, classes, settings) for record in records)
 
 
-def _record(
-    path: Path, record: Record, classes: dict[str, list[str]], settings: Settings
-) -> FileSentence | None:
+def _record(record: Record, classes: dict[str, list[str]], settings: Settings) -> FileSentence | None:
     values = record.values
     if values.get(_ANSWER, _ACCEPTED) != _ACCEPTED and not settings.every_record:
         return None
     with named_by(ids := ids_of(values)):
-        sentence = _sentence_of_record(path, record, classes, settings)
+        sentence = _sentence_of_record(record, classes, settings)
     sentence.ids = ids
     return sentence
 
 
-def _sentence_of_record(
-    path: Path, record: Record, classes: dict[str, list[str]], settings: Settings
-) -> FileSentence:
+def _sentence_of_record(record: Record, classes: dict[str, list[str]], settings: Settings) -> FileSentence:
     values = {key.lower(): value for key, value in record.values.items()}
-    record = Record(record.line, values)
+    record = Record(record.path, record.line, values)
     name = next((name for name in _TOKENS if name in values), "")
     text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
     if name and _is_list_of(values[name], str):
-        return _with_tokens(path, record, name, classes, settings)
+        return _with_tokens(record, name, classes, settings)
     if text:
-        return _with_text(path, record, text, name, settings)
+        return _with_text(record, text, name, settings)
     names = ", ".join(f'"{each}"' for each in values) or "none"
-    raise InputError.at(path, record.line, found=f"the fields {names}", expected='"tokens" or "text"')
+    raise record.error(f"the fields {names}", '"tokens" or "text"')
 
 
 def _with_tokens(
-    path: Path, record: Record, name: str, classes: dict[str, list[str]], settings: Settings
+    record: Record, name: str, classes: dict[str, list[str]], settings: Settings
 ) -> FileSentence:
     values = record.values
     words, tags = values[name], None
     tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
     if not words:
-        raise NoWordsError(str(_wrong(path, record, name, "tokens")))
+        raise NoWordsError(str(_wrong(record, name, "tokens")))
     if tag is not None and not settings.every_record:
         tags, names = values[tag], settings.tag_names or classes.get(tag)
         if len(tags) != len(words):
-            raise _wrong(path, record, tag, f"{len(words)} tags, one a token")
+            raise _wrong(record, tag, f"{len(words)} tags, one a token")
         if not _is_list_of(tags, str):
             if names is None:
                 expected = "names of tags, or the key `tag_names` with the name of each number"
-                raise _wrong(path, record, tag, expected)
+                raise _wrong(record, tag, expected)
             if not all(type(each) is int and 0 <= each < len(names) for each in tags):
-                raise _wrong(
-                    path, record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names"
-                )
+                raise _wrong(record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names")
             tags = [names[each] for each in tags]
-    return _sentence(path, words, [record.line], tags)
+    return _sentence(record.path, words, [record.line], tags)
 
 
-def _with_text(path: Path, record: Record, text: str, tokens: str, settings: Settings) -> FileSentence:
+def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> FileSentence:
     values = record.values
     if tokens and _is_list_of(values[tokens], dict):
         try:
             offsets = [(each["start"], each["end"]) for each in values[tokens]]
             content = Words(values[text], [values[text][start:end] for start, end in offsets], offsets)
         except (KeyError, TypeError) as error:
-            raise _wrong(path, record, tokens, 'tokens with "start" and "end"') from error
+            raise _wrong(record, tokens, 'tokens with "start" and "end"') from error
     else:
         content = settings.split(values[text])
     if not content.words:
-        raise NoWordsError(str(_wrong(path, record, text, "a text with words")))
+        raise NoWordsError(str(_wrong(record, text, "a text with words")))
     name = next((name for name in _SPANS if _is_list_of(values.get(name), (list, dict))), None)
     if name is None and _ANSWER in values:  # Prodigy leaves out empty lists
         return FileSentence(content.words, [record.line], characters=[], text=content)
@@ -422,16 +408,15 @@ def _with_text(path: Path, record: Record, text: str, tokens: str, settings: Set
         characters = [_character_span(each) for each in values[name]]
     except (KeyError, TypeError, ValueError) as error:
         expected = '[start, end, "LABEL"], or {"start": 0, "end": 4, "label": "LABEL"}'
-        raise _wrong(path, record, name, expected) from error
+        raise _wrong(record, name, expected) from error
     for start, end, _ in characters:
         if not 0 <= start < end <= len(content.text) or not content.text[start:end].strip():
-            raise _wrong(path, record, name, f"characters of the text, from 0 to {len(content.text)}")
+            raise _wrong(record, name, f"characters of the text, from 0 to {len(content.text)}")
     return FileSentence(content.words, [record.line], characters=characters, text=content)
 
 
-def _wrong(path: Path, record: Record, name: str, expected: str) -> InputError:
-    found = f'"{name}": {shorten_json(record.values[name])}'
-    return InputError.at(path, record.line, found=found, expected=expected)
+def _wrong(record: Record, name: str, expected: str) -> InputError:
+    return record.error(f'"{name}": {shorten_json(record.values[name])}', expected)
 
 
 def _character_span(value: Any) -> CharacterSpan:

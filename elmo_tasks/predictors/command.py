@@ -1,6 +1,4 @@
-"""
-`allennlp predict` without losses: a bad line, or an error of the disk, leaves the results before it whole.
-"""
+"""`allennlp predict` without losses: a bad line leaves the results before it whole."""
 
 import argparse
 import json

@@ -1,7 +1,4 @@
-"""
-Gradients of predictions by their words, for AllenNLP's saliency interpreters and attackers
-(`allennlp.interpret`), and explanations made of them.
-"""
+"""Gradients of predictions by their words, for `allennlp.interpret`, and explanations made of them."""
 
 import math
 import warnings
@@ -129,10 +126,7 @@ class InterpretablePredictor(JsonLinesPredictor):
         return self._layer
 
     def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """
-        # Raises
-        `ConfigurationError`: the model is an ensemble.
-        """
+        """Computes the gradients; `ConfigurationError` if the model is an ensemble."""
         for instance in instances:
             instance.fields["metadata"] = MetadataField(self.metadata_of(instance))
         readable = self._model.make_output_human_readable
@@ -178,9 +172,7 @@ class InterpretablePredictor(JsonLinesPredictor):
     def _embed_through_elmo(
         self, embed: Callable[..., Any], bilm: BiLm, tokens: TextFieldTensors
     ) -> tuple[torch.Tensor, Any]:
-        """
-        Calls `embed` with the observed word vectors `x` and token vectors `t` in place of the model's own.
-        """
+        """Calls `embed` with observed word vectors `x` and token vectors `t`."""
         model, in_use = self._model, self._model.elmo.bilm
         ids = tokens[ELMO_INDEXER][bilm.reads]
         # (batch, tokens, token dim)
@@ -207,9 +199,7 @@ class InterpretablePredictor(JsonLinesPredictor):
                 hook.remove()
 
     def _observed(self, tokens: TextFieldTensors, *parts: torch.Tensor) -> Sequence[torch.Tensor]:
-        """
-        Passes vectors of the same tokens, `(batch, tokens, size)` each, through the layer, all together.
-        """
+        """Passes vectors of the same tokens, `(batch, tokens, size)` each, through the layer."""
         lengths = get_text_field_mask(tokens).sum(dim=1).tolist()
         joined = torch.cat(parts, dim=2)
         rows = self.observe([row[:length] for row, length in zip(joined, lengths, strict=True)])

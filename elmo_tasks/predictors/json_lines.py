@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
@@ -94,10 +94,7 @@ class JsonLinesPredictor(Predictor):
         return 0
 
     def load_line(self, line: str) -> JsonDict:
-        """
-        Returns the object of a line, whose bytes that are not UTF-8 are decoded with `surrogateescape`.
-        Errors of the line are raised when it is predicted.
-        """
+        """Returns the object of a line, decoded with `surrogateescape`; prediction raises its errors."""
         where = self._next_line()
         text = printable(line.strip())
         if (byte := _UNDECODED.search(line)) is not None:
@@ -137,20 +134,15 @@ class JsonLinesPredictor(Predictor):
             except ConfigurationError as error:
                 problem = error
                 break
-        predicted = self._predict_instances([item for item in prepared if isinstance(item, Instance)])
+        predicted = iter(self._try_predict([item for item in prepared if isinstance(item, Instance)]))
         for item, json_dict in zip(prepared, inputs, strict=False):
-            with _naming_line(json_dict):
-                result = next(predicted) if isinstance(item, Instance) else item
+            result = next(predicted) if isinstance(item, Instance) else item
+            if isinstance(result, Exception):
+                with _naming_line(json_dict):
+                    raise result
             yield result
         if problem is not None:
             raise problem
-
-    def _predict_instances(self, instances: list[Instance]) -> Iterator[JsonDict]:
-        """Predicts all instances at once, or, if that fails, one by one."""
-        results: list[JsonDict] = []
-        with suppress(*_INPUT_ERRORS):
-            results = self.predict_batch_instance(instances) if instances else []
-        return iter(results) if results else map(self.predict_instance, instances)
 
     def answers(self, inputs: list[JsonDict], max_tokens: int) -> list[JsonDict | Exception]:
         """
@@ -179,7 +171,7 @@ class JsonLinesPredictor(Predictor):
     def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
         """Predicts all instances at once, or, if that fails, one by one."""
         try:
-            return list(self.predict_batch_instance(instances))
+            return list(self.predict_batch_instance(instances)) if instances else []
         except Exception as error:
             if len(instances) == 1:
                 return [error]

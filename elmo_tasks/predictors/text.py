@@ -113,9 +113,7 @@ def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
 
 
 def require_text(json_dict: JsonDict, text: str, tokens: str) -> str | list[str]:
-    """
-    Returns the words in the field `tokens`, or else the value of the field `text`; for errors see `require`.
-    """
+    """Returns the words in the field `tokens`, or else the field `text`; for errors see `require`."""
     expected = f'"{text}": a string, or "{tokens}": a list of strings'
     if tokens in json_dict:
         return require_tokens(json_dict, expected, tokens)

@@ -120,10 +120,7 @@ class TrainedModel(Generic[Result]):
     predict = __call__
 
     def predict_batch(self, examples: Iterable[str | tuple[str, ...]]) -> list[Result]:
-        """
-        Predicts examples together, which is faster. An example of a task with two texts is a tuple. For
-        errors see `predict`.
-        """
+        """Predicts examples together, which is faster; those of two texts are tuples."""
         names = list(self.predictor.forms[0])
         inputs = []
         for example in examples:

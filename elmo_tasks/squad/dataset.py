@@ -38,14 +38,14 @@ class Answer:
 @dataclass
 class Question:
     """
-    A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown. `problem`
-    says what is wrong with a bad question.
+    A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown. A bad
+    question has its error, with its id.
     """
 
     id: str | None
     text: str
     answers: list[Answer] | None
-    problem: str | None = None
+    error: InputError | None = None
 
 
 @dataclass
@@ -84,7 +84,7 @@ def read_datasets(
     answers : whether to read the answers.
     ids : whether each question needs an id. A whole number counts as its digits.
     bad : whether a bad question, or bad answer among others, is an error, is left out, or, with its
-        `problem`, is kept.
+        `error`, is kept.
 
     # Raises
     `InputError`, with the file and the line or the article, paragraph and question: there is no file, or no
@@ -135,7 +135,7 @@ class _File:
             if isinstance(record, InputError):
                 self._left_out(record)
                 if self._bad == "keep":
-                    paragraphs.append(Paragraph("", [Question(None, "", None, str(record))]))
+                    paragraphs.append(Paragraph("", [Question(None, "", None, record)]))
                 continue
             for paragraph in self._paragraphs(record):
                 # Records of questions about the same passage come in a row.
@@ -184,7 +184,8 @@ class _File:
         except InputError as error:
             self._left_out(error, repeated=not passage)
             if self._bad == "keep":
-                yield Question(id if isinstance(id, str) else None, "", None, str(error))
+                error.ids = {"id": id} if isinstance(id, str) else {}
+                yield Question(None, "", None, error)
 
     def _own_id(self, node: "_Node", id: Any) -> str:
         if not isinstance(id, str) or not id.strip():

@@ -1,8 +1,4 @@
-"""
-Exact match and F1, computed as in the official scripts of SQuAD, evaluate-v1.1.py and evaluate-v2.0.py.
-
-Source: https://rajpurkar.github.io/SQuAD-explorer/.
-"""
+"""Exact match and F1, as SQuAD's official scripts (https://rajpurkar.github.io/SQuAD-explorer/) compute."""
 
 import re
 import string

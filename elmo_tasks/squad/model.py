@@ -240,10 +240,7 @@ class SquadModel(ElmoModel):
         return ElmoModel.average(other_scores) | mean
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """
-        Returns the best answer, its place and its probability; the `n_best` answers; the words; and the
-        attentions without padding, as tensors, see `scores`.
-        """
+        """Returns the best answer, `n_best` answers, words, and attentions without padding, as tensors."""
         questions: list[SquadQuestion] = output_dict["metadata"]
         n_best = _answers(output_dict)
         lengths = [(len(question.passage.words), len(question.question.words)) for question in questions]
@@ -392,10 +389,7 @@ class NoAnswerHead(nn.Module):
         end_log_probabilities: torch.Tensor,
         mask: torch.Tensor,
     ) -> torch.Tensor:
-        """
-        *Shape:* the states, each `(batch, tokens, its size)`, the log probabilities and the mask, each
-        `(batch, tokens)`, to `(batch,)`.
-        """
+        """*Shape:* states `(batch, tokens, its size)`, the others `(batch, tokens)`, to `(batch,)`."""
         # (batch, tokens)
         attention = self.attention(merged).squeeze(2).masked_fill(~mask, -torch.inf).softmax(dim=1)
         weighted = (

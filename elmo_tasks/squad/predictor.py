@@ -99,10 +99,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         return [labelled(instance, span=TensorField(span, padding_value=-1))]
 
     def metadata_of(self, instance: Instance) -> Metadata:
-        """
-        # Raises
-        `ConfigurationError`: the passage, in which the answer is a place, has lost words.
-        """
+        """Raises `ConfigurationError` if the passage, in which the answer is a place, has lost words."""
         original = cast(SquadQuestion, instance["metadata"].metadata)
         if (found := len(instance["passage"])) != len(original):
             raise ConfigurationError(
@@ -133,9 +130,7 @@ def _words(field: Any, original: Words) -> Words:
 
 
 def _across_windows(rows: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-    """
-    *Shape:* `(tokens, window)` and the first token of each row's window, `(tokens,)`, to `(tokens, tokens)`.
-    """
+    """*Shape:* `(tokens, window)` and the first token of each window `(tokens,)` to `(tokens, tokens)`."""
     tokens, window = rows.shape
     columns = start.unsqueeze(1) + torch.arange(window, device=start.device)
     return rows.new_zeros(tokens, tokens + window).scatter_(1, columns, rows)[:, :tokens]

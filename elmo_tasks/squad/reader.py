@@ -127,9 +127,8 @@ class SquadReader(TaskReader):
             for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
-                    if question.problem is not None:
-                        ids = {} if question.id is None else {"id": question.id}
-                        yield no_prediction(question.problem, ids)
+                    if question.error is not None:
+                        yield no_prediction(question.error)
                     elif self._keeps(question):
                         yield self._instance(paragraph, question, counts, misfits)
                     else:

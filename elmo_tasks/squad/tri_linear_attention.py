@@ -1,7 +1,4 @@
-"""
-The attention of BiDAF (Seo et al. 2017, arXiv:1611.01603), and the self-attention that Clark and Gardner 2017
-(arXiv:1710.10723, section 2.1) added.
-"""
+"""The attention of BiDAF (Seo et al. 2017, arXiv:1611.01603), and that of Clark and Gardner 2017."""
 
 import torch
 from torch import nn
@@ -71,10 +68,7 @@ class BidirectionalAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """
-    Attention of a passage to itself. For each token h, it returns `[h, c, h * c]`, where c is what h attends
-    to among the other tokens.
-    """
+    """Self-attention without the token itself: for each token h `[h, c, h * c]`, c what h attends to."""
 
     def __init__(self, *, dim: int) -> None:
         super().__init__()

@@ -26,9 +26,7 @@ from elmo_tasks.elmo.inference.cpu_lstm import for_each_direction
 from elmo_tasks.elmo.inference.packed_weights import PackedWeight, has_onednn, pack, product
 
 GATES = 5
-"""
-Input gate, forget gate, candidate, output gate and highway gate, each of the input and the hidden vector.
-"""
+"""Input gate, forget gate, candidate, output gate and highway gate."""
 
 Result = TypeVar("Result")
 _Step = tuple[int, int, int, int]
@@ -326,9 +324,7 @@ def gradients_of_steps(
 
 
 def _times(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """
-    Computes `product` without rows of zeros. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`.
-    """
+    """Computes `product` without padding. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`."""
     return product(inputs, weight, bias, few=inputs.size(0))
 
 

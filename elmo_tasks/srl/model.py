@@ -128,9 +128,7 @@ class SrlModel(ElmoModel):
     average = staticmethod(average_with_logits)
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """
-        Returns the words of each instance, and a list with its predicate and arguments, or an empty one.
-        """
+        """Returns the words of each instance, and its predicate with arguments in a list, or none."""
         propositions: list[SrlProposition] = output_dict["metadata"]
         return {
             "tokens": [each.words for each in propositions],

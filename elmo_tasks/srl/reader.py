@@ -149,11 +149,11 @@ class SrlReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         # A worker takes all predicates of its sentences.
         for sentence in self.shard_iterable(self._sentences(file_path)):
+            if isinstance(sentence, InputError):
+                yield no_prediction(sentence)
+                continue
             # One text for all predicates, so that it is in memory once
             words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
-            if sentence.problem:
-                yield no_prediction(sentence.problem, sentence.ids)
-                continue
             if self.every_record:
                 # Without tags, since some sentences of a batch may have none
                 predicates = [each.predicate for each in sentence.propositions] + sentence.without_arguments
@@ -196,7 +196,7 @@ class SrlReader(TaskReader):
             )
         return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
-    def _sentences(self, file_path: str) -> Iterator[SrlSentence]:
+    def _sentences(self, file_path: str) -> Iterator[SrlSentence | InputError]:
         total: Counter[str] = Counter()
         read = partial(self._file, total=total)
         yield from self.read_files(file_path, read, self._describe, word_files(gold_files(file_path)))
@@ -207,23 +207,26 @@ class SrlReader(TaskReader):
     def _keep(self) -> bool:
         return self.keep_without_predicates or self.every_record
 
-    def _file(self, path: Path, counts: Counter[str], *, total: Counter[str]) -> Iterator[SrlSentence]:
+    def _file(
+        self, path: Path, counts: Counter[str], *, total: Counter[str]
+    ) -> Iterator[SrlSentence | InputError]:
         first_nested: Nested | None = None
-        sentences = read_sentences(
-            path,
-            self.columns,
-            format=self.format,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            good=lambda records: self.good(
-                path, (partial(self._checked, path, each) for each in records), _unpredicted
-            ),
+        labelled: tuple[int, bool] | None = None
+        records = read_sentences(
+            path, self.columns, format=self.format, delimiter=self.delimiter, encoding=self.encoding
         )
-        for sentence in sentences:
-            if sentence.problem:
+        for sentence in self.good(path, (partial(self._checked, path, each) for each in records)):
+            if isinstance(sentence, InputError):
                 counts["bad"] += 1
                 yield sentence
                 continue
+            for proposition in sentence.propositions:
+                has_tags = proposition.tags is not None
+                labelled = labelled or (sentence.line, has_tags)
+                if labelled[1] != has_tags:
+                    found, expected = ("arguments", "none") if has_tags else ("no arguments", "some")
+                    found, expected = f"a predicate with {found}", f"{expected}, as in line {labelled[0]}"
+                    raise InputError.at(path, sentence.line, found=found, expected=expected)
             counts["sentences"] += 1
             counts["predicates"] += len(sentence.propositions)
             if self.verbs_only:
@@ -261,10 +264,6 @@ class SrlReader(TaskReader):
             + (f" and {dropped} that are no verbs" if self.verbs_only else "")
             + (f"; {counts['nested']} arguments inside of others left out" if counts["nested"] else "")
         )
-
-
-def _unpredicted(error: InputError) -> SrlSentence:
-    return SrlSentence([], [], 0, ids=dict(error.ids), problem=str(error))
 
 
 def _nested_error(path: Path, nested: Nested) -> InputError:

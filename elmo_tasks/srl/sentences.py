@@ -91,9 +91,7 @@ class Nested(NamedTuple):
 
 @dataclass
 class SrlSentence:
-    """
-    The words of a sentence, a proposition for each predicate, and the sentence's first line in the file.
-    """
+    """The words of a sentence, a proposition for each predicate, and the first line in the file."""
 
     words: list[str]
     propositions: list[Proposition]
@@ -105,8 +103,6 @@ class SrlSentence:
     nested: list[Nested] = field(default_factory=list, compare=False)
     without_arguments: list[int] = field(default_factory=list, compare=False)
     """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
-    problem: str = ""
-    """The reason why a prediction leaves it out."""
 
 
 def word_files(paths: Iterable[Path]) -> list[Path]:
@@ -121,53 +117,15 @@ def read_sentences(
     format: Format = "auto",
     delimiter: str | None = None,
     encoding: str = "utf-8",
-    good: Callable[[Iterable[Callable[[], SrlSentence]]], Iterator[SrlSentence]] | None = None,
-) -> Iterator[SrlSentence]:
+) -> Iterator[Callable[[], SrlSentence]]:
     """
-    Yields the sentences of a file; for errors see `SrlReader`.
+    Yields a function for each sentence of a file, which makes it; for errors see `SrlReader`.
 
     # Parameters
 
     columns : the columns of a file in columns; by default those of the format.
     format : by default it is found from the first sentence: JSON Lines start with `{` and `"`.
-    good : makes the sentences of functions that read one each; by default it calls them.
     """
-    records = _records(path, columns, format, delimiter, encoding)
-    labelled: tuple[int, bool] | None = None
-    for sentence in (record() for record in records) if good is None else good(records):
-        for proposition in sentence.propositions:
-            has_tags = proposition.tags is not None
-            labelled = labelled or (sentence.line, has_tags)
-            if labelled[1] != has_tags:
-                found, expected = ("arguments", "none") if has_tags else ("no arguments", "some")
-                expected += f", as in line {labelled[0]}"
-                raise InputError.at(path, sentence.line, found=f"a predicate with {found}", expected=expected)
-        yield sentence
-
-
-def format_of(path: Path, *, delimiter: str | None = None, encoding: str = "utf-8") -> Format:
-    """Returns the format of a file, by its first sentence."""
-    if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
-        return "conll2005"
-    return _format([line for _, line in _first_sentence(read_lines(path, encoding=encoding))[1]], delimiter)
-
-
-def _first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, Lines]:
-    """Takes the lines up to the end of the first sentence; returns all of them, and its rows."""
-    taken: Lines = []
-    rows: Lines = []
-    for number, line in lines:
-        taken.append((number, line))
-        if line.strip(BLANKS) and not line.startswith("#"):
-            rows.append((number, line))
-        if rows and (_is_record(line) or not line.strip(BLANKS)):
-            break
-    return taken, rows
-
-
-def _records(
-    path: Path, columns: "Columns | None", format: Format, delimiter: str | None, encoding: str
-) -> Iterator[Callable[[], SrlSentence]]:
     lines: Iterator[tuple[int, str]] = read_lines(path, encoding=encoding)
     props = _counterpart(path, "words", "props")
     if props is not None and columns is None and format in ("auto", "conll2005"):
@@ -190,6 +148,26 @@ def _records(
         ids: dict[str, Any] = ({"doc_key": name} if name else {}) | {"sentence": sentences[name]}
         sentences[name] += 1
         yield partial(_named, ids, _from_rows, path, group, columns)
+
+
+def format_of(path: Path, *, delimiter: str | None = None, encoding: str = "utf-8") -> Format:
+    """Returns the format of a file, by its first sentence."""
+    if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
+        return "conll2005"
+    return _format([line for _, line in _first_sentence(read_lines(path, encoding=encoding))[1]], delimiter)
+
+
+def _first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, Lines]:
+    """Takes the lines up to the end of the first sentence; returns all of them, and its rows."""
+    taken: Lines = []
+    rows: Lines = []
+    for number, line in lines:
+        taken.append((number, line))
+        if line.strip(BLANKS) and not line.startswith("#"):
+            rows.append((number, line))
+        if rows and (_is_record(line) or not line.strip(BLANKS)):
+            break
+    return taken, rows
 
 
 def _watched(lines: Iterable[tuple[int, str]], document: list[str]) -> Iterator[tuple[int, str]]:

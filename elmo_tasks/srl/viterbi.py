@@ -40,10 +40,7 @@ class Iob2Viterbi(nn.Module):
 
     @torch.no_grad()
     def forward(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """
-        *Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to the ids of the best tags `(batch, tokens)`, 0
-        outside of the mask.
-        """
+        """*Shape:* `(batch, tokens, tags)`, `(batch, tokens)` to ids `(batch, tokens)`, 0 at padding."""
         itself = torch.arange(len(self.starts), device=scores.device)
         # (batch, tags): the score of the best sequence that ends with a tag
         best = scores[:, 0].masked_fill(~self.starts, -torch.inf)

@@ -74,10 +74,7 @@ class SstModel(Classifier):
         self.classifier = _layers(sizes, len(self.labels), maxout, classifier_dropout)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
-        """
-        *Shape:* `logits` `(batch, classes)`, the `attention` of the self-attentive pooling and `mask`, both
-        `(batch, tokens)`.
-        """
+        """*Shape:* `logits` `(batch, classes)`, `attention` of the pooling and `mask` `(batch, tokens)`."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
         embedded, elmo = self.embed(tokens)
@@ -151,10 +148,7 @@ class Maxout(nn.Module):
 
 
 class _Largest(nn.Module):
-    """
-    The largest piece of each unit. It is a module for AllenNLP's check for a bias before a normalisation,
-    which looks at the modules in the order of their calls.
-    """
+    """The largest piece of each unit: a module, for AllenNLP's check of biases before normalisations."""
 
     def __init__(self, pieces: int) -> None:
         super().__init__()

@@ -138,10 +138,7 @@ class SstReader(TaskReader):
         )
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[_Example, bool]]:
-        """
-        Yields the examples, and whether each is part of another one, after all of the file is read and
-        counted.
-        """
+        """Yields the examples of a whole file, and whether each is part of another one."""
         examples = [
             example
             for number, tree in enumerate(

@@ -13,7 +13,7 @@ from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 from torch import nn
 
-from elmo_tasks.common.files import atomic_file
+from elmo_tasks.common.files import atomic_file, naming_when_full
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, PositiveInt
 from elmo_tasks.modules.metrics import gather_from_workers
@@ -184,13 +184,6 @@ def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tens
 
 def _save(state: dict[str, Any], path: str | Path) -> None:
     """Writes the complete file, or leaves the old one."""
-    try:
-        # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
-        with atomic_file(Path(path), partial="checkpoint.partial") as file:
-            torch.save(state, file)
-    except (OSError, RuntimeError) as error:
-        # If the disk is full in the middle of a file, PyTorch raises an error of its own.
-        disk = error if isinstance(error, OSError) else error.__context__
-        if not isinstance(disk, OSError):
-            raise
-        raise OSError(disk.errno, disk.strerror, str(path)) from error
+    # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
+    with naming_when_full(path), atomic_file(Path(path), partial="checkpoint.partial") as file:
+        torch.save(state, file)

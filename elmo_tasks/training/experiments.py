@@ -40,9 +40,7 @@ _FORKED = multiprocessing.get_context("forkserver")
 
 
 class Run(NamedTuple):
-    """
-    One training of a variant, in the serialization folder `folder`. Its log, `NAME.log`, stands beside it.
-    """
+    """One training of a variant in `folder`; its log, `NAME.log`, stands beside it."""
 
     variant: str
     seed: int
@@ -57,10 +55,7 @@ class Run(NamedTuple):
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def metrics(self) -> dict[str, Any] | None:
-        """
-        Returns the metrics if the run is done: AllenNLP removes the best weights when metrics and archive are
-        whole.
-        """
+        """Returns the metrics if the run is done: AllenNLP removes the best weights at its end."""
         return None if (self.folder / BEST).exists() else _read_json(self.folder / METRICS)
 
     def epochs(self) -> Iterator[dict[str, Any]]:
@@ -147,10 +142,7 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
 
 
 def check_config(run: Run) -> None:
-    """
-    # Raises
-    `ConfigurationError`: the run's folder has a run of another config.
-    """
+    """Raises `ConfigurationError` if the run's folder has a run of another config."""
     before = _read_json(run.folder / CONFIG_NAME)
     if before is None:
         return

@@ -12,10 +12,7 @@ from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, Pos
 
 @Optimizer.register("elmo_adam")
 class FusedAdam(StrictParams, Optimizer, torch.optim.Adam):
-    """
-    Adam (Kingma and Ba 2015, arXiv:1412.6980) with PyTorch's fused update: AllenNLP's `adam` up to rounding,
-    a few times faster.
-    """
+    """Adam (Kingma and Ba 2015, arXiv:1412.6980), fused: AllenNLP's up to rounding, and faster."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""
-Batches of instances of similar length, for one or several workers, and with groups kept together; and a
-random part of the training data.
-"""
+"""Batches of instances of similar length, whole groups in one; and a part of the training data."""
 
 import logging
 import multiprocessing

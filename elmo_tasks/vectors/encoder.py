@@ -29,10 +29,7 @@ POSITIONS = 4096
 
 
 class Encoder(ABC):
-    """
-    The base of encoders, which turn sentences into several vectors of each token, of the size `dim`: the
-    rows, which have `names`.
-    """
+    """The base of encoders: several vectors of each token, of the size `dim`, the rows with `names`."""
 
     def __init__(self, *, names: Sequence[str], dim: int) -> None:
         self.names = list(names)
@@ -40,11 +37,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, sentences: Iterable[Sequence[str]]) -> Iterator[torch.Tensor]:
-        """
-        Yields the vectors of each sentence, in order. It reads ahead only the sentences of one batch.
-
-        *Shape:* `(rows, tokens, dim)` for each sentence, on the CPU.
-        """
+        """Yields the vectors of each sentence, in order, on the CPU. *Shape:* `(rows, tokens, dim)`."""
 
     @abstractmethod
     def known(self, words: Sequence[str]) -> torch.Tensor:

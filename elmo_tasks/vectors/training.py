@@ -1,7 +1,4 @@
-"""
-Static word vectors trained on a text, for comparison with ELMo: skip-gram with negative sampling, and a
-singular value decomposition of counts.
-"""
+"""Static word vectors trained on a text: skip-gram with negative sampling, and an SVD of counts."""
 
 import math
 from collections import Counter
@@ -27,10 +24,7 @@ _SENTENCES_AT_ONCE = 1 << 16
 
 
 def train_table(method: str, sentences: TokenizedText, **settings: int | float) -> WordTable:
-    """
-    Trains the vectors of a text's words, by a `method` of `DEFAULTS` with `settings` in place of its
-    defaults.
-    """
+    """Trains the vectors of a text's words by a `method` of `DEFAULTS`, with other `settings`."""
     return _TRAINERS[method](sentences, **settings)
 
 
@@ -190,11 +184,7 @@ def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "s
 
 
 def positive_information(counts: "sparse.csr_array", *, shift: float, smoothing: float) -> "sparse.csr_array":
-    """
-    Returns `max(0, log(p(w, c) / (p(w) p(c))) - log(shift))` of each word and context.
-
-    *Shape:* `(words, contexts)`, as `counts`.
-    """
+    """Returns `max(0, log(p(w, c) / (p(w) p(c))) - log(shift))`. *Shape:* `(words, contexts)`."""
     from scipy import sparse
 
     pairs = counts.tocoo()

@@ -5,8 +5,10 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.coref.documents import CorefDocument, mark_mentions, read_documents, replace_pronouns
+from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tokenization import join_words, tokenizer
+from tests.errors import input_error
 
 
 def row(word, chains="-", speaker="-", between="\t"):
@@ -35,7 +37,7 @@ JSON = {
 
 def read(tmp_path, text):
     (tmp_path / "a").write_text(text, encoding="utf-8")
-    return list(read_documents(tmp_path / "a"))
+    return [document() for document in read_documents(tmp_path / "a")]
 
 
 def error(tmp_path, text):
@@ -292,7 +294,8 @@ def test_wrong_values_of_json_lines(tmp_path, key, value, found):
 def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, message):
     without = {name: value for name, value in JSON.items() if name != "clusters"}
     text = "\n\n".join(json.dumps(JSON if has_clusters else without) for has_clusters in clusters)
-    assert error(tmp_path, text).startswith(message)
+    found = input_error(lambda path: list(CorefReader().read(path)), tmp_path / "a", text)
+    assert found.startswith(f"{tmp_path}/a, {message}")
     documents = read(tmp_path, "\n".join([json.dumps(without)] * 2))
     assert [document.clusters for document in documents] == [None, None]
 

@@ -203,7 +203,7 @@ def coref_columns(document: CorefDocument) -> str:
 def test_coref(tmp_path, write, document):
     file = tmp_path / "x"
     file.write_text(write(document))
-    assert list(read_documents(file)) == [document]
+    assert [read() for read in read_documents(file)] == [document]
     (fields,) = reading(file, type="elmo_coref")
     metric = CorefScores()
     metric(document.clusters or [], fields["metadata"].metadata.clusters)

@@ -86,7 +86,7 @@ def lines(objects):
 
 def sentences_of(path, content, columns=CONLL_2012, delimiter=None) -> list[SrlSentence]:
     path.write_text(content)
-    return list(read_sentences(path, columns and Columns(columns, delimiter)))
+    return [sentence() for sentence in read_sentences(path, columns and Columns(columns, delimiter))]
 
 
 def propositions(sentences):
@@ -320,7 +320,7 @@ def test_wrong_json(tmp_path, content, message):
     """A line, or a predicate of the sentence "a"."""
     line = content if isinstance(content, str) else json.dumps({"tokens": ["a"], "predicates": [content]})
     with pytest.raises(InputError) as caught:
-        sentences_of(tmp_path / "a", lines(JSON_LINES[:1]) + "\n" + line + "\n")
+        read(tmp_path / "a", lines(JSON_LINES[:1]) + "\n" + line + "\n")
     assert str(caught.value).startswith(f"{tmp_path / 'a'}, line 3: ")
     assert message in str(caught.value)
 

@@ -143,10 +143,7 @@ def split_cells(line: str, delimiter: str | None) -> list[str]:
 
 
 def line_groups(lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()) -> Iterator[Lines]:
-    """
-    Groups numbered lines into sentences, between lines that are empty, hold only blanks and tabs, or begin
-    with one of the `separators`.
-    """
+    """Groups numbered lines into sentences, between blank lines or lines that begin with `separators`."""
     group: Lines = []
     for number, line in lines:
         if line.strip(BLANKS) and not line.startswith(separators):

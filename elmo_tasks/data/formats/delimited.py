@@ -73,11 +73,12 @@ def read_delimited(
     for line, row in rows:
         if not named <= len(row) or any(row[len(columns) :]):
             expected = f"{len(columns)}: {', '.join(columns)}"
-            yield Record(line, InputError.at(path, line, found=f"{len(row)} columns", expected=expected))
+            error = InputError.at(path, line, found=f"{len(row)} columns", expected=expected)
+            yield Record(path, line, error)
             continue
         if any(row[named:]):
             unnamed.append(line)
-        yield Record(line, {name: row[place] for place, name in places})
+        yield Record(path, line, {name: row[place] for place, name in places})
     if unnamed:
         logger.warning(
             "%s, line %d: found text after the last column with a name, which is not read (such rows: %d)",

@@ -35,9 +35,10 @@ def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record
     if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _data(begin[0][1]) is None):
         for number, line in chain(begin, lines):
             try:
-                yield Record(number, _object(path, number, parse_json(line, path, number, expected="JSON")))
+                value = parse_json(line, path, number, expected="JSON")
+                yield Record(path, number, _object(path, number, value))
             except InputError as error:
-                yield Record(number, error)
+                yield Record(path, number, error)
     elif begin:
         yield from _listed(path, "\n".join(line for _, line in read_lines(path, encoding=encoding)))
 
@@ -78,7 +79,7 @@ def _listed(path: Path, text: str) -> Iterator[Record]:
         start = _end(_BEFORE_OBJECT, text, place)
         line += text.count("\n", place, start)
         value, place = _decode(text, start)
-        yield Record(line, _object(path, line, value))
+        yield Record(path, line, _object(path, line, value))
         line += text.count("\n", start, place)
 
 
@@ -112,16 +113,13 @@ def read_parquet(path: Path) -> Iterator[Record]:
         try:
             for batch in file.iter_batches(batch_size=_ROWS):
                 for number, values in enumerate(batch.to_pylist(), start=number + 1):  # noqa: B020
-                    yield Record(number, values)
+                    yield Record(path, number, values)
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError.at(path, number + 1, found=str(error), expected="a row of Parquet") from error
 
 
 def class_names(path: Path) -> dict[str, list[str]]:
-    """
-    Returns the names of the classes that a column has by number, by the schema that `datasets` writes into a
-    file, also for lists of classes; for errors see `read_parquet`.
-    """
+    """Returns the names of the classes in columns of numbers, which `datasets` writes into the schema."""
     _, file = _open(path)
     with file:
         schema = json.loads((file.schema_arrow.metadata or {}).get(_SCHEMA, b"{}"))

@@ -1,7 +1,4 @@
-"""
-Records of texts, a line or a file each, with their classes: the lines of TREC and of fastText, and a folder
-or a file for each class.
-"""
+"""Records of texts with classes: lines of TREC and fastText, and a folder or a file for each class."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -17,14 +14,14 @@ _SAMPLE = 20
 
 def read_text(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
     """Yields a record with `text` for each line that is not blank."""
-    return (Record(number, {"text": line}) for number, line in _lines(path, encoding))
+    return (Record(path, number, {"text": line}) for number, line in _lines(path, encoding))
 
 
 def read_document(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
     """Yields one record with `text`, the whole file; none if it is blank."""
     text = "\n".join(line for _, line in read_lines(path, encoding=encoding))
     if text.strip():
-        yield Record(1, {"text": text})
+        yield Record(path, 1, {"text": text})
 
 
 def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> Iterator[Record]:
@@ -36,10 +33,10 @@ def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-
     for number, line in _lines(path, encoding):
         label, *text = line.split(maxsplit=1)
         if text:
-            yield Record(number, {"label": _known(label, names), "text": text[0]})
+            yield Record(path, number, {"label": _known(label, names), "text": text[0]})
         else:
             error = InputError.at(path, number, found=repr(label), expected="a label and a text")
-            yield Record(number, error)
+            yield Record(path, number, error)
 
 
 def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
@@ -48,14 +45,11 @@ def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
         words = line.split()
         labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
         text = " ".join(word for word in words if not word.startswith(FASTTEXT))
-        yield Record(number, {"label": labels, "text": text})
+        yield Record(path, number, {"label": labels, "text": text})
 
 
 def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> str | None:
-    """
-    Returns `fasttext` or `label_text`, with labels of `names`, if the first lines of a file are of that
-    format, or `None`.
-    """
+    """Returns the format of a file by its first lines, `fasttext` or `label_text`, or `None`."""
     lines = [line for _, line in islice(_lines(path, encoding), _SAMPLE)]
     if lines and all(line.startswith(FASTTEXT) for line in lines):
         return "fasttext"
@@ -66,10 +60,7 @@ def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") 
 
 
 def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
-    """
-    Returns `class_folders` or `class_files` if two or more folders or files have the names of classes, or
-    `None`.
-    """
+    """Returns `class_folders` or `class_files`, if two or more have the names of classes, or `None`."""
     if len({file.parent.name for file in files} & set(names)) > 1:
         return "class_folders"
     return "class_files" if len({class_of_file(file, names) for file in files} - {None}) > 1 else None
