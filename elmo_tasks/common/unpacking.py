@@ -1,50 +1,31 @@
 """Unpacking of untrusted archives: nothing is written outside of a folder, nor more than stated bounds."""
 
-import bz2
-import gzip
-import lzma
 import os
 import shutil
 import tarfile
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from copy import copy
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from allennlp.common import file_utils
 from filelock import FileLock
+
+from elmo_tasks.common.files import UNREADABLE
+from elmo_tasks.common.files import unpacked as decompressed
 
 MAX_MEMBERS = 200_000
 MAX_BYTES, MAX_TIMES = 1 << 30, 200
 """The most that an archive may hold, unpacked: bytes, or times its own size if that is more."""
 _MAX_READ = 1 << 24
 """`tarfile` reads contents in small pieces, and a header of any size at once."""
-_OPENERS: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\0": lzma.open,
-}
-"""The openers of packed files, by the files' first bytes."""
-_ZIP = b"PK"
-_TAR_HEADER = 512
-"""The size of a header, in bytes."""
 
 
 def is_archive(file: Path) -> bool:
     """Tells whether a file is a zip archive or a tar, packed or not; `False` if it cannot be read."""
-    if not file.is_file():
-        return False
     try:
-        with open(file, "rb") as raw:
-            begin = raw.read(_TAR_HEADER)
-        if begin.startswith(_ZIP):
-            return zipfile.is_zipfile(file)
-        # The first bytes rule out most texts: the header of a tar holds zeros.
-        return (begin.startswith(tuple(_OPENERS)) or b"\0" in begin) and tarfile.is_tarfile(file)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return file.is_file() and (zipfile.is_zipfile(file) or tarfile.is_tarfile(file))
+    except UNREADABLE:
         return False
 
 
@@ -75,51 +56,37 @@ def unpack(file: Path, folder: Path) -> None:
     Unpacks a zip archive or a tar: plain, or packed by gzip, bzip2 or xz, whose checksum is read to the end.
 
     # Raises
-    `ValueError`, with the file and the member: it leads outside of the folder; it is a link other than the
-    second name of a file before it, which AllenNLP's checkpoints have; it is neither a file nor a folder; or
-    the archive holds more than `MAX_MEMBERS`, or than `MAX_BYTES` and `MAX_TIMES`.
+    `ValueError`, with the file and the member: it leads outside of the folder, or is neither a file nor a
+    folder, as a link; or the archive holds more than `MAX_MEMBERS`, or than `MAX_BYTES` and `MAX_TIMES`.
     `OSError`, `EOFError`, `tarfile.TarError`, `zipfile.BadZipFile`, `zlib.error` or `lzma.LZMAError`: it is
     damaged.
     """
     bound = _Bound(file)
     with open(file, "rb") as raw:
-        begin = raw.peek()
         # Zip archives are recognized by their begin: a tar may end with one.
-        if begin.startswith(_ZIP):
+        if raw.peek().startswith(b"PK"):
             with zipfile.ZipFile(raw) as archive:
                 for member in archive.infolist():
                     bound.add(member.filename, member.file_size)
                 # The names are checked.
                 archive.extractall(folder)  # nosec B202
             return
-        opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
-        stream: Any = _BoundedStream(opener(raw) if opener else raw, bound)
+        stream: Any = _BoundedStream(decompressed(raw), bound)
         with tarfile.open(name=str(file), fileobj=stream, mode="r:") as tar:
-            # Python checks names too, in its newer releases; before 3.14 it has to be asked.
-            tar.extraction_filter = getattr(tarfile, "data_filter", None)
-            tar.extractall(folder, members=_checked_members(tar, bound))
+            for entry in tar:
+                bound.add(entry.name, entry.size)
+                if not (entry.isreg() or entry.isdir()):
+                    raise bound.refused(f"{entry.name!r} is neither a file nor a folder")
+                path = folder / entry.name
+                (path if entry.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
+                if entry.isreg():
+                    content: Any = tar.extractfile(entry)
+                    with open(path, "wb") as target:
+                        shutil.copyfileobj(content, target)
             stream.seek(tar.offset)
             while block := stream.read(1 << 16):
                 if block.strip(b"\0"):
                     raise ValueError(f"{file}: found no member's header, expected one at byte {tar.offset}")
-
-
-def _checked_members(tar: tarfile.TarFile, bound: "_Bound") -> Iterator[tarfile.TarInfo]:
-    """Yields each member when it is to be unpacked. A second name of a file before it becomes a copy."""
-    files: dict[PurePosixPath, tarfile.TarInfo] = {}
-    for member in tar:
-        bound.add(member.name, member.size)
-        path, target = PurePosixPath(member.name), PurePosixPath(member.linkname)
-        if member.islnk() and target in files:
-            member = copy(files[target])
-            member.name = str(path)
-            bound.add(member.name, member.size)
-        if not (member.isreg() or member.isdir()):
-            kind = "a link" if member.issym() or member.islnk() else "neither a file nor a folder"
-            raise bound.refused(f"{member.name!r} is {kind}")
-        if member.isreg():
-            files[path] = member
-        yield member
 
 
 class _Bound:
@@ -151,7 +118,7 @@ class _Bound:
 class _BoundedStream:
     """The stream of a tar, which can be read and sought up to the bound, and whose headers are bounded."""
 
-    def __init__(self, stream: Any, bound: _Bound) -> None:
+    def __init__(self, stream: BinaryIO, bound: _Bound) -> None:
         self._stream, self._bound = stream, bound
         self.tell = stream.tell
 
