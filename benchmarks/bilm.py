@@ -32,6 +32,7 @@ from benchmarks.english import DEV_TEXTS, columns
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import bundled
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
 from elmo_tasks.elmo.files import read_frozen_bilm, read_initial_state, read_options, read_words
@@ -172,16 +173,16 @@ def senses(arguments: argparse.Namespace) -> None:
     layers = bilm.encode(bilm.padded_ids(sentences))
     places = torch.tensor([words.index("play") for words in sentences])
     vectors = torch.nn.functional.normalize(layers[:, torch.arange(len(sentences)), places], dim=-1)
+    pairs = Table(("layer", "cosine", "sentence", "nearest"))
     for layer, of_layer in enumerate(vectors):
         similar = of_layer @ of_layer.t()
         similar.fill_diagonal_(-2)
         best, nearest = similar.max(dim=1)
         same = sum((row < len(SPORT)) == (other < len(SPORT)) for row, other in enumerate(nearest.tolist()))
         results.add(OURS, 0, f"layer {layer}: nearest of the same sense, of {len(sentences)}", same)
-        print(f"\nlayer {layer}: the nearest has the same sense in {same} of {len(sentences)}")
         for row, other in enumerate(nearest.tolist()) if layer else ():
-            print(f"  {best[row]:.3f}  {' '.join(sentences[row]):<62} {' '.join(sentences[other])}")
-    show(results.means())
+            pairs.add(layer, round(best[row].item(), 3), " ".join(sentences[row]), " ".join(sentences[other]))
+    show(pairs, results.means())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

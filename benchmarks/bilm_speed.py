@@ -307,12 +307,11 @@ def compare(
         for precision in precisions
     }
     their_times, *our_times = times_in_turn([theirs, *ours.values()], arguments)
-    print(f"{case}, beside {peer.__name__}, batches of {network.tokens:,} tokens")
-    print(f"  peer: {theirs.learned()}")
+    print(f"{case}, beside {peer.__name__}, batches of {network.tokens:,} tokens; peer: {theirs.learned()}")
     for (precision, side), times in zip(ours.items(), our_times, strict=True):
         performed = sum(operations(network, batch["block"]) for batch in side.batches[WARM_UP:])
         share = performed / sum(times) / product_rate(precision)
-        print(f"  ours, {precision}: {side.learned()}, {share:.0%} of the product rate")
+        print(f"ours, {precision}: {side.learned()}")
         case_of = f"{case}, {precision}"
         at_least = target if precision == "float32" else None
         add_rates(results, case_of, arguments.batches * network.tokens, times, their_times, at_least)

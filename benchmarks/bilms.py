@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from benchmarks.configs import Settings, read_config
 from elmo_tasks.commands.bilm import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.training.experiments import Run
@@ -83,6 +85,28 @@ def seconds(work: Callable[[Any], Any], batches: Iterable[Any]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - start
+
+
+Sentences = list[list[str]]
+
+
+def read_text(path: Path, number: int) -> Sentences:
+    """The first sentences of a text, which has one tokenised sentence a line."""
+    words = (line.split() for _, line in read_lines(path))
+    return list(islice(filter(None, words), number))
+
+
+def in_batches(sentences: Sentences, size: int) -> list[Sentences]:
+    return [sentences[start : start + size] for start in range(0, len(sentences), size)]
+
+
+def size_of_text(sentences: Sentences) -> str:
+    words = [word for sentence in sentences for word in sentence]
+    return f"Text: {len(sentences):,} sentences, {len(words):,} tokens, {len(set(words)):,} distinct."
+
+
+def count_tokens(batches: Iterable[Sentences]) -> int:
+    return sum(len(words) for batch in batches for words in batch)
 
 
 Overrides = dict[str, Any]

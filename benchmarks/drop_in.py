@@ -7,21 +7,16 @@ to the time. Both commands run in turn, from start to end; the logits of both ar
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import time
-from itertools import islice
 from pathlib import Path
 
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.util import import_module_and_submodules
 
-from benchmarks.bilms import SIZES, bilm_files
+from benchmarks.bilms import SIZES, bilm_files, count_tokens, read_text
 from benchmarks.configs import bilstm
-from benchmarks.results import OURS, Results, add_results_argument, show
-from elmo_tasks.data.input_files import read_lines
+from benchmarks.results import OURS, PEER, Results, add_results_argument, show
 from elmo_tasks.elmo.files import read_options
 
 DROP_IN = "elmo_tasks.drop_in"
@@ -39,28 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
-    data = arguments.out / "text.conll"
-    words = conll(arguments.text, arguments.n, data)
+    sentences, data = read_text(arguments.text, arguments.n), arguments.out / "text.conll"
+    # The columns of CoNLL-2003, without names
+    data.write_text("\n".join("".join(f"{word} X X O\n" for word in words) for words in sentences))
     archive = stock_archive(arguments.out, arguments.size, data, arguments.batch_size)
-    times: dict[str, list[float]] = {"AllenNLP": [], "ours": []}
-    for _ in range(arguments.rounds):
-        for system, packages in (("AllenNLP", []), ("ours", [DROP_IN])):
-            output = arguments.out / f"{system}.jsonl"
-            times[system].append(seconds_of_evaluation(archive, data, output, packages))
-            print(f"{system}: {times[system][-1]:.1f} s", flush=True)
+    predictions = {system: arguments.out / f"{system}.jsonl" for system in (PEER, OURS)}
+    evaluate = [sys.executable, "-m", "allennlp", "evaluate", archive, data]
+    evaluate += ["--include-package", "allennlp_models.tagging", "--predictions-output-file"]
+    commands = {
+        PEER: [*evaluate, predictions[PEER]],
+        OURS: [*evaluate, predictions[OURS], "--include-package", DROP_IN],
+    }
     results = Results("drop-in", arguments.csv)
-    case = f"{words:,} words, {arguments.size} size: evaluation, s"
-    results.add_in_turn(case, times["ours"], times["AllenNLP"])
-    difference = largest_difference(*(arguments.out / f"{system}.jsonl" for system in times))
+    case = f"{count_tokens([sentences]):,} words, {arguments.size} size: evaluation, s"
+    results.time_in_turn(case, commands, arguments.rounds)
+    difference = largest_difference(*predictions.values())
     results.add(OURS, 0, "largest difference of logits", difference)
     show(results.ratios(), results.means(of="difference"))
-
-
-def conll(text: Path, number: int, output: Path) -> int:
-    """Writes the first sentences in the columns of CoNLL-2003, without names, and counts their words."""
-    sentences = list(islice((line.split() for _, line in read_lines(text) if line.strip()), number))
-    output.write_text("\n".join("".join(f"{word} X X O\n" for word in words) for words in sentences))
-    return sum(map(len, sentences))
 
 
 def stock_archive(folder: Path, size: str, data: Path, batch_size: int) -> Path:
@@ -88,31 +78,6 @@ def stock_archive(folder: Path, size: str, data: Path, batch_size: int) -> Path:
     }
     train_model(Params(config), str(run), force=True)
     return archive
-
-
-def seconds_of_evaluation(archive: Path, data: Path, output: Path, packages: list[str]) -> float:
-    """The seconds of the whole command, imports included."""
-    include = [
-        word for name in ("allennlp_models.tagging", *packages) for word in ("--include-package", name)
-    ]
-    start = time.perf_counter()
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "allennlp",
-            "evaluate",
-            str(archive),
-            str(data),
-            *include,
-            "--predictions-output-file",
-            str(output),
-        ],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"ALLENNLP_LOG_LEVEL": "WARNING"},
-    )
-    return time.perf_counter() - start
 
 
 def largest_difference(first: Path, second: Path) -> float:

@@ -1,13 +1,12 @@
 """The encoder beside AllenNLP's `Elmo`."""
 
 import argparse
-import itertools
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,23 @@ from allennlp.modules.elmo import Elmo as AllenNLPElmo
 from allennlp.modules.elmo import batch_to_ids
 from allennlp.nn.util import remove_sentence_boundaries
 
-from benchmarks.bilms import SIZES, Files, bilm_files, peak_memory, seconds
+from benchmarks.bilms import (
+    SIZES,
+    Files,
+    Sentences,
+    bilm_files,
+    count_tokens,
+    in_batches,
+    peak_memory,
+    read_text,
+    seconds,
+    size_of_text,
+)
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
-from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
 from elmo_tasks.elmo.embedder import Precision
 from elmo_tasks.elmo.model.characters import FILLING
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
-
-Sentences = list[list[str]]
 
 BATCH = 64
 
@@ -77,25 +84,6 @@ class Theirs:
         outputs = self.elmo._elmo_lstm(ids)
         mask = outputs["mask"]
         return torch.stack([remove_sentence_boundaries(layer, mask)[0] for layer in outputs["activations"]])
-
-
-def read_text(path: Path, number: int) -> Sentences:
-    """The first sentences of a text."""
-    words = (line.split() for _, line in read_lines(path))
-    return list(itertools.islice(filter(None, words), number))
-
-
-def in_batches(sentences: Sentences, size: int) -> list[Sentences]:
-    return [sentences[start : start + size] for start in range(0, len(sentences), size)]
-
-
-def size_of_text(sentences: Sentences) -> str:
-    words = [word for sentence in sentences for word in sentence]
-    return f"Text: {len(sentences):,} sentences, {len(words):,} tokens, {len(set(words)):,} distinct."
-
-
-def count_tokens(batches: Iterable[Sentences]) -> int:
-    return sum(len(words) for batch in batches for words in batch)
 
 
 @torch.no_grad()

@@ -5,17 +5,14 @@ Both are processes of their own, in turn, imports and weights included; the laye
 """
 
 import argparse
-import os
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import h5py
 import numpy as np
 import torch
 
-from benchmarks.bilms import SIZES, bilm_files
+from benchmarks.bilms import SIZES, bilm_files, count_tokens, read_text
 from benchmarks.results import OURS, PEER, Results, add_results_argument, show
 
 LOOP = """
@@ -49,32 +46,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    # Not above, since the module of the encoder imports much
-    from benchmarks.elmo_speed import read_text
-
     arguments.out.mkdir(parents=True, exist_ok=True)
     sentences, text = read_text(arguments.text, arguments.n), arguments.out / "text.txt"
     text.write_text("".join(" ".join(words) + "\n" for words in sentences))
     options_file, weight_file = bilm_files(arguments.out, arguments.size)
     vectors = {system: arguments.out / f"{system}.hdf5" for system in (OURS, PEER)}
-    embed = ["-m", "allennlp", "elmo", "embed", str(text), str(vectors[OURS]), "--force"]
+    embed = ["-m", "allennlp", "elmo", "embed", text, vectors[OURS], "--force"]
+    # The loop has nothing of ours, not even what its start-up would gain.
+    loop = ["env", "ELMO_TASKS_PLUGIN=0", sys.executable, "-c", LOOP]
     commands = {
-        OURS: [*embed, "--options-file", options_file, "--weight-file", weight_file],
-        PEER: ["-c", LOOP, options_file, weight_file, text, vectors[PEER], str(arguments.batch_size)],
+        OURS: [sys.executable, *embed, "--options-file", options_file, "--weight-file", weight_file],
+        PEER: [*loop, options_file, weight_file, text, vectors[PEER], arguments.batch_size],
     }
-    times: dict[str, list[float]] = {system: [] for system in commands}
-    for _ in range(arguments.rounds):
-        for system, command in commands.items():
-            start = time.perf_counter()
-            # The loop has nothing of ours, not even what its start-up would gain.
-            environment = os.environ | ({} if system == OURS else {"ELMO_TASKS_PLUGIN": "0"})
-            subprocess.run([sys.executable, *command], check=True, capture_output=True, env=environment)
-            times[system].append(time.perf_counter() - start)
-            print(f"{system}: {times[system][-1]:.1f} s", flush=True)
     results = Results("embed-speed", arguments.csv)
-    tokens = sum(map(len, sentences))
-    case = f"{tokens:,} tokens, {arguments.size} size: text to HDF5, s"
-    results.add_in_turn(case, times[OURS], times[PEER])
+    case = f"{count_tokens([sentences]):,} tokens, {arguments.size} size: text to HDF5, s"
+    results.time_in_turn(case, commands, arguments.rounds)
     difference = largest_difference(vectors[OURS], vectors[PEER], len(sentences))
     results.add(OURS, 0, "largest difference of layers", difference)
     show(results.ratios(), results.means(of="difference"))

@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.bilms import peak_memory
 from benchmarks.results import Results, add_results_argument, show
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.elmo.files import read_words
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
@@ -180,22 +181,23 @@ def run(arguments: argparse.Namespace) -> None:
     train = read_text([file for path in arguments.train for file in input_files(path)], words)
     tests = {str(file): read_text([file], words) for file in arguments.test}
     results = Results("kneser-ney", arguments.csv)
-    print(f"vocabulary: {len(words):,} words")
+    sizes = Table(("text", "predictions", f"of them {UNKNOWN}"))
     for name, text in {"train": train, **tests}.items():
         predictions, unknown = (text != begin).sum(), (text == words.index(UNKNOWN)).sum()
-        print(f"{name}: {predictions:,} predictions, {unknown / predictions:.2%} of them {UNKNOWN}")
+        sizes.add(name, f"{predictions:,}", f"{unknown / predictions:.2%}")
+    orders = Table(("direction", "n", "n-grams", "discounts"))
     for backward in range(1 + arguments.backward):
         started = time.perf_counter()
-        step = -1 if backward else 1
+        step, direction = (-1, "backward") if backward else (1, "forward")
         model = KneserNey(
             train[::step], begin=end if backward else begin, order=arguments.order, vocabulary_size=len(words)
         )
         for name, text in tests.items():
-            metric = f"{name}: perplexity_{'backward' if backward else 'forward'}"
+            metric = f"{name}: perplexity_{direction}"
             perplexity = model.perplexity(text[::step])
             results.add(f"{arguments.order}-gram", 0, metric, perplexity, time.perf_counter() - started)
         for n, order in enumerate(model.orders, start=1):
             discounts = " ".join(f"{discount:.3f}" for discount in order.discounts[1:])
-            print(f"  {n}-grams: {len(order.ngrams):>12,}, discounts {discounts}")
-    print(f"peak memory: {peak_memory() / 2**30:.1f} GiB")
-    show(results.means())
+            orders.add(direction, n, f"{len(order.ngrams):,}", discounts)
+    show(sizes, orders, results.means())
+    print(f"vocabulary: {len(words):,} words; peak memory: {peak_memory() / 2**30:.1f} GiB")

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.bilms import seconds
-from benchmarks.elmo_speed import BATCH, Sentences, count_tokens, in_batches, read_text, size_of_text
+from benchmarks.bilms import Sentences, count_tokens, in_batches, read_text, seconds, size_of_text
+from benchmarks.elmo_speed import BATCH
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 

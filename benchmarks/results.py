@@ -5,10 +5,12 @@ import math
 import platform
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from scipy.stats import ttest_1samp, ttest_ind_from_stats
@@ -75,6 +77,17 @@ class Results:
         if target is not None:
             self._targets[metric] = target, at_least is None
         print(f"{metric}: {', '.join(self._ratio_cells(metric, OURS, PEER))}", flush=True)
+
+    def time_in_turn(self, metric: str, commands: Mapping[str, Sequence[Any]], rounds: int) -> None:
+        """Adds the seconds of the commands of `OURS` and `PEER`, from start to end, run in turn."""
+        times: dict[str, list[float]] = {system: [] for system in commands}
+        for _ in range(rounds):
+            for system, command in commands.items():
+                start = time.perf_counter()
+                subprocess.run(list(map(str, command)), check=True, capture_output=True)
+                times[system].append(time.perf_counter() - start)
+                print(f"{system}: {times[system][-1]:.1f} s", flush=True)
+        self.add_in_turn(metric, times[OURS], times[PEER])
 
     def values(self, system: str, metric: str) -> dict[int, float]:
         """Returns the value of each seed."""

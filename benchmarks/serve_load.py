@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -19,18 +18,19 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from benchmarks.results import Results, add_results_argument, show, shown
-from elmo_tasks.data.input_files import read_lines
+from benchmarks.bilms import read_text, size_of_text
+from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import open_predictor
 
 PATH = "/predict/ner"
+RATE = "sentences/s"
 LIMITS = Limits()
 
 BAD = {
@@ -88,14 +88,14 @@ class Load(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> None:
-    lines = islice((line.split() for _, line in read_lines(arguments.text) if line.strip()), arguments.n)
-    inputs = [{"tokens": words} for words in lines]
+    sentences = read_text(arguments.text, arguments.n)
+    inputs = [{"tokens": words} for words in sentences]
     predictor = open_predictor(arguments.archive)
     expected = [json.loads(predictor.dump_line(predictor.predict_json(one))) for one in inputs]
     del predictor
     options = [f"--{option}" for option in arguments.options]
     results = Results("serve-load", arguments.csv)
-    ratios = []
+    one_client, clients = "one client", f"{arguments.clients} clients"
     for number in range(arguments.rounds):
         with service(arguments.archive, "--batch-size", "1") as port:
             alone = load(port, inputs, expected, clients=1, size=1, seconds=arguments.seconds / 2)
@@ -109,19 +109,12 @@ def run(arguments: argparse.Namespace) -> None:
                 seconds=arguments.seconds,
             )
             statuses = {name: status(port, body) for name, body in BAD.items()}
-        add_load(results, "one client", number, alone)
-        add_load(results, f"{arguments.clients} clients", number, many)
-        ratios.append(many.rate / alone.rate)
+        add_load(results, one_client, number, alone)
+        add_load(results, clients, number, many)
         bad = {name: code for name, code in statuses.items() if not 400 <= code < 500}
-        print(
-            f"ratio {ratios[-1]:.2f}; {len(statuses)} kinds of bad requests, not 4xx: {bad or 'none'}",
-            flush=True,
-        )
-    print(f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-    words = sorted(len(one["tokens"]) for one in inputs)
-    print(f"{len(words)} sentences of {words[0]} to {words[-1]} words, median {words[len(words) // 2]}")
-    print(f"load average {os.getloadavg()[0]:.1f}")
-    show(results.means())
+        print(f"{len(statuses)} kinds of bad requests, not 4xx: {bad or 'none'}", flush=True)
+    show(results.ratios([(clients, one_client)], of=RATE), results.means())
+    print(f"{size_of_text(sentences)} Load average {os.getloadavg()[0]:.1f}.")
 
 
 @contextmanager
@@ -203,12 +196,12 @@ def status(port: int, body: bytes) -> int:
 
 
 def add_load(results: Results, name: str, number: int, measured: Load) -> None:
-    """Adds the measurements of a round as rows, and prints them on a line."""
+    """Adds the measurements of a round as rows."""
     times = measured.seconds
     middle, late = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
     values = {
         "requests": len(times),
-        "sentences/s": measured.rate,
+        RATE: measured.rate,
         "p50, ms": middle,
         "p99, ms": late,
         "errors": measured.errors,
@@ -216,4 +209,3 @@ def add_load(results: Results, name: str, number: int, measured: Load) -> None:
     }
     for metric, value in values.items():
         results.add(name, number, metric, value)
-    print(f"{name}: " + "; ".join(f"{metric} {shown(value)}" for metric, value in values.items()), flush=True)

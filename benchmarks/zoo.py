@@ -11,10 +11,12 @@ from allennlp.common import Params
 from allennlp.common.util import lazy_groups_of
 from allennlp.models.archival import CONFIG_NAME
 
+from benchmarks.results import show
 from elmo_tasks import __version__, load
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.files import atomic_file, bundled
+from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import extracted_archive, slim, trained_archives
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
@@ -108,8 +110,7 @@ class Zoo:
             ]
             train_and_report(runs, jobs=1, packages=[])
         best = max(runs, key=lambda run: score(run) or 0.0)
-        for run in runs:
-            print(f"seed {run.seed}: {validation_metric(config)} {100 * (score(run) or 0.0):.2f}")
+        show(Table(("seed", validation_metric(config)), [(run.seed, score(run)) for run in runs]))
         with (
             extracted_archive(best.folder / "model.tar.gz") as unpacked,
             staged_file(output / f"{name}.tar.gz", force=True) as path,
@@ -136,6 +137,7 @@ class ZooSpeed:
     @staticmethod
     def run(arguments: argparse.Namespace) -> None:
         sentences = [line for _, line in read_lines(arguments.text) if line.strip()][:1000]
+        table = Table(("archive", "seconds", "MB"))
         for name, path in trained_archives().items():
             if name in arguments.names:
                 model = load(name)
@@ -143,7 +145,8 @@ class ZooSpeed:
                 for batch in lazy_groups_of(_examples(name, sentences), 1 if name == "coref" else 64):
                     model.predict_batch(batch)
                 seconds = time.perf_counter() - start
-                print(f"{name}: {seconds:.1f} s, {path.stat().st_size / 1e6:.1f} MB", flush=True)
+                table.add(name, round(seconds, 1), round(path.stat().st_size / 1e6, 1))
+        show(table)
 
 
 def _examples(name: str, sentences: list[str]) -> Iterator[tuple[str, ...]]:

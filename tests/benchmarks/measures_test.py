@@ -52,7 +52,7 @@ def test_perplexity_of_files_is_that_of_kenlm(tmp_path, capsys):
     main(["kneser-ney", *arguments, "--backward"])
 
     output = capsys.readouterr().out
-    assert "test: 288 predictions, 1.74% of them <UNK>" in output
+    assert "/test | 288 | 1.74% |" in output
     assert "test: perplexity_forward | 5-gram | 33.13 |" in output
     assert "test: perplexity_backward | 5-gram | 33.82 |" in output
 
