@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import cpu_count
-from elmo_tasks.elmo.inference.packed_weights import (
+from elmo_tasks.common.packed_weights import (
     has_onednn,
     onednn_has_bfloat16,
     onednn_rounds_single_rows_alike,

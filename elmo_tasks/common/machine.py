@@ -1,6 +1,6 @@
 """
 Devices by the names and numbers that users give them; and processes: processors and memory, an end with the
-parent process, and a lock that survives forks.
+parent process, a lock that survives forks, and two threads that share the work.
 """
 
 import argparse
@@ -8,12 +8,17 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
 from threading import RLock, Thread
+from typing import Any, TypeVar
 
 import torch
 
 from elmo_tasks.common.errors import ElmoError
 
+Result = TypeVar("Result")
 Device = str | int | torch.device | None
 """A name of PyTorch's, its `torch.device`, or the number of a GPU; -1 and `None` are the CPU."""
 EXPECTED = "cpu, cuda, cuda:1 or the like, the number of a GPU, or -1 for the CPU"
@@ -73,6 +78,70 @@ A fork waits for it: otherwise a child could wait for a thread that it does not 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=SHARED.release)
+
+
+# Two threads for operations that are each too small to be worth many
+
+
+def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
+    """
+    Calls a function with 0 and with 1 and the number of threads that its operations have: at once in two
+    threads that share those of the caller, or one after the other if it has one.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        return [run(0, 1), run(1, 1)]
+    answers: Answers = SimpleQueue()
+    for number, (share, tasks) in enumerate(_workers(threads, os.getpid())):
+        tasks.put((answers, number, partial(run, number, share)))
+    results = dict(answers.get() for _ in range(2))
+    for result in results.values():
+        if isinstance(result, BaseException):
+            raise result
+    return [results[0], results[1]]
+
+
+# Simple queues, since a thread that waits for a `Future` wakes later.
+Answers = SimpleQueue[tuple[int, Any]]
+"""The number of each task, and its result or error."""
+Tasks = SimpleQueue[tuple[Answers, int, Callable[[], Any]]]
+
+_made: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
+
+
+def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
+    """Returns the tasks of two threads of this process (a fork has none), each with its number of threads."""
+    with SHARED:
+        key = threads, process
+        if key not in _made:
+            _made[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
+            for share, tasks in _made[key]:
+                ready: Answers = SimpleQueue()
+                tasks.put((ready, 0, partial(_set_threads, share)))
+                # Unlike a pool's, it serves threads that outlive the main one.
+                Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
+                ready.get()
+            # Threads to come begin with the number that was set last.
+            torch.set_num_threads(threads)
+        return _made[key]
+
+
+def _work(tasks: Tasks) -> None:
+    while True:
+        _do(*tasks.get())
+
+
+def _do(answers: Answers, number: int, task: Callable[[], Any]) -> None:
+    try:
+        answers.put((number, task()))
+    except BaseException as error:
+        answers.put((number, error))
+
+
+def _set_threads(number: int) -> None:
+    torch.set_num_threads(number)
+    # PyTorch takes up a thread's number when it is first asked for.
+    torch.get_num_threads()
 
 
 def cpu_count() -> int:

@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.common.batches import unique_rows
+from elmo_tasks.common.machine import in_two_threads
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, Size
-from elmo_tasks.elmo.inference.cpu_lstm import for_each_direction
 
 
 class BiLstm(nn.Module):
@@ -63,7 +63,7 @@ class BiLstm(nn.Module):
             steps = outputs.transpose(0, 1)
             calls = partial(_read, forward_layer, steps), partial(_read, backward_layer, steps, reverse)
             at_once = steps.is_cpu and not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
-            both = for_each_direction(partial(_call, calls)) if at_once else [call() for call in calls]
+            both = in_two_threads(partial(_call, calls)) if at_once else [call() for call in calls]
             outputs = torch.cat(both, dim=2).transpose(0, 1)
             outputs = self.dropout(outputs)
         return outputs * mask.unsqueeze(2)

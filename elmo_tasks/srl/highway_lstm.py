@@ -8,9 +8,7 @@ a batch. On a CPU, two threads have half of the sequences each, since the operat
 to be worth two threads; TorchScript compiles the loops, so that one runs beside the other.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,8 +20,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from elmo_tasks.elmo.inference.cpu_lstm import for_each_direction
-from elmo_tasks.elmo.inference.packed_weights import PackedWeight, has_onednn, pack, product
+from elmo_tasks.common.machine import in_two_threads
+from elmo_tasks.common.packed_weights import PackedWeight, compiled, pack, product
 
 GATES = 5
 """Input gate, forget gate, candidate, output gate and highway gate."""
@@ -179,7 +177,7 @@ class _Layers(Function):
         several = inputs.is_cpu and batch_sizes[0] > 1 and torch.get_num_threads() > 1
         slices = [slice(0, None, 2), slice(1, None, 2)] if several else [slice(None)]
         parts = [_Part.of(batch_sizes, each) for each in slices]
-        read = _compiled(read_steps)
+        read = compiled(read_steps)
 
         def run(number: int, _threads: int) -> list[_Values]:
             part, values = parts[number], []
@@ -212,7 +210,7 @@ class _Layers(Function):
         for weight, _, highway in layers:
             for_input, for_hidden = _halves(weight, highway)
             packed.append((_pack(highway.t()), _pack(for_input.t()), _pack(for_hidden.t())))
-        gradients = _compiled(gradients_of_steps)
+        gradients = compiled(gradients_of_steps)
 
         def run(number: int, _threads: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
             """Returns the gradients of the inputs and of all weights, the last layer's first."""
@@ -352,16 +350,4 @@ def _each(run: Callable[[int, int], Result], parts: int) -> list[Result]:
         with torch.no_grad(), torch.jit.optimized_execution(False):
             return run(number, threads)
 
-    return [without_graph(0, 0)] if parts == 1 else for_each_direction(without_graph)
-
-
-@cache
-def _compiled(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Returns a function compiled, where PyTorch has its operations."""
-    if not has_onednn():
-        return function
-    with warnings.catch_warnings():
-        # It is deprecated without a successor that needs no C++ compiler.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        compiled: Callable[..., Result] = torch.jit.script(function)
-        return compiled
+    return [without_graph(0, 0)] if parts == 1 else in_two_threads(without_graph)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.machine import SHARED
-from elmo_tasks.elmo.inference.packed_weights import Pack, PackedWeight, sigmoid
+from elmo_tasks.common.packed_weights import Pack, PackedWeight, sigmoid
 from elmo_tasks.elmo.model.characters import FILLING, shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway, WordEncoder, looked_up
 

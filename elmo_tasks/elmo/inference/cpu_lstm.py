@@ -5,25 +5,14 @@ The stacked biLSTM of a frozen biLM on a CPU.
 place. `CudaLstm` takes its place on a GPU.
 """
 
-import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from elmo_tasks.common.machine import SHARED
-from elmo_tasks.elmo.inference.packed_weights import (
-    Pack,
-    PackedWeight,
-    has_onednn,
-    product,
-    sigmoid_into,
-)
+from elmo_tasks.common.machine import in_two_threads
+from elmo_tasks.common.packed_weights import Pack, PackedWeight, compiled, product, sigmoid_into
 from elmo_tasks.elmo.model.bilm import with_bos_eos
 from elmo_tasks.elmo.model.lstm import LstmState
 
@@ -31,8 +20,6 @@ ROWS_AT_ONCE = 128
 """The inputs of so many rows are projected in one product."""
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
-
-Result = TypeVar("Result")
 
 # The layout of a batch: sequences end to end, or ordered by step
 
@@ -309,17 +296,6 @@ def run_direction(
     return outputs, torch.stack(final_hidden), torch.stack(final_cell)
 
 
-@cache
-def _compiled_run_direction() -> Callable[..., tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]]:
-    """Returns `run_direction`, compiled where PyTorch has the operations."""
-    if not has_onednn():
-        return run_direction
-    with warnings.catch_warnings():
-        # It is deprecated without a successor that needs no C++ compiler.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return torch.jit.script(run_direction)
-
-
 # Both directions
 
 Directions = tuple[Sequence[FrozenLstmLayer], Sequence[FrozenLstmLayer]]
@@ -353,7 +329,7 @@ class CpuLstm:
         `(steps,)`; the `lengths` of the sequences, `(batch,)`, none of them 0. Returns the output of each
         layer, `(steps, 2 projection_dim)`, and the state after the last step of each sequence.
         """
-        steps, run = PackedSteps.of(lengths), _compiled_run_direction()
+        steps, run = PackedSteps.of(lengths), compiled(run_direction)
         hidden, cell = (part.index_select(2, steps.order) for part in state)
 
         def run_one(direction: int, threads: int) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
@@ -373,69 +349,8 @@ class CpuLstm:
                     threads,
                 )
 
-        results = for_each_direction(run_one)
+        results = in_two_threads(run_one)
         outputs, *after = zip(*results, strict=True)
         inverse_order = steps.order.argsort()
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
         return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
-
-
-def for_each_direction(run: Callable[[int, int], Result]) -> list[Result]:
-    """
-    Calls a function with 0 and with 1 and the number of threads that its operations have: at once in two
-    threads that share those of the caller, or one after the other if it has one.
-    """
-    threads = torch.get_num_threads()
-    if threads == 1:
-        return [run(0, 1), run(1, 1)]
-    answers: Answers = SimpleQueue()
-    for direction, (share, tasks) in enumerate(_workers(threads, os.getpid())):
-        tasks.put((answers, direction, partial(run, direction, share)))
-    results = dict(answers.get() for _ in range(2))
-    for result in results.values():
-        if isinstance(result, BaseException):
-            raise result
-    return [results[0], results[1]]
-
-
-# Simple queues, since a thread that waits for a `Future` wakes later.
-Answers = SimpleQueue[tuple[int, Any]]
-"""The number of each task, and its result or error."""
-Tasks = SimpleQueue[tuple[Answers, int, Callable[[], Any]]]
-
-_made: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
-
-
-def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
-    """Returns the tasks of two threads of this process (a fork has none), each with its number of threads."""
-    with SHARED:
-        key = threads, process
-        if key not in _made:
-            _made[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
-            for share, tasks in _made[key]:
-                ready: Answers = SimpleQueue()
-                tasks.put((ready, 0, partial(_set_threads, share)))
-                # Unlike a pool's, it serves threads that outlive the main one.
-                Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
-                ready.get()
-            # Threads to come begin with the number that was set last.
-            torch.set_num_threads(threads)
-        return _made[key]
-
-
-def _work(tasks: Tasks) -> None:
-    while True:
-        _do(*tasks.get())
-
-
-def _do(answers: Answers, number: int, task: Callable[[], Any]) -> None:
-    try:
-        answers.put((number, task()))
-    except BaseException as error:
-        answers.put((number, error))
-
-
-def _set_threads(number: int) -> None:
-    torch.set_num_threads(number)
-    # PyTorch takes up a thread's number when it is first asked for.
-    torch.get_num_threads()

@@ -18,10 +18,10 @@ from torch import nn
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.machine import SHARED
+from elmo_tasks.common.packed_weights import PRECISIONS, check_precision, pack
 from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
-from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, check_precision, pack
 from elmo_tasks.elmo.model.bilm import BiLm, digest, has_hooks, zero_state
 from elmo_tasks.elmo.model.characters import word_ids
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder, vocabulary_rows

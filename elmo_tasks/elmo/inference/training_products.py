@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED
-from elmo_tasks.elmo.inference.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
+from elmo_tasks.common.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
 
 
 class Products:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.common.packed_weights import pack
 from elmo_tasks.elmo.inference import character_cnn
 from elmo_tasks.elmo.inference.character_cnn import (
     CharacterCnn,
@@ -15,7 +16,6 @@ from elmo_tasks.elmo.inference.character_cnn import (
     WordCache,
     blocks_of_like_length,
 )
-from elmo_tasks.elmo.inference.packed_weights import pack
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.characters import FILLING, character_ids, word_ids
 from elmo_tasks.elmo.model.encoders import CharacterEncoder

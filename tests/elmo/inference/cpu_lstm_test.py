@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from elmo_tasks.elmo.inference import cpu_lstm, packed_weights
+from elmo_tasks.common import packed_weights
+from elmo_tasks.elmo.inference import cpu_lstm
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, PackedSteps, steps_with_bos_eos
 from tests.elmo.inference.layers import (
     SIZES,
@@ -41,7 +42,7 @@ def test_without_onednn_and_without_compilation(changes, precision, monkeypatch)
     stack = random_stack(**changes)
     given = random_inputs(stack, torch.tensor(LENGTHS[0]))
     expected = flat(make_kernel(stack, precision)(*given))
-    monkeypatch.setattr(cpu_lstm, "_compiled_run_direction", lambda: cpu_lstm.run_direction)
+    monkeypatch.setattr(cpu_lstm, "compiled", lambda function: function)
     assert all(map(torch.equal, flat(make_kernel(stack, precision)(*given)), expected))
     if precision == "float32":
         monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)

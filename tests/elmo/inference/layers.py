@@ -4,8 +4,8 @@ from functools import partial
 
 import torch
 
+from elmo_tasks.common.packed_weights import pack
 from elmo_tasks.elmo.inference.cpu_lstm import FrozenLstmLayer
-from elmo_tasks.elmo.inference.packed_weights import pack
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.elmo.model.lstm import StackedBiLstm
 from tests.elmo.files import random_bilm

@@ -3,9 +3,9 @@ from functools import partial
 import pytest
 import torch
 
+from elmo_tasks.common import packed_weights as module
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.inference import packed_weights as module
-from elmo_tasks.elmo.inference.packed_weights import (
+from elmo_tasks.common.packed_weights import (
     PackedWeight,
     has_onednn,
     onednn_has_bfloat16,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from elmo_tasks.elmo.inference import packed_weights
-from elmo_tasks.elmo.inference.packed_weights import onednn_has_bfloat16
+from elmo_tasks.common import packed_weights
+from elmo_tasks.common.packed_weights import onednn_has_bfloat16
 
 needs_bfloat16 = pytest.mark.skipif(not onednn_has_bfloat16(), reason="no bfloat16 here")
 PRECISIONS = ["float32", pytest.param("bfloat16", marks=needs_bfloat16)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference.packed_weights import has_onednn, onednn_has_bfloat16
+from elmo_tasks.common.packed_weights import has_onednn, onednn_has_bfloat16
 from elmo_tasks.elmo.inference.training_products import _onednn_dtypes, trains_in_bfloat16
 from tests.forked import run_tests
 

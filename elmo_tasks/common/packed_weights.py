@@ -10,15 +10,17 @@ row of zeros. The tests hold the products to it.
 The kind of product depends on what the processor and PyTorch's build can do, never on a measurement.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.errors import ElmoError
 
+Result = TypeVar("Result")
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS = 2
 """From so many rows on, oneDNN rounds each row alike on every processor."""
@@ -142,6 +144,21 @@ def check_precision(precision: str, device: torch.device) -> None:
 def has_onednn() -> bool:
     """Returns whether this build of PyTorch has oneDNN's products with packed weights."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@cache
+def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
+    """
+    Compiles a function by TorchScript, so that it runs beside other threads, where PyTorch has its products;
+    otherwise returns it as it is.
+    """
+    if not has_onednn():
+        return function
+    with warnings.catch_warnings():
+        # It is deprecated without a successor that needs no C++ compiler.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script: Callable[..., Result] = torch.jit.script(function)
+        return script
 
 
 @cache
