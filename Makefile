@@ -51,15 +51,15 @@ demo: install .venv/.installed-serve
 	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt
 
 test: install
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n 2
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n auto
 
 # The property tests for minutes, with inputs drawn by chance; `make fuzz FUZZ=1000` for hours.
 fuzz: install
-	FUZZ=$${FUZZ:-50} OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2 --dist load tests/robustness
+	FUZZ=$${FUZZ:-50} OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto --dist load tests/robustness
 
 # What depends most on Python's version: imports, AllenNLP's own parts, one task from start to end.
 short: install
-	OMP_NUM_THREADS=1 $(VENV) -m pytest -n 2 tests/compat tests/elmo/embedder_test.py tests/ner \
+	OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto tests/compat tests/elmo/embedder_test.py tests/ner \
 		tests/training_configs_test.py tests/drop_in
 
 check: install

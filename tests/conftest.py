@@ -23,6 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=0)
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.common.machine import cpu_count
 
 SMALL_NER = {
     "model.hidden_sizes": [32, 16],
@@ -41,9 +42,31 @@ TINY_ELMO = {
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
 
-LONG_FILES = ["kill", "processors", "readme", "stock_commands", "training_configs"]
-RAY_FILES = ["on_ray", "replicas", "ray_cluster"]
-"""They come last: a process in which Ray has run leaves threads that crash those forked from it."""
+LONG_FILES = ["readme", "processors", "kill", "stock_commands", "training_configs"]
+"""They come first, so that no process waits for them."""
+RAY_FILES = ["ray_cluster", "replicas", "on_ray"]
+"""One process runs them all, on one Ray. It leaves threads that crash processes forked after it."""
+LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "predictors", "srl", "vectors"]
+"""They fork no process, so that they may come after Ray, beside which they run."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Returns two more processes than there are cores, since many tests wait for what they have started."""
+    return min(cpu_count() + 2, 8)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Returns the scheduler of `--dist loadfile`, for which the tests on Ray are one file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduler(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "Ray" if Path(file).name.removesuffix("_test.py") in RAY_FILES else file
+
+    return Scheduler(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def environment() -> dict[str, str]:
@@ -52,16 +75,17 @@ def environment() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests of a GPU where there is none; long files first, so that no process waits for them."""
+    """Skips tests of a GPU where there is none, and orders the files."""
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("cuda"):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
-    order = [*LONG_FILES, "", *RAY_FILES]
+    order = [*LONG_FILES, "", *RAY_FILES, *LAST_FOLDERS]
 
     def place(item: pytest.Item) -> int:
         name = item.path.name.removesuffix("_test.py")
-        return order.index(name if name in order else "")
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        return order.index(next((each for each in (name, folder) if each in order), ""))
 
     items.sort(key=place)
 
@@ -143,7 +167,7 @@ def trained_ner(
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster_address() -> Iterator[str]:
     """The address of a Ray cluster that runs beside this process; nothing is connected to it."""
     pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")

@@ -31,16 +31,16 @@ pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ra
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.common.ray_cluster import connected, ray
+from elmo_tasks.common.ray_cluster import connected
 
 BOM = "\ufeff"
 
 
 @pytest.fixture(scope="module")
-def local_ray() -> Iterator[str]:
-    """Starts a Ray with two processors, which the verbs in this process take; returns its address."""
-    with connected(None, cpus=2):
-        yield ray.get_runtime_context().gcs_address
+def on_cluster(cluster_address: str) -> Iterator[str]:
+    """The address of a Ray with two processors, which the verbs in this process take."""
+    with connected(cluster_address, cpus=2):
+        yield cluster_address
 
 
 def rows(folder: Path) -> list[dict]:
@@ -74,7 +74,7 @@ def corpus(tmp_path):
     return folder, [line.split() for line in lines]
 
 
-def test_every_line_once_though_a_worker_is_killed(local_ray, elmo, corpus, tmp_path, monkeypatch, capsys):
+def test_every_line_once_though_a_worker_is_killed(on_cluster, elmo, corpus, tmp_path, monkeypatch, capsys):
     """The vectors are those of the biLM, to the bit, as those in HDF5 are."""
     _, sentences = corpus
     monkeypatch.chdir(tmp_path)
@@ -106,13 +106,13 @@ def test_every_line_once_though_a_worker_is_killed(local_ray, elmo, corpus, tmp_
     assert sorted(os.listdir("out")) == ["_manifest.json", "_plan.json", *parts]
 
 
-def test_the_driver_is_killed(local_ray, elmo, tmp_path, monkeypatch, capsys):
+def test_the_driver_is_killed(on_cluster, elmo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     bilm = tiny(tmp_path)
     Path("in.txt").write_text("".join(f"line {n}\n" for n in range(12_000)))
     command = ["elmo", "embed", "in.txt", "out", *bilm, "--engine", "ray", "--shard-bytes", "4000"]
     driver = subprocess.Popen(
-        [sys.executable, "-m", "allennlp", *command, "--ray-address", local_ray, "--workers", "1"],
+        [sys.executable, "-m", "allennlp", *command, "--ray-address", on_cluster, "--workers", "1"],
         env=environment(),
     )
     try:
@@ -137,7 +137,7 @@ def test_the_driver_is_killed(local_ray, elmo, tmp_path, monkeypatch, capsys):
     assert "out is whole already" in capsys.readouterr().out
 
 
-def test_bad_lines(local_ray, elmo, tmp_path, monkeypatch, capsys):
+def test_bad_lines(on_cluster, elmo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("in.txt").write_bytes(b"fine\n\xff bad\n" + b"w " * 70_000 + b"\nthe end\n")
     command = ["embed", "in.txt", "out", *tiny(tmp_path), "--engine", "ray"]
@@ -212,7 +212,7 @@ def by_allennlp(elmo, archive: Path, source: str, output: str, *arguments) -> tu
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_the_lines_of_allennlp(local_ray, elmo, archive, lines, tmp_path, monkeypatch, capsys):
+def test_the_lines_of_allennlp(on_cluster, elmo, archive, lines, tmp_path, monkeypatch, capsys):
     """Batches with their padding are the same, so results are to the last digit; blank lines, too."""
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text("".join(line + "\n" + "\n \n" * (n % 9 == 4) for n, line in enumerate(lines)))
@@ -232,7 +232,7 @@ def test_the_lines_of_allennlp(local_ray, elmo, archive, lines, tmp_path, monkey
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monkeypatch, capsys):
+def test_an_error_names_its_line(on_cluster, elmo, archive, lines, tmp_path, monkeypatch, capsys):
     """The results before it are there."""
     monkeypatch.chdir(tmp_path)
     lines[25], lines[31] = '{"tokens": 7}', "no JSON"
@@ -253,11 +253,11 @@ def test_an_error_names_its_line(local_ray, elmo, archive, lines, tmp_path, monk
 # Shards
 
 
-def test_a_worker_that_died_is_replaced(local_ray, tmp_path):
+def test_a_worker_that_died_is_replaced(on_cluster, tmp_path):
     assert attempts_before_an_error(OnRay(workers=1), tmp_path, deaths=1)[:4] == [0, 1, 1, 2]
 
 
-def test_ray_counts_its_workers_and_what_they_need(local_ray, tmp_path):
+def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
     with OnRay().start(Stumble(tmp_path, deaths=0)) as pool:
         assert pool.workers == 2
         shards = [Shard(n, "text", 0, 0, 1, 1, 0, 1, "") for n in (0, 3)]
@@ -267,7 +267,7 @@ def test_ray_counts_its_workers_and_what_they_need(local_ray, tmp_path):
     assert all(outcome["peak_memory"] > 1 << 20 for outcome in done)
 
 
-def test_a_shard_that_kills_its_workers_ends_the_run(local_ray, tmp_path, monkeypatch):
+def test_a_shard_that_kills_its_workers_ends_the_run(on_cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "RETRIES", 1)
     with pytest.raises(ElmoError, match=r"^2 workers died") as raised:
         Stumble(tmp_path, deaths=99).run(OnRay(workers=1))

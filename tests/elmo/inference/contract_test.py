@@ -65,19 +65,19 @@ def test_nor_with_sizes_that_fill_no_vectors(changes, threads):
 
 
 @pytest.mark.parametrize("sizes", [{"dim": 1024, "projection_dim": 32}, {"dim": 650, "projection_dim": 100}])
-@pytest.mark.parametrize("number", [1, 3, 5, 8])
-def test_nor_with_enough_values_for_many_threads(number, sizes):
+def test_nor_with_enough_values_for_many_threads(sizes):
     """PyTorch shares an operation among threads from 32,768 values on; here one has up to 246,000."""
     bilm = frozen(random_bilm(n_layers=1, filters=[[1, 32], [2, 1000]], **sizes))
     sentences = [[f"w{row}{place}" for place in range(1 + row % 4)] for row in range(60)]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     expected = each_alone(bilm, sentences)
-    torch.set_num_threads(number)
     try:
-        for some in (sentences, sentences[:17], sentences[:41]):
-            bilm.forget_words()
-            assert_rows(bilm.encode(batch(some)), some, expected)
+        for number in (1, 3, 5, 8):
+            torch.set_num_threads(number)
+            for some in (sentences, sentences[:17], sentences[:41]):
+                bilm.forget_words()
+                assert_rows(bilm.encode(batch(some)), some, expected)
     finally:
         torch.set_num_threads(before)
 
