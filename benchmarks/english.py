@@ -23,11 +23,11 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Table, save
 from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.formats.columns import line_groups
+from elmo_tasks.data.formats.conllu import FORM, read_conllu
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.data.text_stream import SentenceSplitter, file_sentences, passages, words_of
+from elmo_tasks.data.text_stream import SentenceSplitter, WordsOrLine, file_sentences, passages, words_of
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
-from elmo_tasks.evaluation.tagging import read_tagged
 from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
 from elmo_tasks.sst.reader import parse
@@ -76,12 +76,13 @@ def lines(path: Path) -> Iterator[Document]:
 
 
 def conllu(path: Path) -> Iterator[Document]:
-    sentences = (
-        part
-        for sentence in read_tagged(str(path), column="upos")
-        for part in ([None] if sentence.begins_document else []) + [sentence.words]
-    )
-    yield from passages(sentences, None)  # type: ignore[misc]
+    sentences: list[WordsOrLine | None] = []
+    for rows, comments in (sentence for file in input_files(path) for sentence in read_conllu(file)):
+        if any(comment.startswith("# newdoc") for comment in comments):
+            sentences.append(None)
+        sentences.append([cells[FORM] for _, cells in rows])
+    for passage in passages(sentences, None):
+        yield [words_of(sentence) for sentence in passage]
 
 
 def snli(path: Path) -> Iterator[Document]:

@@ -82,12 +82,7 @@ class ClassificationModel(Classifier):
         self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
 
     def scores(self, sentence1: TextFieldTensors, sentence2: Optional[TextFieldTensors] = None) -> Scores:
-        """
-        *Shape:* `logits` `(batch, classes)`.
-
-        # Raises
-        `ConfigurationError`: pairs where the model has single sentences, or the reverse.
-        """
+        """*Shape:* `logits` `(batch, classes)`. Pairs for a model of single sentences are an error."""
         if (sentence2 is not None) != self.pairs:
             found = "single sentences" if self.pairs else "pairs of sentences"
             raise ConfigurationError(f"found {found}, but the model has pairs: {str(self.pairs).lower()}")

@@ -14,7 +14,6 @@ from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
 Text = Union[str, list[str]]
-"""Plain text, or its words."""
 
 
 @dataclass
@@ -66,7 +65,6 @@ class ClassificationReader(LabelledTextReader):
             for names in (sentence1, sentence2)
             if names is not None
         ]
-        """The columns of each sentence."""
         self.label = label
 
     @property
@@ -86,12 +84,7 @@ class ClassificationReader(LabelledTextReader):
     def text_to_instance(
         self, sentence1: Text, sentence2: Optional[Text] = None, label: Optional[str] = None
     ) -> Instance:
-        """
-        Returns the instance of one sentence, or of one pair, see `instance`; without `label` for prediction.
-
-        # Raises
-        `ConfigurationError`: a pair for a reader of single sentences, or the reverse.
-        """
+        """Returns the instance of a sentence, or of a pair where the reader has `pairs`."""
         if (sentence2 is not None) != self.pairs:
             found, expected = ("one sentence", "a pair") if self.pairs else ("a pair", "one sentence")
             raise ConfigurationError(f"found {found}, expected {expected}, as in the reader's files")

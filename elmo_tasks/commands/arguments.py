@@ -55,12 +55,7 @@ class BilmArguments:
     )
 
     def read(self, *, device: str | None = None) -> FrozenBiLm:
-        """
-        Reads the biLM, frozen, and puts it on its device, or on another `device`.
-
-        # Raises
-        `ElmoError`: options without weights or the reverse; a device that is not there.
-        """
+        """Reads the frozen biLM, and puts it on its device, or on another `device`."""
         check_together(self.options_file, self.weight_file, names="--options-file and --weight-file")
         weight_file = self.weight_file or DEFAULT_WEIGHTS
         bilm = read_frozen_bilm(

@@ -39,7 +39,6 @@ from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 Arguments = TypeVar("Arguments")
 Number = TypeVar("Number", int, float)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_MAX_SEED = (1 << 32) - 1
 
 
 class Verb(ABC):
@@ -250,15 +249,13 @@ def whole(text: str) -> int:
 
 
 positive = number(whole, "a positive whole number", lambda value: value > 0)
-seed = number(whole, f"a whole number from 0 to {_MAX_SEED}", lambda value: value <= _MAX_SEED)
-"""A seed that NumPy takes, too."""
-
 
 DeviceName = Annotated[str, device_name]
 Gpu = Annotated[int, read_gpu]
 Input = Annotated[str, Source]
 Positive = Annotated[int, positive]
-Seed = Annotated[int, seed]
+Seed = Annotated[int, number(whole, "a whole number from 0 to 4294967295", lambda value: value < 1 << 32)]
+"""A seed that NumPy takes, too."""
 
 
 def text_argument(metavar: str) -> Any:
@@ -274,15 +271,6 @@ def archive_argument(nargs: str | None = None) -> Any:
 def device_option(default: Any) -> Any:
     """Returns the field of the device on which a model, `Gpu`, or a biLM, `DeviceName`, runs."""
     return option("where it runs: cpu, cuda, cuda:1, or the number of a GPU", default, also="--cuda-device")
-
-
-class Distinct(argparse.Action):
-    """Drops repeated values of an argument with `nargs`."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
-    ) -> None:
-        setattr(namespace, self.dest, list(dict.fromkeys(values)))
 
 
 def run_name(archive: str) -> str:

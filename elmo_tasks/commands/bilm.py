@@ -223,12 +223,7 @@ class Trained(NamedTuple):
 
 
 def read_trained(archive: str) -> Trained:
-    """
-    Reads the biLM of an archive, its softmax and its words.
-
-    # Raises
-    `ConfigurationError`: the archive has no biLM.
-    """
+    """Reads the biLM of an archive, its softmax and its words. A model without a biLM is an error."""
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
         return Trained(model.bilm, model.softmax, class_names(model.vocab))

@@ -19,7 +19,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.base import Distinct, Positive, Seed, Verb, number, option, positional
+from elmo_tasks.commands.base import Positive, Seed, Verb, number, option, positional
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import METHODS, train_file
@@ -56,20 +56,14 @@ class RunVerb(Verb):
     output: Path = positional("OUT", "folder of the runs and results")
     overrides: str = option("JSON that overrides keys of CONFIG, as for allennlp train", "", short="-o")
     seeds: list[Seed] = option(
-        "random seeds; each setting is trained once with each", [13, 14, 15], nargs="+", action=Distinct
+        "random seeds; each setting is trained once with each", [13, 14, 15], nargs="+"
     )
     jobs: Positive = option("runs at a time", 1)
     include_package: list[str]
     """AllenNLP adds it to every command."""
 
     def elmo_config(self) -> dict[str, Any]:
-        """
-        Reads CONFIG with its overrides.
-
-        # Raises
-        `ConfigurationError`: its model has no ELMo or does not use it, or its trainer has no metric to choose
-        the best epoch by.
-        """
+        """Reads CONFIG. It must have ELMo, and one metric that chooses the best epoch."""
         config = Params.from_file(self.config, self.overrides).as_dict(quiet=True)
         model = config.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("elmo"), dict):
@@ -160,7 +154,7 @@ class Compare(RunVerb):
                     file = getattr(self, method) or train_vectors(config, method, output, folder)
                     variants[method] = WITHOUT_ELMO | with_vectors(file)
             chosen = {name: variants[name] for name in self.variants}
-            runs = plan(config, chosen, seeds=self.seeds, folder=output)
+            runs = plan(config, chosen, seeds=dict.fromkeys(self.seeds), folder=output)
             if self.mlflow is not None:
                 experiment = Path(self.config).name.partition(".")[0]
                 runs = [tracked(run, uri=self.mlflow, experiment=experiment) for run in runs]
@@ -169,12 +163,7 @@ class Compare(RunVerb):
 
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
-    """
-    Trains vectors of the size of the word vectors on the words of the training data, see `text_vectors`.
-
-    # Raises
-    `ConfigurationError`: the config has no embedding and no indexer of words that are named `tokens`.
-    """
+    """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
     try:
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
         indexer = config["dataset_reader"]["token_indexers"]["tokens"]
@@ -227,8 +216,7 @@ def tracked(run: Run, *, uri: str, experiment: str) -> Run:
 TABLES = ("layers", "placement", "samples")
 
 
-fraction = number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)
-Fraction = Annotated[float, fraction]
+Fraction = Annotated[float, number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +251,7 @@ class Ablate(RunVerb):
         with staging_folder(output / "tables") as folder:
             runs = [
                 run
-                for seed in self.seeds
+                for seed in dict.fromkeys(self.seeds)
                 for run in plan(
                     config,
                     {str(setting): setting.overrides(config, seed) for setting in settings},

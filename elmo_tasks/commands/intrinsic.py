@@ -16,7 +16,7 @@ from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.staging import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table, bars
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.evaluation.senses import (
@@ -120,10 +120,10 @@ def _figure(table: Table) -> "Figure":
 
 
 def _read_vocabulary(path: str) -> list[str]:
-    words = [line.strip() for file in input_files(path) for _, line in read_lines(file)]
-    if not any(words):
+    words = [line.strip() for file in input_files(path) for _, line in nonblank_lines(file)]
+    if not words:
         raise InputError.at(path, found="no word", expected="one word a line")
-    return [word for word in words if word]
+    return words
 
 
 _PROBE = ("vectors", "accuracy", "correct", "total")

@@ -76,12 +76,7 @@ class ResultArguments:
 
     @contextmanager
     def writer(self) -> Iterator[ResultsWriter]:
-        """
-        Checks the arguments, and makes the writer that they ask for.
-
-        # Raises
-        `ConfigurationError`: not the name of a CSV file, or a file that must not be overwritten.
-        """
+        """Makes the writer. The file must be CSV, and is not overwritten without --force."""
         if self.output is None:
             with TemporaryDirectory() as temporary:
                 yield ResultsWriter(Path(temporary), None)

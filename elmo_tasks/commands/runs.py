@@ -78,12 +78,7 @@ class RayArguments:
 
 
 def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
-    """
-    Returns the engine that the arguments name.
-
-    # Raises
-    `ConfigurationError`: arguments of Ray without it; or Ray is not installed.
-    """
+    """Returns the engine that the arguments name. Arguments of Ray without it are an error."""
     if run.engine == "local":
         for argument, value in asdict(ray).items():
             if value not in (None, False):
@@ -126,15 +121,12 @@ def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
 
 
 SHARD_BYTES = 1 << 17
-"""The bytes of text between two notes of a run to HDF5."""
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
 DTYPES = ("float32", "float16")
-"""The types of vectors in Parquet."""
 _NO_HDF5 = {
     *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
 }
-"""The ends of names of other files of vectors."""
 OF_ALLENNLP = {
     "--all": "--layers all",
     "--top": "--layers top",

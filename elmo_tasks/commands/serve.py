@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65_535
 
-port = number(whole, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)
-Port = Annotated[int, port]
+Port = Annotated[int, number(whole, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)]
 
 
 @dataclass(frozen=True, kw_only=True)

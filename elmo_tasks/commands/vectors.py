@@ -30,10 +30,8 @@ from elmo_tasks.vectors.training import frequent_words
 METHODS = tuple(DEFAULTS)
 _WORD2VEC, _SVD = DEFAULTS["word2vec"], DEFAULTS["svd"]
 
-not_negative = number(float, "a number, 0 or more", lambda value: 0 <= value < math.inf)
-above_zero = number(float, "a number above 0", lambda value: 0 < value < math.inf)
-NotNegative = Annotated[float, not_negative]
-AboveZero = Annotated[float, above_zero]
+NotNegative = Annotated[float, number(float, "a number, 0 or more", lambda value: 0 <= value < math.inf)]
+AboveZero = Annotated[float, number(float, "a number above 0", lambda value: 0 < value < math.inf)]
 Layer = Annotated[str, lambda text: f"layer {text}" if text.isdecimal() else text]
 
 

@@ -183,10 +183,7 @@ def put_in_place(unfinished: Path, path: Path) -> None:
 def check_sources_stay(
     outputs: Iterable[FilePath], sources: Collection[FilePath], *, error: type[Exception]
 ) -> None:
-    """
-    # Raises
-    `error`: one of the outputs is one of the sources, under whatever name.
-    """
+    """Raises `error` if one of the outputs is one of the sources, under whatever name."""
     existing = [source for source in sources if os.path.exists(source)]
     for output in outputs:
         if os.path.exists(output) and any(os.path.samefile(source, output) for source in existing):

@@ -1,7 +1,4 @@
-"""
-Devices by the names and numbers that users give them; and processes: processors and memory, an end with the
-parent process, a lock that survives forks, and two threads that share the work.
-"""
+"""Devices by name or number; processors, memory and threads, an end with the parent, a lock over forks."""
 
 import argparse
 import multiprocessing

@@ -30,10 +30,7 @@ def is_archive(file: Path) -> bool:
 
 
 def unpacked(file: Path) -> Path:
-    """
-    Returns the folder of AllenNLP's cache with the content of an archive, see `unpack`. It is unpacked once
-    for each state of `file`.
-    """
+    """Returns the folder of AllenNLP's cache with the content of an archive, see `unpack`."""
     from cached_path.util import resource_to_filename  # takes a sixth of a second
 
     status, cache = file.stat(), Path(file_utils.CACHE_DIRECTORY).expanduser()

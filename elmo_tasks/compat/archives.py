@@ -133,10 +133,7 @@ def trained_archives() -> dict[str, Path]:
 
 
 def trained_card(name: str) -> dict[str, Any]:
-    """
-    Returns the `task`, `data` and `score` of an archive that comes with the project, and perhaps `examples`,
-    inputs with their right `answer`.
-    """
+    """Returns `task`, `data`, `score` and perhaps `examples` of an archive of the project."""
     path = trained_archives()[name].with_name(CARDS)
     return json.loads(path.read_text(encoding="utf-8"))[name]
 
@@ -159,10 +156,7 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
 
 
 def local_archive(archive: str | PathLike[str]) -> Path:
-    """
-    Returns the local path of an archive or of the folder of a run, by its path, URL or name; see
-    `archive_path`.
-    """
+    """Returns the local path of an archive, or the folder of a run; see `archive_path`."""
     path = Path(archive_path(archive)).expanduser()
     # What fetches URLs takes half a second to import.
     return path if path.exists() else Path(cached_path(archive_path(archive)))

@@ -88,10 +88,7 @@ def _evaluate_from_archive(
 
 
 def _check_and_complete(arguments: dict[str, Any]) -> None:
-    """
-    Checks the arguments of `allennlp evaluate` before anything is read; a path that AllenNLP would take for
-    JSON is rewritten in place.
-    """
+    """Checks the arguments of `allennlp evaluate`; rewrites a path that would be taken for JSON."""
     check_value(arguments["batch_size"], Optional[PositiveInt], "--batch-size")
     data = _data(arguments["input_file"])
     arguments["input_file"] = json.dumps(data)[1:-1]

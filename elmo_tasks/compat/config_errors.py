@@ -58,10 +58,7 @@ def install() -> None:
 
 
 def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any) -> str:
-    """
-    Finds a config that comes with the project by its name; a file of the user comes first. AllenNLP imports
-    the clients of all stores for a file, too.
-    """
+    """Finds a config of the user, or of the project, without the clients of all stores."""
     path = local_or_bundled(path)
     return path if os.path.exists(path) else stock(path, *args, **options)
 

@@ -151,9 +151,7 @@ def _keep_expected(prepare: Callable[..., None], *args: Any, **options: Any) -> 
 
 
 def write_lines_to_files() -> None:
-    """
-    Replaces the progress bars of AllenNLP, and adds `EpochLines` to its trainers; it may be called twice.
-    """
+    """Replaces AllenNLP's progress bars, and adds `EpochLines`; it may be called twice."""
     common_tqdm.Tqdm.tqdm = staticmethod(_bar)
     callbacks = gradient_descent_trainer.DEFAULT_CALLBACKS
     if EpochLines not in callbacks:

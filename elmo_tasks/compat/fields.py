@@ -86,10 +86,7 @@ def _first(loader: DataLoader) -> Instance | None:
 
 
 def check_fields(model: Model, instance: Instance) -> None:
-    """
-    # Raises
-    `ConfigurationError`, with the field: the instance lacks it, or the model does not take it.
-    """
+    """Raises `ConfigurationError` if the instance lacks a field, or the model does not take it."""
     batch = Batch([instance])
     batch.index_instances(model.vocab)
     fields = _fields_for(model, batch.as_tensor_dict())

@@ -13,9 +13,7 @@ from elmo_tasks.coref.mentions import Mentions, feature, scoring_layers
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
 
 SPANS_AT_ONCE = 32
-"""Spans whose antecedents are scored together."""
 ROWS_AT_ONCE = 1024
-"""Spans for which the best antecedents are found together."""
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 """The distances at which buckets begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
 _SPEAKERS = 3

@@ -79,7 +79,6 @@ class CorefDocument(Metadata):
     joined: int = 0
     """The number of annotated clusters that were joined to others."""
     line = 0
-    """The document's first line in its file."""
 
     def __len__(self) -> int:
         return len(self.words.words)

@@ -9,7 +9,6 @@ from torch import nn
 from torch.nn import functional as F
 
 SPANS_AT_ONCE = 32_768
-"""Spans that are scored together."""
 
 
 class Mentions(NamedTuple):

@@ -182,13 +182,7 @@ class CorefModel(ElmoModel):
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """
-        Returns the average F1 and the recall of possible mentions; at the end of an epoch all of
-        `CorefScores`.
-
-        # Raises
-        `ConfigurationError`: at the end of an evaluation, if no document had gold clusters.
-        """
+        """Returns the main scores; at the end of an epoch all, or an error without gold clusters."""
         metrics = self.metric.get_metric(reset)
         if not reset:
             return {name: metrics[name] for name in ("average_f1", "span_recall")}

@@ -19,7 +19,7 @@ from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
 from elmo_tasks.data.fields import no_prediction
 from elmo_tasks.data.formats.columns import gold_files
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class CorefReader(TaskReader):
                 yield self.text_to_instance(document)
 
     def format_of(self, files: Sequence[Path]) -> str:
-        first = next((line for _, line in read_lines(files[0], encoding=self.encoding) if line.strip()), "")
+        first = next((line for _, line in nonblank_lines(files[0], self.encoding)), "")
         return "json_lines" if first.lstrip().startswith("{") else "conll2012"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:

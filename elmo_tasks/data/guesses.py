@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 from elmo_tasks.data.formats.delimited import find_dialect
 from elmo_tasks.data.formats.records import class_names, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
 from elmo_tasks.data.reader import FileSample
 
 LABELS = (
     *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
     *("intent", "quality", "rating", "stars", "v1"),
 )
-"""The names of columns of labels in published sets, in small letters."""
 TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "title", "v2")
 MAX_CLASSES = 200
 _SHORT = 10
@@ -127,7 +126,7 @@ def _names_of_files(files: Sequence[Path]) -> set[str]:
 
 def _all_lines(sample: FileSample) -> Iterator[str]:
     for file in sample.files:
-        yield from (line for _, line in read_lines(file, encoding=sample.encoding) if line.strip())
+        yield from (line for _, line in nonblank_lines(file, sample.encoding))
 
 
 def _first_words(sample: FileSample) -> set[str]:

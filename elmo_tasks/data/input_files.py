@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -131,12 +131,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
 
 
 def standard_input() -> BinaryIO:
-    """
-    Returns the bytes of standard input.
-
-    # Raises
-    `InputError`: it is closed.
-    """
+    """Returns the bytes of standard input; `InputError` if it is closed."""
     if sys.stdin is None:
         raise InputError.at("standard input", found="nothing: it is closed", expected="text")
     return sys.stdin.buffer
@@ -160,6 +155,11 @@ def read_lines(
         if is_of_another and (fitting := likely_encoding(path)):
             message += f"; it looks like {fitting}: the reader's key `encoding` takes it"
         raise InputError(message) from error
+
+
+def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[tuple[int, str]]:
+    """Yields the numbered lines of a text that hold more than white space, see `read_lines`."""
+    return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
 
 
 def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
@@ -260,12 +260,7 @@ def _fetch(text: str) -> str:
 
 
 def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSON object") -> Any:
-    """
-    Returns the value of a text that starts in line `line` of the file `path`.
-
-    # Raises
-    `InputError`, with the file and the line: the text is not JSON, see `strict_json.loads`.
-    """
+    """Returns the value of a text from line `line` on. `InputError`, with the line: it is no JSON."""
     try:
         return strict_json.loads(text)
     except json.JSONDecodeError as error:
@@ -280,13 +275,10 @@ def read_json(path: Path, *, expected: str = "a JSON object", encoding: str = "u
     )
 
 
-def read_json_lines(
-    path: Path, lines: Iterable[tuple[int, str]] | None = None, *, expected: str = "a JSON object"
-) -> Iterator[tuple[int, Any]]:
+def read_json_lines(path: Path, *, expected: str = "a JSON object") -> Iterator[tuple[int, Any]]:
     """Yields the number and the value of each line that is not blank, see `parse_json` and `read_lines`."""
-    for number, line in read_lines(path) if lines is None else lines:
-        if line.strip():
-            yield number, parse_json(line, path, number, expected=expected)
+    for number, line in nonblank_lines(path):
+        yield number, parse_json(line, path, number, expected=expected)
 
 
 def shorten(text: str, length: int = 80) -> str:

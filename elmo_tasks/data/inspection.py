@@ -1,22 +1,23 @@
 """The formats, counts and oddities of data, as the tasks' readers find them."""
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from logging.handlers import BufferingHandler
 from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.files import UNREADABLE
-from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, nonblank_lines
 from elmo_tasks.data.reader import FileSample, TaskReader, text_fields
 
 _READERS = {"classification": "classifier"}
-"""The readers that have another name than their task."""
 SAMPLE = 1000
 """The number of lines by which a reader tells what keys it needs."""
 
@@ -32,7 +33,6 @@ class Inspection:
     """The number of sentences, pairs, documents or questions."""
     tokens: int
     longest: int = 0
-    """The tokens of the longest record."""
     longest_record: int = 0
     """Its place among the records, from 1."""
     labels: dict[str, int] = field(default_factory=dict)
@@ -44,7 +44,6 @@ class Inspection:
     dataset_reader: dict[str, Any] = field(default_factory=dict)
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
-    """The command that reads them."""
 
 
 def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection], str]:
@@ -79,8 +78,7 @@ def sample_of(path: str) -> FileSample:
     encoding, lines = "utf-8", []
     with suppress(InputError, *UNREADABLE):
         encoding = likely_encoding(files[0]) or "utf-8"
-        numbered = (line for _, line in read_lines(files[0], encoding=encoding) if line.strip())
-        lines = list(islice(numbered, SAMPLE))
+        lines = [line for _, line in islice(nonblank_lines(files[0], encoding), SAMPLE)]
     return FileSample(files, encoding, lines)
 
 
@@ -93,7 +91,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
     labels: Counter[str] = Counter()
     sizes: list[int] = []
     texts: list[Any] = []
-    with _logged() as (notes, warnings):
+    with _logged() as log:
         for instance in reader.read(path):
             before, texts = texts, _texts(instance)
             shared = reader.record_field
@@ -111,8 +109,8 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
         longest=longest,
         longest_record=sizes.index(longest) + 1 if sizes else 0,
         labels=dict(labels.most_common()),
-        notes=notes,
-        warnings=warnings,
+        notes=[each.getMessage() for each in log if each.levelno < logging.WARNING],
+        warnings=[each.getMessage() for each in log if each.levelno >= logging.WARNING],
         dataset_reader=block,
     )
 
@@ -122,23 +120,16 @@ def _texts(instance: Instance) -> list[Any]:
 
 
 @contextmanager
-def _logged() -> Iterator[tuple[list[str], list[str]]]:
-    """Collects what readers log at INFO, and at WARNING, in place of showing it."""
-    notes: list[str] = []
-    warnings: list[str] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            (warnings if record.levelno >= logging.WARNING else notes).append(record.getMessage())
-
+def _logged() -> Iterator[list[logging.LogRecord]]:
+    """Collects what readers log, in place of showing it."""
     logger = logging.getLogger("elmo_tasks")
     before = logger.level, logger.propagate
-    collector = Collector()
+    collector = BufferingHandler(sys.maxsize)
     logger.addHandler(collector)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
-        yield notes, warnings
+        yield collector.buffer
     finally:
         logger.removeHandler(collector)
         logger.level, logger.propagate = before

@@ -15,14 +15,8 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
 from elmo_tasks.data.formats import texts
-from elmo_tasks.data.formats.delimited import find_dialect, read_delimited
-from elmo_tasks.data.formats.records import (
-    class_names,
-    is_parquet,
-    read_json_records,
-    read_parquet,
-    record_format,
-)
+from elmo_tasks.data.formats.delimited import find_dialect
+from elmo_tasks.data.formats.records import RecordFormat, class_names, is_parquet, read_records, record_format
 from elmo_tasks.data.guesses import as_label, only_item
 from elmo_tasks.data.input_files import (
     InputError,
@@ -39,9 +33,14 @@ logger = logging.getLogger(__name__)
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _DELIMITED = ("auto", "delimited", *_DELIMITERS)
+_RECORDS: dict[str, RecordFormat] = {
+    **dict.fromkeys(("delimited", *_DELIMITERS), "delimited"),
+    "json": "json",
+    "jsonl": "json",
+    "parquet": "parquet",
+}
 FORMATS = (
-    *_DELIMITED,
-    *("json", "jsonl", "parquet"),
+    *("auto", *_RECORDS),
     *("text", "document", "label_text", "fasttext", "class_folders", "class_files"),
 )
 
@@ -81,7 +80,6 @@ class LabelledTextReader(TaskReader):
     undecided: ClassVar[Sequence[str]] = ()
     """The labels of records without a class, which are left out, and counted."""
     text_names: ClassVar[tuple[str, str]]
-    """The fields of the texts of an instance."""
     metadata_class: ClassVar[Callable[..., Metadata]]
     """Makes the metadata of the words of each text."""
 
@@ -126,12 +124,7 @@ class LabelledTextReader(TaskReader):
         """Returns the column of a record's label, or `None` if the data have no labels."""
 
     def instance(self, texts: Sequence[str | list[str]], label: str | None) -> Instance:
-        """
-        Returns the instance of a text, or of a pair, each plain or a list of words.
-
-        # Raises
-        `ConfigurationError`: a text without words, or a label that is not in `classes`.
-        """
+        """Returns the instance of plain texts, or of words. No words, or an unknown label, are an error."""
         check_label(label, self.classes)
         tokens = [self.tokens(text) for text in texts]
         for name, each in zip(self.text_names, tokens, strict=False):
@@ -203,13 +196,10 @@ class LabelledTextReader(TaskReader):
 
     def _records(self, path: Path, format: str) -> Iterator[Record]:
         format = self._format_of(path) if format == "auto" else format
-        if format == "parquet":
-            return read_parquet(path)
-        if format in ("json", "jsonl"):
-            return read_json_records(path, encoding=self.encoding)
-        if format in _DELIMITED:
-            return read_delimited(
+        if format in _RECORDS:
+            return read_records(
                 path,
+                _RECORDS[format],
                 columns=self.columns,
                 delimiter=self.delimiter,
                 quotes=self.quotes,

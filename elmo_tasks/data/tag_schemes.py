@@ -18,6 +18,7 @@ has the label `creative-work`.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
@@ -58,6 +59,7 @@ class Tag(NamedTuple):
         return f"{self.prefix}-{self.label}" if self.label else self.prefix
 
 
+@dataclass(eq=False)
 class TagError(ValueError):
     """
     A tag that does not exist, or that must not stand in its place: `position` counts the tokens of the
@@ -65,12 +67,10 @@ class TagError(ValueError):
     token.
     """
 
-    def __init__(self, position: int, found: str, expected: str, sentence: int = 0) -> None:
-        super().__init__(position, found, expected, sentence)
-        self.position = position
-        self.found = found
-        self.expected = expected
-        self.sentence = sentence
+    position: int
+    found: str
+    expected: str
+    sentence: int = 0
 
     def __str__(self) -> str:
         where = f"sentence {self.sentence}, token {self.position}"
@@ -90,13 +90,12 @@ class Evidence(NamedTuple):
         return f"{where} ({self.words}) looks like {self.scheme.value}"
 
 
+@dataclass(eq=False)
 class MixedSchemeError(ValueError):
     """Two tokens that no single scheme explains: `first` and `second`, in the order of the text."""
 
-    def __init__(self, first: Evidence, second: Evidence) -> None:
-        super().__init__(first, second)
-        self.first = first
-        self.second = second
+    first: Evidence
+    second: Evidence
 
     def __str__(self) -> str:
         return f"mixed tag schemes: {self.first}, but {self.second}"
@@ -259,12 +258,7 @@ def _is_tag(text: str) -> bool:
 
 
 def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
-    """
-    Returns the spans of one sentence, from left to right.
-
-    # Raises
-    `TagError`: a tag that the scheme does not have, or does not allow in this place.
-    """
+    """Returns the spans of one sentence; a tag that its scheme does not allow there is a `TagError`."""
     spans: list[Span] = []
     prefixes, previous = scheme.prefixes, _OUTSIDE
     for position, text in enumerate(tags):
@@ -284,12 +278,7 @@ def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
 
 
 def from_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
-    """
-    Returns the tags of a sentence of `length` tokens.
-
-    # Raises
-    `ValueError`: a span that is empty, outside the sentence, without a label, or overlaps another.
-    """
+    """Returns the tags of a sentence. A span that is empty, outside or overlaps is a `ValueError`."""
     begin, inside = "B", "I"
     last, unit = scheme.prefixes[2:] or (inside, begin)
     tags = ["O"] * length
@@ -321,12 +310,7 @@ def convert(tags: Sequence[str], source: Scheme, target: Scheme) -> list[str]:
 
 
 def allowed_transitions(tags: Sequence[str], scheme: Scheme) -> Transitions:
-    """
-    Returns the transitions that a decoder may use, in the order of its vocabulary `tags`.
-
-    # Raises
-    `TagError`: a tag that the scheme does not have; its `position` is the index in `tags`.
-    """
+    """Returns the transitions in the order of `tags`. A tag that the scheme lacks is a `TagError`."""
     parsed = [_parse_tag(text, scheme.prefixes, index) for index, text in enumerate(tags)]
     pairs = [[_may_follow(before, after, scheme) for after in parsed] for before in parsed]
     return Transitions(

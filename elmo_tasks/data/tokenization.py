@@ -93,12 +93,7 @@ cached_tokenizer = lru_cache(maxsize=None)(chosen_tokenizer)
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> Words:
-    """
-    Returns the words of a text and their places; white space is no word.
-
-    # Raises
-    `ConfigurationError`: the tokenizer makes words that are not in the text.
-    """
+    """Returns the words of a text and their places. Words that are not in it are an error."""
     words: list[str] = []
     offsets: list[tuple[int, int]] = []
     end = 0
@@ -149,12 +144,7 @@ def _installed_model(name: str) -> "Language":
 
 
 def language_rules(language: str, *, sentences: bool = False) -> "Language":
-    """
-    Returns spaCy's rules for a language, by its code; with `sentences` also for the ends of sentences.
-
-    # Raises
-    `ConfigurationError`: spaCy has no such language, or needs another package for it.
-    """
+    """Returns spaCy's rules for a language by its code, if there are any, or a `ConfigurationError`."""
     import spacy
 
     try:

@@ -28,7 +28,6 @@ from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
 Weights = dict[str, torch.Tensor]
-"""Weights by their names."""
 
 
 class ElmoBiLm(_ElmoBiLm):

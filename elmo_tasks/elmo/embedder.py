@@ -1,8 +1,4 @@
-"""
-`Elmo`: the one object that a task plugs, as a module of PyTorch and as a config block of AllenNLP.
-
-It holds a biLM, runs it once a batch, and mixes its layers.
-"""
+"""`Elmo`, which a task plugs: it holds a biLM, runs it once a batch, and mixes its layers."""
 
 import json
 from threading import Lock
@@ -284,10 +280,7 @@ def _check_options(
     unexpected: list[str],
     errors: list[str],
 ) -> None:
-    """
-    Refuses a state dict of a biLM with other options, whose weights may have the same shapes. PyTorch calls
-    it before a state dict is loaded.
-    """
+    """PyTorch's hook: refuses the state dict of other options, whose weights may have the same shapes."""
     buffer = state.get(f"{prefix}options")
     if elmo.bilm is None or buffer is None:
         return
@@ -305,10 +298,7 @@ def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
 
 
 class LayerEncoder(Protocol):
-    """
-    The encoder of batches that `Elmo.forward` calls: `SentenceEncoder`, `CarriedState`, `Activations`, or, in
-    an ensemble, the encoder that its members share.
-    """
+    """The encoder of batches: `SentenceEncoder`, `CarriedState`, `Activations`, or one of an ensemble."""
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """

@@ -119,9 +119,7 @@ def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
 
 
 def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Returns mean and deviation of each feature over all words of a text. *Shape:* both `(projection_dim,)`.
-    """
+    """Returns mean and deviation of each feature over a text. *Shape:* both `(projection_dim,)`."""
     if len(counts) < 2:
         raise ElmoError(
             f"found a text with {len(counts)} distinct words, expected 2 or more to standardize by"

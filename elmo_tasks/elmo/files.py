@@ -125,10 +125,7 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
 
 
 def read_words(source: Source) -> list[str]:
-    """
-    Reads a vocabulary of bilm-tf, one word a line, gzip or not, in the order of the rows of the biLM's table;
-    for errors see `vocabulary`.
-    """
+    """Reads a vocabulary of bilm-tf, one word a line in the order of the table, see `vocabulary`."""
     with local_file(source) as path:
         return vocabulary(_words(path), where=path)
 
@@ -151,10 +148,7 @@ def read_bilm(
     trainable: bool = False,
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
-    """
-    Reads a biLM as `read_frozen_bilm` does, frozen or trainable. Without `weight_file` its weights are
-    random.
-    """
+    """Reads a biLM, frozen or trainable. Without `weight_file` its weights are random."""
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
         return trained_copy(frozen) if trainable else frozen

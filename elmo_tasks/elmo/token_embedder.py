@@ -39,10 +39,7 @@ def archived_state(folder: FilePath, weights_file: FilePath | None = None) -> di
 
 
 def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:
-    """
-    Returns the block at a `path` such as `model.elmo` of the config in an unpacked archive, before any
-    overrides; `None` if there is none.
-    """
+    """Returns the block at a `path` such as `model.elmo` of an archive's own config, or `None`."""
     config = Path(folder) / CONFIG_NAME
     if not config.exists():
         return None
@@ -126,10 +123,7 @@ class IdIndexer(StrictParams, TokenIndexer):
 
 @TokenIndexer.register("elmo_character_ids")
 class ElmoCharacterIndexer(IdIndexer):
-    """
-    The character ids that `Elmo` reads, by the official encoding. Batches hold one tensor, `character_ids`,
-    of shape `(batch, tokens, 50)`, `int16`.
-    """
+    """The official character ids: `character_ids`, `(batch, tokens, 50)`, `int16`."""
 
     name = "character_ids"
     ids = staticmethod(character_ids)
@@ -137,10 +131,7 @@ class ElmoCharacterIndexer(IdIndexer):
 
 @TokenIndexer.register("elmo_unicode_ids")
 class ElmoUnicodeIndexer(IdIndexer):
-    """
-    The character ids that an `Elmo` with a dictionary of characters reads. The biLM holds the dictionary.
-    Batches hold one tensor, `unicode_ids`, of shape `(batch, tokens, 50)`, `int32`.
-    """
+    """The ids of characters by a dictionary: `unicode_ids`, `(batch, tokens, 50)`, `int32`."""
 
     name = "unicode_ids"
     ids = staticmethod(unicode_ids)
@@ -148,10 +139,7 @@ class ElmoUnicodeIndexer(IdIndexer):
 
 @TokenIndexer.register("elmo_word_ids")
 class ElmoWordIndexer(IdIndexer):
-    """
-    The word ids that an `Elmo` with a table of words reads. Batches hold one tensor, `word_ids`, of shape
-    `(batch, tokens)`, `int64`.
-    """
+    """The ids of words for a biLM with a table: `word_ids`, `(batch, tokens)`, `int64`."""
 
     name = "word_ids"
     ids = staticmethod(word_ids)
@@ -268,9 +256,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
 
 def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
-    """
-    Finds the prefix of an embedder's weights in its model's state dict, by the `path` of its config block.
-    """
+    """Finds the prefix of an embedder's weights in the state dict, by the `path` of its block."""
     name = path.rpartition(".")[2]
     ending = f"token_embedder_{name}.elmo.options"
     options = [key for key in state if key.endswith(ending)]

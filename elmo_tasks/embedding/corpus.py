@@ -26,7 +26,6 @@ TEXT, _STARTS, _KEYS = "text", "starts", "keys"
 class SourceLine(NamedTuple):
     where: str | PathLike[str]
     number: int
-    """The number of the line in its file, from 1."""
     text: str
     key: str | None = None
     """The name of the sentence, if it has one."""
@@ -41,7 +40,6 @@ class Corpus:
     tokens: int
     """The words between white space, of all lines."""
     digest: str
-    """A hash that tells texts apart."""
 
     def __init__(self, *, folder: Path, tokens: int, digest: str) -> None:
         self.tokens = tokens

@@ -37,7 +37,6 @@ from elmo_tasks.embedding.corpus import SourceLine, write_corpus
 from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
 
 BATCHES_AHEAD = 8
-"""Batches that are read ahead."""
 
 
 class ElmoEmbedder:

@@ -16,12 +16,10 @@ class LearnedMix(NamedTuple):
     """One of the mixes of an archive."""
 
     model: str
-    """The model's registered name."""
     placement: str
     """`input` or `output`; in an ensemble, with the member before it."""
     mix: ScalarMix
     bilm: FrozenBiLm | TrainedBiLm
-    """The biLM whose layers are mixed."""
 
     def gamma(self) -> float:
         """Returns the scale, 1 if it is not learned."""
@@ -43,12 +41,7 @@ class LearnedMix(NamedTuple):
 
 
 def read_mixes(archive: str) -> list[LearnedMix]:
-    """
-    Reads the mixes of an archive, see `open_archive`.
-
-    # Raises
-    `ConfigurationError`: its model has no ELMo.
-    """
+    """Reads the mixes of an archive; a model without ELMo is a `ConfigurationError`."""
     opened = open_archive(archive)
     name = opened.config["model"]["type"]
     if not (mixes := mixes_of(opened.model, name)):

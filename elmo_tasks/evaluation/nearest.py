@@ -12,7 +12,6 @@ from elmo_tasks.vectors.encoder import Encoder
 TOKENS_AT_ONCE = 4096
 """The tokens of a block of text; the last sentence may exceed it."""
 CONTEXT_WORDS = 10
-"""The most words to show on each side of a token."""
 
 
 class Occurrence(NamedTuple):

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.records import read_records
-from elmo_tasks.data.input_files import InputError, input_files, read_json_lines, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines, read_json_lines, read_lines
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.words import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
@@ -117,7 +117,6 @@ class Baseline(NamedTuple):
 
     correct: int
     unseen: int
-    """Targets whose lemma is not in the training data."""
     total: int
 
 
@@ -179,9 +178,7 @@ def read_first_senses(path: str) -> dict[str, str]:
     """
     first: dict[str, str] = {}
     for file in input_files(path):
-        for line, text in read_lines(file):
-            if not text.strip():
-                continue
+        for line, text in nonblank_lines(file):
             cells = text.split(" ")
             lemma, mark, numbers = cells[0].partition("%")
             kind = numbers.partition(":")[0]
@@ -256,9 +253,7 @@ def _sentence(element: Element, senses: dict[str, tuple[str, ...]], file: Path, 
 
 def _read_keys(file: Path) -> dict[str, tuple[str, ...]]:
     senses = {}
-    for line, text in read_lines(file):
-        if not text.strip():
-            continue
+    for line, text in nonblank_lines(file):
         name, *keys = text.split()
         if not keys:
             raise InputError.at(file, line, found=repr(text), expected="an id and its senses")
@@ -354,9 +349,8 @@ def read_use_pairs(path: str) -> list[UsePair]:
 
 
 def _read_file(file: Path) -> list[UsePair]:
-    lines = ((line, text) for line, text in read_lines(file) if text.strip())
     if file.name.endswith(_DATA):
-        pairs = list(_read_data(file, lines))
+        pairs = list(_read_data(file))
     else:
         tokenize = tokenizer()
         records = read_records(file, delimiter="\t", quotes=False)
@@ -370,10 +364,10 @@ def _gold_of(file: Path) -> Path:
     return file.with_name(file.name.removesuffix(_DATA) + _GOLD)
 
 
-def _read_data(file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[UsePair]:
+def _read_data(file: Path) -> Iterator[UsePair]:
     gold_file = _gold_of(file)
-    gold = [(line, text.strip()) for line, text in read_lines(gold_file) if text.strip()]
-    rows = list(lines)
+    gold = [(line, text.strip()) for line, text in nonblank_lines(gold_file)]
+    rows = list(nonblank_lines(file))
     if len(gold) != len(rows):
         raise InputError.at(gold_file, found=f"{len(gold)} answers", expected=f"{len(rows)}")
     for (line, text), (gold_line, label) in zip(rows, gold, strict=True):

@@ -25,7 +25,6 @@ from elmo_tasks.vectors.encoder import Encoder
 logger = logging.getLogger(__name__)
 
 TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
-"""The columns of the universal tags, and of the language's own tags."""
 L2 = 1e-5
 """The penalty L2/2 ||W||^2 is added to the mean negative log-likelihood, on standardised features."""
 MAX_ITERATIONS = 200
@@ -38,7 +37,6 @@ class TaggedSentence(NamedTuple):
 
     words: list[str]
     tags: list[str]
-    begins_document: bool = False
 
 
 def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
@@ -59,32 +57,25 @@ def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
 
 def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
     if is_conllu(file):
-        for words, comments in read_conllu(file):
-            begins = any(comment.startswith("# newdoc") for comment in comments)
-            yield _sentence(
-                file,
-                [(line, cells[FORM], cells[TAG_COLUMNS[column]]) for line, cells in words],
-                column,
-                begins,
-            )
+        for words, _ in read_conllu(file):
+            rows = [(line, cells[FORM], cells[TAG_COLUMNS[column]]) for line, cells in words]
+            yield _sentence(file, rows, column)
         return
     layout = ColumnLayout(["word", "tag"], None, needed=["word", "tag"])
     empty = True
     for lines in layout.sentences(file):
         empty = False
-        rows = ((number, layout.row(file, number, line)) for number, line in lines)
-        yield _sentence(file, [(number, word, tag) for number, (word, tag) in rows], column)
+        cells = ((number, layout.row(file, number, line)) for number, line in lines)
+        yield _sentence(file, [(number, word, tag) for number, (word, tag) in cells], column)
     if empty:
         raise InputError.at(file, found="no sentence", expected="at least one")
 
 
-def _sentence(
-    file: Path, rows: list[tuple[int, str, str]], column: str, begins_document: bool = False
-) -> TaggedSentence:
+def _sentence(file: Path, rows: list[tuple[int, str, str]], column: str) -> TaggedSentence:
     for line, word, tag in rows:
         if tag in ("", "_") or not word:
             raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
-    return TaggedSentence([word for _, word, _ in rows], [tag for *_, tag in rows], begins_document)
+    return TaggedSentence([word for _, word, _ in rows], [tag for *_, tag in rows])
 
 
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:

@@ -108,12 +108,7 @@ class EmbedShard:
 
 
 def tokens_of(content: Content) -> list[str]:
-    """
-    Returns the tokens of a line in bytes, of a text, or of a list of tokens.
-
-    # Raises
-    `ValueError`, with what was found and expected: not UTF-8, too many tokens, or none of these.
-    """
+    """Returns the tokens of a line in bytes, a text or a list. Anything else is a `ValueError`."""
     if isinstance(content, bytes):
         try:
             content = content.decode("utf-8")

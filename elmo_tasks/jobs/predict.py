@@ -41,12 +41,7 @@ class PredictJob(Job):
 
 
 class PredictShard:
-    """
-    Writes the predictions of shards. An input with an error leaves the results before it.
-
-    # Raises
-    `ElmoError`: see `open_archive` and `_check_order`.
-    """
+    """Writes the predictions of shards. An input with an error leaves the results before it."""
 
     def __init__(self, job: PredictJob) -> None:
         self._job = job

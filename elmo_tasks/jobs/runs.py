@@ -35,7 +35,6 @@ MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
 """The default size of a shard is between these: some 3,000 and 180,000 words of English."""
 SHARDS_OF_A_WORKER = 16
 MAX_LINE = 1 << 26
-"""The bytes of a line at most."""
 TEXT_COLUMNS = ("tokens", "text", "sentence")
 
 Content = Any
@@ -341,7 +340,6 @@ class Run:
     done: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the shards that are done, by their numbers."""
     complete: bool = False
-    """The output is complete."""
     _bar: Any = None
 
     def __post_init__(self) -> None:
@@ -400,12 +398,7 @@ def open_run(
     reading: Reading,
     shard_bytes: int,
 ) -> Run:
-    """
-    Opens the run whose plan is in the folder or, without one, a new run.
-
-    # Raises
-    `ElmoError`: the run in the folder had other settings, or another input; see also `make_shards`.
-    """
+    """Opens the run whose plan is in the folder, or a new one; other settings or input: `ElmoError`."""
     settings = settings | {"the version of this command": VERSION}
     names = folder.names()
     if PLAN in names:

@@ -153,7 +153,6 @@ class ParquetSink(Sink):
     """
 
     window_tokens = 1 << 13
-    """A window is a row group."""
 
     def __init__(self, folder: Folder, *, layers: int, dim: int, dtype: str, about: dict[str, Any]) -> None:
         super().__init__(folder)

@@ -30,7 +30,6 @@ _ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
     lambda words: [*words, _END],
     lambda words: [*reversed(words), _BEGIN],
 )
-"""Inputs forward and backward, targets forward and backward."""
 
 
 class Lexicon(dict[str, int]):

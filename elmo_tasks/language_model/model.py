@@ -177,12 +177,7 @@ class BiLmModel(StrictParams, Model):
             )
 
     def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
-        """
-        AllenNLP's hook for a vocabulary with new words, which a biLM cannot take.
-
-        # Raises
-        `ConfigurationError`: the vocabulary has another number of words than the softmax.
-        """
+        """AllenNLP's hook for new words, which a biLM cannot take: a `ConfigurationError`."""
         if (number := len(class_names(self.vocab))) != self.num_classes:
             raise ConfigurationError(
                 f"the vocabulary has {number:,} words, expected the {self.num_classes:,} that the softmax "

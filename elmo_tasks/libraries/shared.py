@@ -15,7 +15,6 @@ from elmo_tasks.common.machine import Device
 from elmo_tasks.embedding import ElmoEmbedder
 
 AVERAGE = "average"
-"""A value of `layer`: the mean of all layers."""
 
 _reading = Lock()
 _process = os.getpid()

@@ -42,13 +42,7 @@ class ArchivePipe(FilesPipe):
         self._cuda_device = cuda_device
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
-        """
-        Returns the predictor.
-
-        # Raises
-        `ConfigurationError`: the archive has another task, or is a folder without weights, as of an ensemble
-        that only refers to its members; and see `open_archive`.
-        """
+        """Returns the predictor; `ConfigurationError`: of another task, or a folder without weights."""
         from allennlp.common.checks import ConfigurationError
         from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor

@@ -81,12 +81,7 @@ class FilesPipe(Pipe):
                 yield from docs
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """
-        Copies the files to the folder `path`. They replace earlier files there when all are copied.
-
-        # Raises
-        `ValueError`: `path` is within a folder to be copied.
-        """
+        """Copies the files to `path`, when all are read; `ValueError` if it is within one of them."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as temporary, ExitStack() as stack:
@@ -136,34 +131,23 @@ class FilesPipe(Pipe):
             return srsly.msgpack_dumps({str(file.relative_to(folder)): file.read_bytes() for file in files})
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "FilesPipe":
-        """
-        Reads the result of `to_bytes`. The files are in a temporary folder while the component exists.
-
-        # Raises
-        `ValueError`: `data` is no result of `to_bytes`, or has a file that this component does not use.
-        """
+        """Reads the result of `to_bytes` into a temporary folder; anything else is a `ValueError`."""
         folder = TemporaryDirectory()
-        for name, content in self._files_of(data).items():
-            parts = Path(name).parts
-            if not parts or parts[0] not in self._sources or ".." in parts:
-                raise ValueError(f"{self.name}: found {name!r}, expected files of {', '.join(self._sources)}")
-            file = Path(folder.name, name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+        try:
+            for name, content in srsly.msgpack_loads(data).items():
+                file, parts = Path(folder.name, name), Path(name).parts
+                if parts[0] not in self._sources or ".." in parts:
+                    raise ValueError(f"the file {name!r}")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+        except OSError:
+            raise
+        except Exception as error:  # msgpack raises errors of many kinds
+            expected = f"files of {', '.join(self._sources)}, as to_bytes gives them"
+            raise ValueError(f"{self.name}: found {error!r:.100}, expected {expected}") from error
         self.from_disk(folder.name)
         self._unpacked = folder
         return self
-
-    def _files_of(self, data: bytes) -> dict[str, bytes]:
-        try:
-            files = srsly.msgpack_loads(data)
-        except Exception as error:  # msgpack raises errors of many kinds
-            raise ValueError(f"{self.name}: found {error!r:.100}, expected the bytes of to_bytes") from error
-        if not isinstance(files, dict) or not all(
-            isinstance(name, str) and isinstance(content, bytes) for name, content in files.items()
-        ):
-            raise ValueError(f"{self.name}: found {files!r:.100}, expected the bytes of to_bytes")
-        return files
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the component with its files, for instance for the processes of `n_process`."""

@@ -70,12 +70,7 @@ class VectorsPipe(FilesPipe):
         self._keep_layers = keep_layers
 
     def read(self, sources: Mapping[str, str | None]) -> ElmoEmbedder:
-        """
-        Returns the embedder.
-
-        # Raises
-        `ElmoError`: there is no such layer.
-        """
+        """Returns the embedder. If it has no such layer, that is an `ElmoError`."""
         embedder = BiLmFiles(
             sources[_OPTIONS], sources[_WEIGHTS], sources[_VOCABULARY], **self._settings
         ).embedder()

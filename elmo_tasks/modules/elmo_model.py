@@ -33,7 +33,6 @@ from elmo_tasks.modules.metrics import ClassificationMetric
 Scores = dict[str, torch.Tensor]
 """The result of a model's network for a batch; an ensemble decodes from the mean of its members' scores."""
 Outputs = dict[str, Any]
-"""The result of `forward`."""
 
 
 class ElmoModel(StrictParams, Model):
@@ -98,12 +97,7 @@ class ElmoModel(StrictParams, Model):
             )
 
     def label_names(self) -> list[str]:
-        """
-        Returns the labels in the order of their ids.
-
-        # Raises
-        `ConfigurationError`: the vocabulary has none.
-        """
+        """Returns the labels in the order of their ids; `ConfigurationError` if there are none."""
         names = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         if not names:
             raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
@@ -227,12 +221,7 @@ class ElmoModel(StrictParams, Model):
         return sum(present[1:], start=present[0]) if present else None
 
     def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
-        """
-        Extends the embeddings; AllenNLP calls it when the vocabulary has grown, as by `--extend-vocab`.
-
-        # Raises
-        `ConfigurationError`: one of `fixed_namespaces` has grown.
-        """
+        """AllenNLP's hook for a larger vocabulary; `fixed_namespaces` cannot grow: `ConfigurationError`."""
         for namespace, size in self._fixed_sizes.items():
             entries = list(self.vocab.get_token_to_index_vocabulary(namespace))
             if new := entries[size:]:

@@ -3,7 +3,7 @@
 import json
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
 
@@ -70,13 +70,16 @@ class LabelCounts:
         """Returns the labels of the gold and the predicted items, sorted."""
         return sorted(self.gold.keys() | self.predicted.keys())
 
-    def totals(self, labels: Iterable[str]) -> tuple[int, int, int]:
-        """Returns the numbers of gold, predicted and correct items with one of `labels`."""
-        listed = list(labels)
+    def scores(self, labels: Sequence[str]) -> dict[str, float]:
+        """Returns precision, recall and F1 of items with one of `labels`; 0 for a division by 0."""
         gold, predicted, correct = (
-            sum(counter[label] for label in listed) for counter in (self.gold, self.predicted, self.correct)
+            sum(counter[label] for label in labels) for counter in (self.gold, self.predicted, self.correct)
         )
-        return gold, predicted, correct
+        return {
+            "precision": correct / predicted if predicted else 0.0,
+            "recall": correct / gold if gold else 0.0,
+            "f1": 2 * correct / (gold + predicted) if correct else 0.0,
+        }
 
 
 def check_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], *, kind: str) -> None:

@@ -34,19 +34,14 @@ class ConllEval(CountingMetric["Counts"]):
     of the script are left out: it takes the type `0` for the empty type, and continues a chunk whose last tag
     has the prefix `.` in the next sentence.
 
-    `report` and `get_metric` cover the sentences of all workers together, see `CountingMetric`.
+    See `CountingMetric`.
     """
 
     def no_counts(self) -> "Counts":
         return Counts()
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
-        """
-        Counts sentences: the predicted and the gold tags of each, one a token.
-
-        # Raises
-        `ValueError`: the numbers of sentences differ, or the numbers of tags in a sentence.
-        """
+        """Counts the predicted and gold tags of sentences; `ValueError` if their numbers differ."""
         check_tags(predicted, gold, kind="sentence")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_sentence(guesses, truths)
@@ -57,15 +52,11 @@ class ConllEval(CountingMetric["Counts"]):
         each type of a gold or predicted chunk; all from 0 to 1.
         """
         counts = self.total_counts(reset=reset)
-        metrics = {**counts.scores(scale=1.0), "accuracy": counts.accuracy(scale=1.0)}
+        metrics = counts.scores(counts.labels())
+        metrics["accuracy"] = counts.correct_tags / counts.tokens if counts.tokens else 0.0
         for label in filter(None, counts.labels()):
-            for name, value in counts.scores(label, scale=1.0).items():
-                metrics[f"{name}-{label}"] = value
+            metrics |= {f"{name}-{label}": value for name, value in counts.scores([label]).items()}
         return metrics
-
-    def report(self) -> str:
-        """Returns the output of the script, see `Counts.report`."""
-        return self.total_counts().report()
 
 
 @dataclass(kw_only=True)
@@ -95,41 +86,6 @@ class Counts(LabelCounts):
             self.tokens += 1
         if matching:
             self.correct[truths[-1].label] += 1
-
-    def accuracy(self, *, scale: float) -> float:
-        """Returns the share of tokens whose whole tag is right; 0 without tokens."""
-        return scale * self.correct_tags / self.tokens if self.tokens else 0.0
-
-    def scores(self, label: str | None = None, *, scale: float) -> dict[str, float]:
-        """
-        Returns precision, recall and F1 of one type, or of all chunks, from 0 to `scale`; 0 for a division by
-        0. The order of the operations is the script's, so that its last digit is the same.
-        """
-        gold, predicted, correct = self.totals(self.labels() if label is None else [label])
-        precision = scale * correct / predicted if predicted else 0.0
-        recall = scale * correct / gold if gold else 0.0
-        both = precision + recall
-        return {
-            "precision": precision,
-            "recall": recall,
-            "f1": 2 * precision * recall / both if both else 0.0,
-        }
-
-    def report(self) -> str:
-        """Returns the output of the script, to the character, with its final line break."""
-        report = (
-            f"processed {self.tokens} tokens with {self.gold.total()} phrases; "
-            f"found: {self.predicted.total()} phrases; correct: {self.correct.total()}.\n"
-        )
-        if self.tokens:
-            report += f"accuracy: {self.accuracy(scale=100.0):6.2f}%; {self._line()}\n"
-        for label in self.labels():
-            report += f"{label:>17}: {self._line(label)}  {self.predicted[label]}\n"
-        return report
-
-    def _line(self, label: str | None = None) -> str:
-        scores = self.scores(label, scale=100.0)
-        return "precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}".format(**scores)
 
 
 def _ends(previous: Tag, tag: Tag) -> bool:

@@ -47,7 +47,6 @@ class NerModel(ElmoModel):
         self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
         self._untagged = False
-        """Whether the last batch had no tags."""
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """Returns the parts of the CRF's `Chain`: an ensemble takes the mean of a sequence's scores."""
@@ -103,12 +102,7 @@ class NerModel(ElmoModel):
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """
-        Returns precision, recall, F1 and token accuracy; at the end of an epoch also those of each type.
-
-        # Raises
-        `ConfigurationError`: at the end of an evaluation, if its sentences have no tags to be scored.
-        """
+        """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
         if reset and self._untagged and not self.training:
             raise ConfigurationError(
                 "found sentences without tags, expected those that are scored; `allennlp predict "

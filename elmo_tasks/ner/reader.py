@@ -70,7 +70,6 @@ class NerSentence(Metadata):
     text: str
     offsets: list[tuple[int, int]]
     gold_tags: list[str] | None = None
-    """The tags in IOB2, if the sentence is tagged."""
 
     def __len__(self) -> int:
         return len(self.words)

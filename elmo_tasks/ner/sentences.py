@@ -28,13 +28,7 @@ from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats import conllu
 from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, line_groups, split_cells, unescape
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.records import (
-    class_names,
-    is_parquet,
-    read_json_records,
-    read_parquet,
-    record_format,
-)
+from elmo_tasks.data.formats.records import RecordFormat, class_names, is_parquet, read_records, record_format
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
@@ -67,7 +61,6 @@ _CSV = (
     ("word", "words", "token"),
     ("tag", "tags", "labels", "label"),
 )
-"""The columns of a csv, in small letters."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
@@ -96,7 +89,6 @@ class FileSentence:
     characters: list[CharacterSpan] | None = None
     """Entities of a text that the reader has split into words."""
     text: Words | None = None
-    """The text of the words, if the file has it."""
     ids: Mapping[str, Any] | None = None
 
     @property
@@ -336,9 +328,9 @@ def _atis(path: Path, settings: Settings) -> Iterator[Make]:
             yield partial(make, number, text, tags[number - 1] if tagged else None)
 
 
-def _records(path: Path, settings: Settings, *, parquet: bool) -> Iterator[Make]:
-    records = read_parquet(path) if parquet else read_json_records(path, encoding=settings.encoding)
-    classes = class_names(path) if parquet else {}
+def _records(path: Path, settings: Settings, format: RecordFormat) -> Iterator[Make]:
+    records = read_records(path, format, encoding=settings.encoding)
+    classes = class_names(path) if format == "parquet" else {}
     return (partial(_record, record, classes, settings) for record in records)
 
 
@@ -468,8 +460,8 @@ _READERS: dict[str, Callable[[Path, Settings], Iterator[Make]]] = {
     "columns": _columns,
     "conll2012": _conll2012,
     "conllu": _conllu,
-    "json": partial(_records, parquet=False),
-    "parquet": partial(_records, parquet=True),
+    "json": partial(_records, format="json"),
+    "parquet": partial(_records, format="parquet"),
     "csv": _csv,
     "wikiner": _wikiner,
     "atis": _atis,

@@ -187,12 +187,7 @@ def predicted_lines(predictor: Predictor, batch: list[JsonDict]) -> Iterator[str
 
 
 def predictor_arguments(text: str) -> dict[str, Any]:
-    """
-    Reads the value of `--predictor-args`.
-
-    # Raises
-    `ConfigurationError`: it is no JSON object.
-    """
+    """Reads the value of `--predictor-args`; `ConfigurationError` if it is no JSON object."""
     try:
         content = json.loads(text.strip() or "{}")
     except json.JSONDecodeError as error:
@@ -203,12 +198,7 @@ def predictor_arguments(text: str) -> dict[str, Any]:
 
 
 def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
-    """
-    Calls `Predictor.from_archive`, with the `reader` `train` or `validation`.
-
-    # Raises
-    `ConfigurationError`: the predictor does not take these arguments.
-    """
+    """Makes a predictor with the `reader` `train` or `validation`. Wrong arguments are an error."""
     try:
         return Predictor.from_archive(archive, name, dataset_reader_to_load=reader, extra_args=arguments)
     except TypeError as error:

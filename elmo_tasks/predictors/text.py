@@ -97,12 +97,7 @@ class LabelPredictor(InterpretablePredictor):
 
 
 def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
-    """
-    Returns the value of a field.
-
-    # Raises
-    `ConfigurationError`: the field is missing, or of another type.
-    """
+    """Returns the value of a field; `ConfigurationError` if it is missing, or of another type."""
     if name not in json_dict:
         found = ", ".join(f'"{key}"' for key in json_dict) or "none"
         raise ConfigurationError(f"found the fields: {found}; expected {expected}")
@@ -121,12 +116,7 @@ def require_text(json_dict: JsonDict, text: str, tokens: str) -> str | list[str]
 
 
 def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> list[str]:
-    """
-    Returns the value of the field `name`.
-
-    # Raises
-    `ConfigurationError`: the field is missing, or no list of strings.
-    """
+    """Returns the list of strings in the field `name`; for errors see `require`."""
     words = require(json_dict, name, list, expected)
     for position, word in enumerate(words):
         if not isinstance(word, str):

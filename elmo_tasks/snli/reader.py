@@ -15,7 +15,6 @@ from elmo_tasks.data.reader import FileSample
 
 LABELS = ("entailment", "neutral", "contradiction")
 _LETTERS = {label[0]: label for label in LABELS}
-"""The labels of ANLI."""
 _COLUMNS = {
     "premise": ("sentence1", "premise", "context"),
     "hypothesis": ("sentence2", "hypothesis", "hypo"),

@@ -65,12 +65,7 @@ class SquadMetric(CountingMetric[np.ndarray]):
         return np.zeros((1 + len(KINDS), 3))
 
     def __call__(self, predicted: str, gold: Sequence[str]) -> None:
-        """
-        Adds a question with its predicted answer and all gold ones.
-
-        # Raises
-        `ConfigurationError`: with version 1.1, there are no gold ones.
-        """
+        """Adds a question. In version 1.1 it must have a gold answer."""
         if not gold and self.version == "1.1":
             raise ConfigurationError("found a question without gold answers, which only SQuAD 2.0 has")
         kind = 1 if gold else 2

@@ -220,12 +220,7 @@ class SquadModel(ElmoModel):
 
     @staticmethod
     def average(members: Sequence[Scores]) -> Scores:
-        """
-        Returns the mean of the members' probabilities.
-
-        # Raises
-        `ConfigurationError`: the members differ in `longest_answer`, `window`, `overlap` or `no_answer`.
-        """
+        """Returns the mean of the members' probabilities. Members of other sizes are an error."""
         shapes = [{name: tensor.shape for name, tensor in scores.items()} for scores in members]
         if any(each != shapes[0] for each in shapes):
             raise ConfigurationError(

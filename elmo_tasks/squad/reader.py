@@ -39,7 +39,6 @@ _USUAL = 0.05
 """The share of answers off the token boundaries above which there is a warning."""
 _SHOWN = 3
 _SAMPLE = 1000
-"""Paragraphs that show the script."""
 _TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of spaCy"
 
 
@@ -193,12 +192,7 @@ class SquadReader(TaskReader):
         *,
         id: Optional[str] = None,
     ) -> Instance:
-        """
-        Returns the instance of one question. `answers` is `None` for prediction, and empty if there is none.
-
-        # Raises
-        `ConfigurationError`: the passage or the question has no words.
-        """
+        """Returns the instance of a question. Without words in it, or in the passage, it is an error."""
         passage_text = self._passage_text(passage)
         question_words = self.split(question)
         for name, text in (("passage", passage_text.words), ("question", question_words)):

@@ -24,7 +24,6 @@ from elmo_tasks.common.machine import in_two_threads
 from elmo_tasks.common.packed_weights import PackedWeight, compiled, pack, product
 
 GATES = 5
-"""Input gate, forget gate, candidate, output gate and highway gate."""
 
 Result = TypeVar("Result")
 _Step = tuple[int, int, int, int]
@@ -145,7 +144,6 @@ class _Values(NamedTuple):
     """The hidden vector of the step before, after dropout."""
     cell: torch.Tensor
     tanh: torch.Tensor
-    """The tanh of the cell."""
     hidden: torch.Tensor
 
 

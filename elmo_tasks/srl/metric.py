@@ -28,12 +28,7 @@ class Argument(NamedTuple):
 
 
 def from_tags(tags: Sequence[str]) -> list[Argument]:
-    """
-    Returns the arguments in the order of their first words.
-
-    # Raises
-    `TagError`: tags that are not IOB2.
-    """
+    """Returns the arguments in the order of their first words; tags that are not IOB2: `TagError`."""
     arguments: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
     for start, end, label in to_spans(tags, Scheme.IOB2):
@@ -86,12 +81,7 @@ class SrlEval(CountingMetric["Counts"]):
         return Counts()
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
-        """
-        Counts propositions: the predicted and the gold IOB2 tags of each, one a word.
-
-        # Raises
-        `ValueError`: the numbers of propositions differ, or the numbers of tags in a proposition.
-        """
+        """Counts the predicted and gold IOB2 tags of propositions; `ValueError` if their numbers differ."""
         check_tags(predicted, gold, kind="proposition")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_proposition(guesses, truths)
@@ -106,12 +96,10 @@ class SrlEval(CountingMetric["Counts"]):
         counts = self.total_counts(reset=reset)
         labels = counts.labels()
         metrics = counts.scores([label for label in labels if label != PREDICATE])
-        for name, value in counts.scores(labels).items():
-            metrics[f"{name}_with_predicate"] = value
+        metrics |= {f"{name}_with_predicate": value for name, value in counts.scores(labels).items()}
         metrics["perfect"] = counts.perfect / counts.propositions if counts.propositions else 0.0
         for label in labels:
-            for name, value in counts.scores([label]).items():
-                metrics[f"{name}-{label}"] = value
+            metrics |= {f"{name}-{label}": value for name, value in counts.scores([label]).items()}
         return metrics
 
 
@@ -131,12 +119,3 @@ class Counts(LabelCounts):
         self.correct.update(argument.label for argument in guesses & truths)
         self.perfect += all(argument.label == PREDICATE for argument in guesses ^ truths)
         self.propositions += 1
-
-    def scores(self, labels: Sequence[str]) -> dict[str, float]:
-        """Returns precision, recall and F1 of arguments with these labels; 0 for a division by 0."""
-        gold, predicted, correct = self.totals(labels)
-        return {
-            "precision": correct / predicted if predicted else 0.0,
-            "recall": correct / gold if gold else 0.0,
-            "f1": 2 * correct / (gold + predicted) if correct else 0.0,
-        }

@@ -76,7 +76,6 @@ class SrlModel(ElmoModel):
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
         self._unlabelled = False
-        """Whether the last batch had no tags."""
 
     def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
@@ -139,12 +138,7 @@ class SrlModel(ElmoModel):
         }
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """
-        Returns precision, recall and F1 without the predicates; at the end of an epoch all of `SrlEval`.
-
-        # Raises
-        `ConfigurationError`: at the end of an evaluation, if its predicates have no arguments to be scored.
-        """
+        """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
         if reset and self._unlabelled and not self.training:
             raise ConfigurationError('found predicates without "arguments", expected those that are scored')
         metrics = self.metric.get_metric(reset)

@@ -46,7 +46,6 @@ class SrlProposition(Metadata):
     predicate: int | None
     """The predicate's index among the words; `None` for a sentence without predicates."""
     gold_tags: list[str] | None = None
-    """The tags in IOB2, if the sentence is labelled."""
 
     own_fields = frozenset({"predicate", "sentence"})
 

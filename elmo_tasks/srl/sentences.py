@@ -78,7 +78,6 @@ class Proposition:
     tags: list[str] | None
     """`None`: the arguments are not known."""
     pos: str | None = None
-    """The predicate's part of speech, if the file has it."""
 
 
 class Nested(NamedTuple):

@@ -23,7 +23,7 @@ from allennlp.data.fields import MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf, PositiveInt
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.data.tokenization import Words
 
@@ -118,12 +118,7 @@ class SstReader(TaskReader):
         return "trees"
 
     def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
-        """
-        Returns the instance of one sentence; without `label` for prediction.
-
-        # Raises
-        `ConfigurationError`: there are no words, or the label is not in `classes`.
-        """
+        """Returns the instance of one sentence. No words, or an unknown label, are an error."""
         check_words(words)
         check_label(label, self.classes)
         return self._instance([Token(word) for word in words], label)
@@ -202,9 +197,7 @@ def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
 
 
 def _trees(path: Path, encoding: str, split: Callable[[str], Words] | None) -> Iterator["Tree"]:
-    for number, line in read_lines(path, encoding=encoding):
-        if not line.strip(" \t"):
-            continue
+    for number, line in nonblank_lines(path, encoding):
         if split is not None and not line.lstrip().startswith("("):
             words = split(line).words
             yield Tree(words, [Phrase(0, 0, len(words))])

@@ -209,7 +209,6 @@ class ShareCoresCallback(StrictParams, TrainerCallback):
 RUN_ID_FILE = "mlflow_run_id"
 """A file in the serialization folder; with it, `--recover` continues the same run."""
 _MAX_NAME = 250
-"""The longest name that MLflow accepts, in characters."""
 
 
 @TrainerCallback.register("elmo_mlflow")

@@ -33,7 +33,6 @@ from elmo_tasks.common.table import Table
 
 METRICS, BEST = "metrics.json", "best.th"
 SPREAD = ("standard deviation", "runs")
-"""The columns after a mean, see `spread`."""
 
 # Its processes start at once: they are forked from one that has imported everything.
 _FORKED = multiprocessing.get_context("forkserver")

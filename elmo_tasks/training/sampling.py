@@ -206,12 +206,7 @@ class SampleReader(StrictParams, DatasetReader):
 
 
 def sample_size(fraction: float, total: int) -> int:
-    """
-    Returns the number of instances that are `fraction` of `total`, rounded.
-
-    # Raises
-    `ConfigurationError`: the number is 0.
-    """
+    """Returns `fraction` of `total` instances, rounded; `ConfigurationError` if that is none."""
     size = round(fraction * total)
     if size == 0:
         raise ConfigurationError(f"fraction {fraction:g} of {total} instances is none, expected 1 or more")

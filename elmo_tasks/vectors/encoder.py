@@ -154,7 +154,6 @@ class WordVectors(NamedTuple):
     """The vectors of words in one row of an encoder. All rows have the same words in the same order."""
 
     name: str
-    """The name of the row."""
     vectors: torch.Tensor
     """`(words, dim)`"""
     known: torch.Tensor

@@ -113,12 +113,7 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
 
 
 def dimensions(path: str) -> int:
-    """
-    Returns the size of a file's vectors, from its first line.
-
-    # Raises
-    `InputError`: the file is empty, and the errors of reading.
-    """
+    """Returns the size of a file's vectors, from its first line; of an empty file an `InputError`."""
     for line in _lines(path):
         size = line.size()
         return len(line.cells) if size is None else size.dim

@@ -17,20 +17,18 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands import base
 from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
 from elmo_tasks.commands.base import (
-    Distinct,
     Input,
     Positive,
+    Seed,
     Source,
     archive_argument,
     flag,
     option,
     positional,
-    positive,
-    seed,
     titled,
 )
-from elmo_tasks.commands.experiments import fraction
-from elmo_tasks.commands.vectors import above_zero, not_negative
+from elmo_tasks.commands.experiments import Fraction
+from elmo_tasks.commands.vectors import AboveZero, NotNegative
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS
@@ -53,7 +51,7 @@ class Outer:
     archives: list[Input] = archive_argument(nargs="+")
     text: str = positional("TEXT", "a text")
     max_lines: Positive | None = option("lines", short="-m")
-    names: list[str] = option("names", ["a"], nargs="+", action=Distinct)
+    names: list[str] = option("names", ["a"], nargs="+")
     kind: Literal["one", "two"] = option("one of two", "two")
     folder: Path | None = option("a folder")
     fast: bool = flag("fast", exclusive="speed")
@@ -83,7 +81,7 @@ def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
         archives=["one", "two"],
         text="text",
         max_lines=7,
-        names=["b", "a"],
+        names=["b", "a", "b"],
         folder=Path("x"),
         fast=False,
         slow=True,
@@ -117,18 +115,19 @@ def test_help_says_each_default_once(kind):
 @pytest.mark.parametrize(
     ("kind", "right", "wrong"),
     [
-        (positive, {"1": 1, "007": 7}, ["0", "-1", "1.5", "1e3", "", " 1", "many"]),
-        (seed, {"0": 0, "4294967295": 2**32 - 1}, ["-1", "4294967296", "1.5", ""]),
-        (fraction, {"1": 1.0, "1e-3": 0.001}, ["0", "1.01", "nan", "x"]),
-        (not_negative, {"0": 0.0, "2.5": 2.5}, ["-1", "inf", "nan", "x"]),
-        (above_zero, {"0.5": 0.5}, ["0", "inf", "nan", "x"]),
+        (Positive, {"1": 1, "007": 7}, ["0", "-1", "1.5", "1e3", "", " 1", "many"]),
+        (Seed, {"0": 0, "4294967295": 2**32 - 1}, ["-1", "4294967296", "1.5", ""]),
+        (Fraction, {"1": 1.0, "1e-3": 0.001}, ["0", "1.01", "nan", "x"]),
+        (NotNegative, {"0": 0.0, "2.5": 2.5}, ["-1", "inf", "nan", "x"]),
+        (AboveZero, {"0.5": 0.5}, ["0", "inf", "nan", "x"]),
     ],
 )
 def test_numbers(kind, right, wrong):
-    assert {text: kind(text) for text in right} == right
+    (read,) = kind.__metadata__
+    assert {text: read(text) for text in right} == right
     for text in wrong:
         with pytest.raises(ArgumentTypeError, match=rf"^found '{text}', expected "):
-            kind(text)
+            read(text)
 
 
 class TestBilm:

@@ -233,7 +233,6 @@ def test_the_error_crosses_processes(tmp_path):
 def test_json_values_with_their_lines(tmp_path, pack):
     (tmp_path / "a").write_bytes(pack(b'{"a": 1}\n\n \t\n[2]\n'))
     assert list(read_json_lines(tmp_path / "a")) == [(1, {"a": 1}), (4, [2])]
-    assert list(read_json_lines(tmp_path / "a", [(7, '"b"')])) == [(7, "b")]
     (tmp_path / "b").write_bytes(pack(b'{"a":\n 1}\n'))
     assert read_json(tmp_path / "b") == {"a": 1}
 

@@ -45,7 +45,6 @@ def test_words_and_tags(tmp_path, column, tags):
     sentences = read_tagged(str(tmp_path), column=column)
     assert [sentence.words for sentence in sentences] == [["I", "do", "n't", "."], ["Yes"]]
     assert [sentence.tags for sentence in sentences] == tags
-    assert [sentence.begins_document for sentence in sentences] == [True, False]
 
 
 @pytest.mark.parametrize("mark", ["\t", " "])

@@ -16,10 +16,7 @@ from typing import Any, NoReturn
 
 
 class NotInstalledError(ImportError):
-    """
-    A package that has only a placeholder was used. It is an ImportError, against which code guards its use of
-    optional packages.
-    """
+    """The error of using a placeholder, an ImportError, against which code guards itself."""
 
 
 def _refuse(name: str) -> NoReturn:

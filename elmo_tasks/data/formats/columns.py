@@ -27,7 +27,6 @@ _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
 
 Lines = list[tuple[int, str]]
-"""Numbered lines."""
 
 
 class ColumnLayout:
@@ -98,12 +97,7 @@ class ColumnLayout:
                 yield group
 
     def row(self, path: Path, number: int, line: str) -> list[str]:
-        """
-        Returns the cells of a line; empty cells at its end, which are too many, are left out.
-
-        # Raises
-        `InputError`: another number of cells.
-        """
+        """Returns the cells of a line without empty ones too many; another number is an `InputError`."""
         cells, names = self.split(line), self.names
         if len(cells) != len(names):
             if len(cells) < len(names) or any(cells[len(names) :]):

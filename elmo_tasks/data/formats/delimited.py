@@ -17,11 +17,9 @@ from elmo_tasks.data.input_files import InputError, Record, read_lines
 logger = logging.getLogger(__name__)
 
 DELIMITERS = ("\t", ",", ";", "|")
-"""The delimiters that `auto` finds."""
 _MAX_FIELD = (1 << 31) - 1
 """Characters of a csv field; Python's default, 131,072, is less than a long document."""
 _SAMPLE = 100
-"""Lines that show the delimiter."""
 _DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
 """A whole cell with a doubled quote in it."""
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.input_files import InputError, Record, parse_json, read_lines, shorten_json
+from elmo_tasks.data.input_files import (
+    InputError,
+    Record,
+    nonblank_lines,
+    parse_json,
+    read_lines,
+    shorten_json,
+)
 
 _DATA = "data"
 _BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s,{]*", r"[\s:]*"))
@@ -29,7 +36,7 @@ def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record
     # Raises
     `InputError`, with the file and the line: a list that is no JSON or has other values than objects.
     """
-    lines = (each for each in read_lines(path, encoding=encoding) if each[1].strip())
+    lines = nonblank_lines(path, encoding)
     first = list(zip(range(2), lines, strict=False))
     begin = [line for _, line in first]
     if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _data(begin[0][1]) is None):
@@ -94,19 +101,12 @@ def _object(path: Path, line: int, value: Any) -> dict[str, Any]:
 
 
 MAGIC = b"PAR1"
-"""The first bytes of a file."""
 _SCHEMA = b"huggingface"
 _ROWS = 1024
-"""The rows that are in memory at a time."""
 
 
 def read_parquet(path: Path) -> Iterator[Record]:
-    """
-    Yields the rows of a file; their numbers, from 1, are their lines.
-
-    # Raises
-    `InputError`: pyarrow is not installed, or cannot read the file.
-    """
+    """Yields the rows of a file, numbered from 1. `InputError`: pyarrow is missing, or cannot read it."""
     pyarrow, file = _open(path)
     number = 0
     with file:
@@ -155,14 +155,15 @@ _JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$))')
 
 def read_records(
     path: Path,
+    format: RecordFormat | None = None,
     *,
     columns: Sequence[str] | None = None,
     delimiter: str = "auto",
     quotes: bool | Literal["auto"] = "auto",
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
-    """Yields the records of a file of any `record_format`. The parameters are those of `read_delimited`."""
-    format = record_format(path, encoding=encoding)
+    """Yields the records of a file, by default of its `record_format`; see `read_delimited`."""
+    format = format or record_format(path, encoding=encoding)
     if format == "parquet":
         return read_parquet(path)
     if format == "json":
@@ -174,7 +175,7 @@ def record_format(path: Path, *, encoding: str = "utf-8") -> RecordFormat:
     """Returns the format of a file, by its begin."""
     if is_parquet(path):
         return "parquet"
-    first = next((line for _, line in read_lines(path, encoding=encoding) if line.strip()), "")
+    first = next((line for _, line in nonblank_lines(path, encoding)), "")
     return "json" if _JSON.match(first) else "delimited"
 
 

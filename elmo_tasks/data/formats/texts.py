@@ -4,17 +4,15 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.input_files import InputError, Record, nonblank_lines, read_lines
 
 FASTTEXT = "__label__"
-"""The begin of a label in a line of fastText."""
 _SAMPLE = 20
-"""Lines that show the format."""
 
 
 def read_text(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
     """Yields a record with `text` for each line that is not blank."""
-    return (Record(path, number, {"text": line}) for number, line in _lines(path, encoding))
+    return (Record(path, number, {"text": line}) for number, line in nonblank_lines(path, encoding))
 
 
 def read_document(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
@@ -30,7 +28,7 @@ def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-
     only the part of the label before a colon is one of `names`, as in `DESC:manner`, it is the label. A line
     of one word is a damaged record.
     """
-    for number, line in _lines(path, encoding):
+    for number, line in nonblank_lines(path, encoding):
         label, *text = line.split(maxsplit=1)
         if text:
             yield Record(path, number, {"label": _known(label, names), "text": text[0]})
@@ -41,7 +39,7 @@ def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-
 
 def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
     """Yields a record with `text` and `label`, the list of its labels, for each line that is not blank."""
-    for number, line in _lines(path, encoding):
+    for number, line in nonblank_lines(path, encoding):
         words = line.split()
         labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
         text = " ".join(word for word in words if not word.startswith(FASTTEXT))
@@ -50,7 +48,7 @@ def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
 
 def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> str | None:
     """Returns the format of a file by its first lines, `fasttext` or `label_text`, or `None`."""
-    lines = [line for _, line in islice(_lines(path, encoding), _SAMPLE)]
+    lines = [line for _, line in islice(nonblank_lines(path, encoding), _SAMPLE)]
     if lines and all(line.startswith(FASTTEXT) for line in lines):
         return "fasttext"
     words = [line.split(maxsplit=1) for line in lines]
@@ -74,7 +72,3 @@ def class_of_file(path: Path, names: Collection[str]) -> str | None:
 def _known(label: str, names: Collection[str]) -> str:
     before = label.partition(":")[0]
     return before if label not in names and before in names else label
-
-
-def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    return ((number, line) for number, line in read_lines(path, encoding=encoding) if line.strip())

@@ -254,10 +254,7 @@ class ActivationStore:
             )
 
     def write(self, arrays: dict[bytes, np.ndarray]) -> set[bytes]:
-        """
-        Stores newly encoded sentences, `(tokens, features)` each, but those that are not finite. Returns the
-        keys of these.
-        """
+        """Stores new sentences, `(tokens, features)`, that are finite, and returns their keys."""
         self.counts["encoded"] += len(arrays)
         not_finite = {key for key, values in arrays.items() if not np.isfinite(values).all()}
         if not_finite and not self.counts["not finite"]:
@@ -363,10 +360,7 @@ _environments: weakref.WeakValueDictionary[tuple[int, int], lmdb.Environment] = 
 
 @contextmanager
 def _only_writer(root: Path) -> Iterator[None]:
-    """
-    Makes the folder, and excludes the other threads and processes that write to it. A killed process leaves
-    no lock. Raises `OSError`.
-    """
+    """Makes the folder, and locks it; a killed process leaves no lock. Raises `OSError`."""
     root.mkdir(parents=True, exist_ok=True)
     with _LOCK, open(root / ".lock", "ab") as file:
         lock_descriptor(file.fileno(), poll_interval=0.005)

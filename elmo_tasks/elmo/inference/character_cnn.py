@@ -209,11 +209,7 @@ class CharacterCnn:
 
 
 def joined_filters(encoder: CharacterEncoder) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Pads all filters to the width of the widest.
-
-    *Shape:* `(filters, widest * character dim)` and `(filters,)`.
-    """
+    """Pads all filters to the widest. *Shape:* `(filters, widest * character dim)`, `(filters,)`."""
     convolutions = _convolutions(encoder)
     widest = max(convolution.kernel_size[0] for convolution in convolutions)
     weights = [

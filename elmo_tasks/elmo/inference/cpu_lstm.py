@@ -25,9 +25,7 @@ DISTINCT_SHARE = 0.8
 
 
 class PackedSteps(NamedTuple):
-    """
-    The steps of a batch, a row each: ordered by step, and longer sequences first within a step.
-    """
+    """The steps of a batch, a row each: by step, and longer sequences first within a step."""
 
     order: torch.Tensor
     """`(batch,)`: the sequences by falling length."""

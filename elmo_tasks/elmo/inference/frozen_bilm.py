@@ -157,11 +157,7 @@ class FrozenBiLm(nn.Module):
         self._blueprint.token_encoder.check(ids)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:
-        """
-        Returns which words have a vector of their own: all words, if the biLM reads characters.
-
-        *Shape:* `(words,)`.
-        """
+        """Returns which words have a vector; all do if the biLM reads characters. *Shape:* `(words,)`."""
         if isinstance(self._blueprint.token_encoder, CharacterEncoder):
             return torch.ones(len(words), dtype=torch.bool)
         return torch.isin(torch.from_numpy(word_ids(words)), self.weights()["token_encoder.known"].cpu())

@@ -139,10 +139,7 @@ class TrainedFilters(Function):
 
 
 RECURRING_WORDS = 64
-"""
-The number of words in a product is a multiple of it, so that few sizes recur: oneDNN compiles a kernel for
-each.
-"""
+"""Words of a product are a multiple of it: oneDNN compiles a kernel for each size."""
 
 
 class TrainedCharacterCnn(CharacterCnn):
@@ -361,10 +358,7 @@ def _scattered(outputs: list[torch.Tensor], present: torch.Tensor, layers: torch
 
 
 WIDTH = 64
-"""
-A checksum is the sum of so many words of 64 bits that stand side by side, which PyTorch reads at the speed
-of the memory.
-"""
+"""Words of 64 bits in a checksum, which PyTorch sums up at the speed of the memory."""
 
 
 class WatchedWeights:

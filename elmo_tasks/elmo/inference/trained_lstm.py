@@ -57,9 +57,7 @@ def _torch_lstm(
 
 
 class OneDnnLstm(Function):
-    """
-    `apply(products, inputs, hidden, cell, weight, bias)`: `plain_lstm` by the kernel of `torch.lstm`.
-    """
+    """`apply(products, inputs, hidden, cell, weight, bias)`: `plain_lstm` by `torch.lstm`'s kernel."""
 
     @staticmethod
     def forward(ctx: Any, products: Products, *tensors: torch.Tensor) -> Tensors:
@@ -336,10 +334,7 @@ def _gate_gradients(
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
-    """
-    Returns for each step where its packed rows are, how many there are, and how many of them the next step
-    has.
-    """
+    """Returns each step's first packed row, its number of rows, and that of the next step."""
     start = 0
     for rows, still in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
         yield slice(start, start + rows), rows, still

@@ -51,10 +51,7 @@ class Products:
 
 
 class Buffers:
-    """
-    Memory for a batch, used again for the next: the first touch of each fresh page costs more than what is
-    then done with it.
-    """
+    """Memory that is used again, since the first touch of a page costs more than the rest."""
 
     def __init__(self) -> None:
         self.free: list[torch.Tensor] = []
@@ -115,11 +112,7 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
 
 
 def weight_gradient(grad_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-    """
-    The gradient of the weight of `product`: `grad_outputs.T @ inputs`.
-
-    *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`.
-    """
+    """`grad_outputs.T @ inputs`. *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`."""
     # The kernel makes a transposed left factor contiguous: so the narrower one stands there.
     if grad_outputs.size(1) <= inputs.size(1):
         return product(grad_outputs.t(), inputs.t())

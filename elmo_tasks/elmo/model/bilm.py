@@ -101,9 +101,7 @@ class BiLm(nn.Module):
 
     @torch.no_grad()
     def load_weights(self, weight_file: FilePath) -> None:
-        """
-        Loads the weights of an official HDF5 file one after the other, as they are large; see `read_weights`.
-        """
+        """Loads the weights of an official HDF5 file one by one, as they are large."""
         for name, weight in read_weights(weight_file, self.options):
             self.get_parameter(name).copy_(weight)
 

@@ -86,10 +86,7 @@ def _encode(word: str) -> bytes:
 
 
 def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
-    """
-    Cuts words before the end mark, for a biLM that reads fewer characters. *Shape:* `(words, 50)` to `(words,
-    length)`.
-    """
+    """Cuts words, for a biLM of fewer characters. *Shape:* `(words, 50)` to `(words, length)`."""
     if length == ids.size(1):
         return ids
     start, last = ids[:, : length - 1], ids[:, length - 1 : length]

@@ -65,9 +65,7 @@ class TokenEncoder(nn.Module):
     """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
-    """
-    The ids of `marks`, `(2, *id)`, in 64 bits: distributed training broadcasts buffers, and gloo knows no 16.
-    """
+    """The ids of `marks`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,10 +147,7 @@ def checked_words(number: int, words: Iterable[str]) -> list[str]:
 
 
 class CharacterEncoder(TokenEncoder):
-    """
-    A character CNN: the largest value of each filter over the word's characters, highway layers, a
-    projection.
-    """
+    """A character CNN: the largest value of each filter, highway layers, a projection."""
 
     reads = "character_ids"
     dtype = torch.int16

@@ -1,7 +1,4 @@
-"""
-The sizes of a biLM, as its `options.json` states them in the official layout of bilm-tf, which AllenNLP reads
-too.
-"""
+"""The sizes of a biLM, as its official `options.json` states them (bilm-tf, AllenNLP)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
