@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from elmo_tasks.coref.mentions import Mentions, feature, scoring_layers
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
 
-SPANS_AT_ONCE = 32
+SPANS_AT_ONCE = 8
+"""With more, more pairs are computed that no span asks for."""
 ROWS_AT_ONCE = 1024
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 """The distances at which buckets begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
@@ -182,8 +183,9 @@ class PairScorer(nn.Module):
             weights = of_pair * vectors[rows].unsqueeze(1)
             # (rows, columns, hidden)
             hidden = F.embedding(columns, vectors) @ weights.mT
-            hidden = hidden + as_span[rows].unsqueeze(1) + F.embedding(columns, as_antecedent)
-            hidden = hidden + F.embedding(_kinds(rows, columns, speakers), features)
+            hidden += as_span[rows].unsqueeze(1)
+            hidden += F.embedding(columns, as_antecedent)
+            hidden += F.embedding(_kinds(rows, columns, speakers), features)
             # (rows, columns)
             of_columns = self.scorer(hidden).squeeze(2)
             scores.append(of_columns.gather(1, indices - columns[0]) if self.nearest else of_columns)
