@@ -16,7 +16,7 @@ from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
     check_together,
-    prepare_on,
+    move_to,
     read_frozen_bilm,
     read_initial_state,
     read_options,
@@ -64,7 +64,7 @@ class BilmArguments:
             self.vocabulary_file,
             precision=self.precision,
         )
-        return prepare_on(bilm, device or self.device, asked="--device")
+        return move_to(bilm, device or self.device, asked="--device")
 
 
 def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:

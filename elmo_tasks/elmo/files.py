@@ -13,6 +13,7 @@ import torch
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled, local_or_bundled, read_lines
 from elmo_tasks.common.machine import Device, chosen_device
+from elmo_tasks.common.packed_weights import check_precision
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs
 from elmo_tasks.elmo.model import weight_file as hdf5
@@ -247,9 +248,9 @@ def read_initial_state(
         return state
 
 
-def prepare_on(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
+def move_to(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
     """
-    Moves a biLM to a device, packs its weights, and returns it.
+    Moves a biLM to a device, and returns it.
 
     # Raises
     `ElmoError`: there is no such device (`asked` is the option that names it); the processor has no products
@@ -259,5 +260,5 @@ def prepare_on(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
     # Where it is there already, its weights may be packed.
     if bilm.device != chosen:
         bilm.to(chosen)
-    bilm.prepare()
+    check_precision(bilm.precision, chosen)
     return bilm

@@ -19,7 +19,7 @@ from elmo_tasks.elmo.files import (
     DEFAULT_WEIGHTS,
     Source,
     check_together,
-    prepare_on,
+    move_to,
     read_frozen_bilm,
     read_options,
 )
@@ -83,7 +83,8 @@ class ElmoEmbedder:
             precision=precision,
         )
         self.cuda_device = cuda_device
-        self.bilm = prepare_on(bilm, cuda_device, asked="cuda_device")
+        self.bilm = move_to(bilm, cuda_device, asked="cuda_device")
+        self.bilm.prepare()
 
     @property
     def num_layers(self) -> int:

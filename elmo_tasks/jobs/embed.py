@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.files import prepare_on
+from elmo_tasks.elmo.files import move_to
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
@@ -62,7 +62,7 @@ class EmbedShard:
     def __init__(self, job: EmbedJob) -> None:
         self._job = job
         self._reader = ShardReader(job.reading)
-        bilm = prepare_on(job.encoder.bilm, job.device, asked="--device")
+        bilm = move_to(job.encoder.bilm, job.device, asked="--device")
         start = LstmState(*(part.to(bilm.device) for part in job.encoder.start))
         self._encoder = replace(job.encoder, bilm=bilm, start=start)
 

@@ -145,7 +145,7 @@ class FrozenLstmLayer:
     ) -> None:
         self._scale = torch.ones_like(weights["bias"])
         self._scale.chunk(4)[2].fill_(2)
-        for_input, recurrent = (weights["weight"] * self._scale.unsqueeze(1)).chunk(2, dim=1)
+        for_input, recurrent = (part * self._scale.unsqueeze(1) for part in weights["weight"].chunk(2, dim=1))
         self.packed = LayerWeights(
             pack(for_input),
             pack(recurrent),

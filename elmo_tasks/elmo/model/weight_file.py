@@ -315,7 +315,7 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
     if checksum is not None and checksum != _checksum(dataset, content):
         raise ElmoError(f"{path}: dataset {dataset} is damaged, its checksum differs")
     with np.errstate(over="ignore"):
-        array = content.astype(np.float32)
+        array = content.astype(np.float32, copy=False)
     if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
         place = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
         what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
