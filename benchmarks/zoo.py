@@ -2,24 +2,35 @@
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from allennlp.commands import evaluate
 from allennlp.common import Params
 from allennlp.common.util import lazy_groups_of
+from allennlp.data import Batch, BatchSampler, Instance
 from allennlp.models.archival import CONFIG_NAME
 
-from benchmarks.results import show
+from benchmarks.results import Results, add_results_argument, show, shown
 from elmo_tasks import __version__, load
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
-from elmo_tasks.compat.archives import extracted_archive, slim, trained_archives
+from elmo_tasks.compat.archives import TRAINED, extracted_archive, slim
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.elmo import Elmo
+from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.predictors.command import PredictManager
+from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.srl.sentences import read_sentences
 from elmo_tasks.training.experiments import plan, score, validation_metric
 
@@ -124,29 +135,125 @@ class Zoo:
 
 class ZooSpeed:
     """
-    Times the archives on 1,000 sentences, without the opening: the first lines of TEXT, one sentence each.
-    They are pairs of neighbours for `snli`, documents of 25 for `coref`, and passages of 9 with the tenth as
-    the question for `squad`.
+    Times the archives on 1,000 sentences, without the opening: `predict` of the first lines of TEXT, one
+    sentence each, in batches of 64. They are pairs of neighbours for `snli`, documents of 25 for `coref`, and
+    passages of 9 with the tenth as the question for `squad`. With DATA, `evaluate` of the dev data, too.
+
+    Beside the tokens/s stand those of the encoder alone in the same run, and the shares of the time: reading
+    (lines and words), indexing (batches of ids), ELMo, the rest of the model, and what is left for metrics
+    and the writing of results. A token is one that the encoder reads.
     """
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("text", type=Path)
+        parser.add_argument("data", type=Path, nargs="?", help="folder of the corpora")
         parser.add_argument("--names", nargs="+", choices=ZOO, default=list(ZOO))
+        add_results_argument(parser)
 
     @staticmethod
     def run(arguments: argparse.Namespace) -> None:
         sentences = [line for _, line in read_lines(arguments.text) if line.strip()][:1000]
-        table = Table(("archive", "seconds", "MB"))
-        for name, path in trained_archives().items():
-            if name in arguments.names:
-                model = load(name)
-                start = time.perf_counter()
-                for batch in lazy_groups_of(_examples(name, sentences), 1 if name == "coref" else 64):
-                    model.predict_batch(batch)
-                seconds = time.perf_counter() - start
-                table.add(name, round(seconds, 1), round(path.stat().st_size / 1e6, 1))
+        results = Results("zoo-speed", arguments.csv)
+        table = Table(("archive", "command", "seconds", "tokens/s", "of the encoder", *PARTS))
+        for name in arguments.names:
+            archive = f"{TRAINED}{name}"
+            with tempfile.TemporaryDirectory() as folder:
+                clocks = {"predict": _predict(archive, _examples(name, sentences), Path(folder))}
+                if arguments.data:
+                    recipe = ZOO[name]
+                    paths = [arguments.data / file for file in recipe.dev]
+                    clocks["evaluate"] = _evaluate(archive, _files(recipe, paths, Path(folder, "dev.conll")))
+            for command, clock in clocks.items():
+                seconds = sum(clock.seconds[part] for part in PARTS)
+                values = {"seconds": seconds, "tokens/s": clock.tokens / seconds}
+                values["of the encoder"] = clock.tokens / clock.seconds["ELMo"]
+                values |= {part: clock.seconds[part] / seconds for part in PARTS}
+                table.add(name, command, *map(shown, values.values()))
+                for metric, value in values.items():
+                    results.add(name, 0, f"{command}: {metric}", value)
         show(table)
+
+
+PARTS = ("reading", "indexing", "ELMo", "rest of the model", "metrics and writing")
+OPENING, READING, INDEXING, ENCODER, MODEL, REST = "opening", *PARTS
+
+
+class Clock:
+    """The seconds of each part of a run, without those of the parts inside it, and the tokens encoded."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys((OPENING, *PARTS), 0.0)
+        self.tokens = 0
+        self._part, self._since = REST, time.perf_counter()
+
+    def enter(self, part: str) -> str:
+        """Counts for the part from now on; returns the one before."""
+        now, before = time.perf_counter(), self._part
+        self.seconds[before] += now - self._since
+        self._part, self._since = part, now
+        return before
+
+    def timed(self, function: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            before = self.enter(part)
+            try:
+                result = function(*args, **options)
+                if part == ENCODER:
+                    # (batch, tokens, characters)
+                    self.tokens += int((args[1] > 0).any(dim=-1).sum())
+                return self._each(result, part) if isinstance(result, Iterator) else result
+            finally:
+                self.enter(before)
+
+        return call
+
+    def _each(self, items: Iterator[Any], part: str) -> Iterator[Any]:
+        following = self.timed(partial(next, items, None), part)
+        while (item := following()) is not None:
+            yield item
+
+
+@contextmanager
+def _clock() -> Iterator[Clock]:
+    """A clock of all that is run in the block."""
+    clock = Clock()
+    functions = [
+        (evaluate, "load_archive", OPENING),
+        (TaskReader, "read", READING),
+        (JsonLinesPredictor, "load_line", READING),
+        (JsonLinesPredictor, "_prepare", READING),
+        (TaskReader, "apply_token_indexers", INDEXING),
+        (Instance, "index_fields", INDEXING),
+        (Batch, "index_instances", INDEXING),
+        (Batch, "as_tensor_dict", INDEXING),
+        (BatchSampler.by_name("elmo_bucket"), "get_batch_indices", INDEXING),
+        (ElmoModel, "forward", MODEL),
+        (Elmo, "forward", ENCODER),
+    ]
+    with ExitStack() as stack:
+        for owner, function, part in functions:
+            stack.enter_context(patch.object(owner, function, clock.timed(getattr(owner, function), part)))
+        yield clock
+        clock.enter(REST)
+
+
+def _predict(archive: str, examples: Iterator[tuple[str, ...]], folder: Path) -> Clock:
+    """After a first line, with which modules are imported and weights packed."""
+    predictor = load(archive).predictor
+    names, lines, output = list(predictor.forms[0]), folder / "input.jsonl", folder / "output.jsonl"
+    inputs = [json.dumps(dict(zip(names, texts, strict=True))) for texts in examples]
+    for some in (inputs[:1], inputs):
+        lines.write_text("\n".join(some), encoding="utf-8")
+        with _clock() as clock:
+            PredictManager(predictor, str(lines), str(output), 64, False, False).run()
+    return clock
+
+
+def _evaluate(archive: str, data: str | list[str]) -> Clock:
+    with _clock() as clock:
+        evaluate.evaluate_from_archive(archive, data if isinstance(data, str) else ",".join(data))
+    return clock
 
 
 def _examples(name: str, sentences: list[str]) -> Iterator[tuple[str, ...]]:

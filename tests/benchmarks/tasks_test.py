@@ -16,6 +16,7 @@ from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, load_task, main
 from benchmarks.results import COLUMNS
+from benchmarks.zoo import PARTS
 from elmo_tasks.commands import experiments
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
@@ -153,6 +154,20 @@ def test_embed_from_start_to_end(tmp_path):
         Table.read(tmp_path / "rows.csv").where("metric", "largest difference of layers").column("value")
     )
     assert float(difference) < 2e-6
+
+
+def test_where_the_time_of_an_archive_goes(tmp_path):
+    (tmp_path / "sst5").symlink_to(bundled("fixtures/sst"))
+    text = bundled("fixtures/elmo/sentences.txt")
+    run("zoo-speed", text, tmp_path, "--names", "sst", "--csv", tmp_path / "rows.csv")
+    table = Table.read(tmp_path / "rows.csv")
+    rows = dict(zip(table.column("metric"), table.column("value"), strict=True))
+    for command, tokens in (("predict", text.read_text().split()), ("evaluate", None)):
+        shares = [rows[f"{command}: {part}"] for part in PARTS]
+        assert sum(shares) == pytest.approx(1)
+        assert all(share > 0 for share in shares)
+        if tokens:
+            assert rows[f"{command}: seconds"] * rows[f"{command}: tokens/s"] >= len(tokens)
 
 
 @pytest.mark.parametrize("option", [(), ("--dry",)])
