@@ -31,6 +31,7 @@ from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.predictors.command import PredictManager
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.srl import SrlPredictor
 from elmo_tasks.srl.sentences import read_sentences
 from elmo_tasks.training.experiments import plan, score, validation_metric
 
@@ -223,6 +224,7 @@ def _clock() -> Iterator[Clock]:
         (TaskReader, "read", READING),
         (JsonLinesPredictor, "load_line", READING),
         (JsonLinesPredictor, "_prepare", READING),
+        (SrlPredictor, "expect", READING),
         (TaskReader, "apply_token_indexers", INDEXING),
         (Instance, "index_fields", INDEXING),
         (Batch, "index_instances", INDEXING),

@@ -24,7 +24,7 @@ MAX_WORD = 10_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as `surrogateescape` decodes them."""
 
-_INPUT_ERRORS = (
+INPUT_ERRORS = (
     ConfigurationError,
     ArithmeticError,
     LookupError,
@@ -72,6 +72,9 @@ class JsonLinesPredictor(Predictor):
     def read(self, json_dict: JsonDict) -> Any:
         """Returns the content of an input, such as its words."""
         return json_dict
+
+    def expect(self, inputs: list[JsonDict]) -> None:
+        """Receives the inputs of a batch before they are read one by one."""
 
     def empty_result(self, content: Any) -> JsonDict | None:
         """Returns the result of a content without words; `None` if the model has to run."""
@@ -126,6 +129,7 @@ class JsonLinesPredictor(Predictor):
     def predict_each(self, inputs: Iterable[JsonDict]) -> Iterator[JsonDict]:
         """Yields the results of a batch in order; those before a bad input come before its error."""
         inputs = list(inputs)
+        self.expect(inputs)
         prepared: list[JsonDict | Instance] = []
         problem = None
         for json_dict in inputs:
@@ -149,6 +153,7 @@ class JsonLinesPredictor(Predictor):
         Returns for each input its result or its error: a `ConfigurationError` for a wrong or too long input,
         and any other error of the model. The model reads at most `max_tokens` at once, padding included.
         """
+        self.expect(inputs)
         answers: list[Any] = [self._try_prepare(json_dict, max_tokens) for json_dict in inputs]
         lengths = {
             place: self.num_tokens(item) for place, item in enumerate(answers) if isinstance(item, Instance)
@@ -164,7 +169,7 @@ class JsonLinesPredictor(Predictor):
             item = self._prepare(json_dict, max_tokens)
             if isinstance(item, Instance):
                 _check_tokens(self.num_tokens(item), max_tokens)
-        except _INPUT_ERRORS as error:
+        except INPUT_ERRORS as error:
             return ConfigurationError(_reason(error))
         return item
 
@@ -205,7 +210,7 @@ def _naming_line(json_dict: JsonDict) -> Iterator[None]:
     """Turns an error of an input into a `ConfigurationError` with the line that the input comes from."""
     try:
         yield
-    except _INPUT_ERRORS as error:
+    except INPUT_ERRORS as error:
         if not isinstance(json_dict, _Line):
             raise
         raise ConfigurationError(f"{json_dict.where}: {_reason(error)}") from error

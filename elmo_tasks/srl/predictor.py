@@ -1,6 +1,9 @@
 """The predictor of predicates and their arguments in plain or tokenised text, from JSON Lines."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
@@ -11,6 +14,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.compat.archives import trained_archives
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import RenewedPipeline
+from elmo_tasks.predictors.json_lines import INPUT_ERRORS
 from elmo_tasks.predictors.text import SentencePredictor, require
 from elmo_tasks.predictors.trained import load
 from elmo_tasks.srl.reader import SentenceInstance
@@ -18,6 +22,8 @@ from elmo_tasks.srl.reader import SentenceInstance
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
+TOKENS_AT_ONCE = 4096
+"""Tokens, and padding, of sentences whose predicates are found together."""
 PREDICATES = "predicates"
 """The archive of the project that finds the words that have roles."""
 
@@ -42,6 +48,7 @@ class SrlPredictor(SentencePredictor):
     """
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
+    _found: Mapping[tuple[str, ...], list[int]] = MappingProxyType({})
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
@@ -76,6 +83,25 @@ class SrlPredictor(SentencePredictor):
         found.reason = "" if predicates else "no verb is found in the sentence"
         return found
 
+    def expect(self, inputs: list[JsonDict]) -> None:
+        """Finds the predicates of all sentences together, which is several times as fast as one by one."""
+        self._found = {}
+        if self._finder is None:
+            return
+        sentences: list[list[str]] = []
+        for json_dict in inputs:
+            # An error comes when the input is read.
+            with suppress(*INPUT_ERRORS):
+                if "predicates" not in json_dict:
+                    sentences.append(self.words(json_dict).words)
+        sentences = list(filter(None, sentences))
+        results = self._finder.answers([{"tokens": words} for words in sentences], TOKENS_AT_ONCE)
+        self._found = {
+            tuple(words): _places(result)
+            for words, result in zip(sentences, results, strict=True)
+            if isinstance(result, dict)
+        }
+
     def read(self, json_dict: JsonDict) -> tuple[list[str], list[int]]:
         """Returns the words of a sentence, and the places of its predicates."""
         words = self.words(json_dict).words
@@ -100,9 +126,10 @@ class SrlPredictor(SentencePredictor):
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
             return []
+        if (found := self._found.get(tuple(words))) is not None:
+            return found
         if self._finder is not None:
-            entities = self._finder.predict_json({"tokens": words})["entities"]
-            return [entity["token_start"] for entity in entities]
+            return _places(self._finder.predict_json({"tokens": words}))
         tagged = self._tagger.analyze(words)
         if not any(token.pos_ for token in tagged):
             name = self._tagger(0).meta["name"]
@@ -121,7 +148,7 @@ class SrlPredictor(SentencePredictor):
         return self._spacy_model or next(installed, None)
 
     @cached_property
-    def _finder(self) -> Predictor | None:
+    def _finder(self) -> SentencePredictor | None:
         """The predictor of `elmo:predicates`, where no spaCy model takes its place."""
         has_model = self._english_model is not None or PREDICATES not in trained_archives()
         return None if has_model else load(PREDICATES).predictor
@@ -136,3 +163,8 @@ class SrlPredictor(SentencePredictor):
                 "tokens, from 0, or elmo_tasks[models], or `python -m spacy download en_core_web_sm`"
             )
         return RenewedPipeline(partial(spacy.load, self._english_model))
+
+
+def _places(result: JsonDict) -> list[int]:
+    """Returns the places of the words that `elmo:predicates` finds."""
+    return [entity["token_start"] for entity in result["entities"]]

@@ -67,6 +67,33 @@ def test_arguments_have_their_text_and_can_be_written_as_json(predictor):
         assert len(each["tags"]) == len(words)
 
 
+def test_predicates_of_a_batch_are_found_together_and_as_one_by_one(predictor):
+    finder = another(predictor)
+    assert finder._finder is not None
+    inputs = [
+        {"sentence": SENTENCE},
+        {"tokens": ["Rain", "again", "!"]},
+        {"tokens": [1]},
+        {"sentence": ""},
+        {"sentence": "They said that it had rained."},
+        {"sentence": SENTENCE, "predicates": [3]},
+    ]
+    calls = []
+    forward = finder._finder._model.register_forward_hook(lambda *arguments: calls.append(1))
+    together = finder.answers(inputs, 1000)
+    forward.remove()
+    assert len(calls) == 1
+    predicates = [
+        answer if isinstance(answer, Exception) else [each["predicate"] for each in answer["predicates"]]
+        for answer in together
+    ]
+    assert [predicates[0], *predicates[3:]] == [["sold", "left"], [], ["said", "had", "rained"], ["bicycle"]]
+    assert isinstance(predicates[2], ConfigurationError)
+    alone = [finder.answers([json_dict], 1000)[0] for json_dict in inputs]
+    for one, other in zip(together, alone, strict=True):
+        assert str(one) == str(other)
+
+
 def test_the_result_can_be_read(predictor, tmp_path):
     inputs = [{"sentence": SENTENCE, "predicates": [1, 5]}, {"tokens": ["Rain", "again"], "predicates": []}]
     results = list(predictor.predict_batch_json(inputs))
