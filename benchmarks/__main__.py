@@ -56,7 +56,7 @@ TASKS = {
     "kneser-ney": ("kneser_ney", "perplexity of a 5-gram model"),
     "scale": ("scale", "embed and predict on Ray: speed-up of workers, memory"),
     "zoo": ("zoo:Zoo", "trains the archives that come with the project"),
-    "zoo-speed": ("zoo:ZooSpeed", "predict and evaluate of the archives that come with the project: where the time goes"),
+    "zoo-speed": ("zoo:ZooSpeed", "predict and evaluate of the archives that come: where the time goes"),
     "english-text": ("english:EnglishText", "makes the text of the English biLM"),
 }
 """Each task: its module below `benchmarks`, its class if the module holds several, and a line of help."""
