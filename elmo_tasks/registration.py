@@ -25,9 +25,6 @@ HEAVY = (
 )
 """The modules of these packages that need AllenNLP all the same."""
 
-_FEW_OBJECTS = 100_000
-"""Those of a program before its own work; PyTorch makes twice as many."""
-
 
 def install() -> None:
     """Imports the suite now if AllenNLP is there, or else as soon as it is imported."""
@@ -45,17 +42,17 @@ def needs_allennlp(module: str) -> bool:
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """
-    Imports without Python's garbage collection, which would look through all modules time and again. In a
-    program that has just begun, what they make is no garbage at its end either.
+    Imports without Python's garbage collection, which would look through all modules time and again. It
+    passes them by later, too, unless PyTorch was there before: tensors in cycles would stay in memory.
     """
-    enabled, just_begun = gc.isenabled(), len(gc.get_objects()) < _FEW_OBJECTS
+    enabled, has_tensors = gc.isenabled(), "torch" in sys.modules
     gc.disable()
     try:
         yield
     finally:
         if enabled:
             gc.enable()
-    if just_begun:
+    if not has_tensors:
         gc.freeze()
 
 
