@@ -51,8 +51,8 @@ logger = logging.getLogger(__name__)
 FORMAT = 2
 """Raise it with a change of the records, or of the vectors that given weights yield."""
 DTYPES = ("float32", "float16")
-MAP_SIZE, MIN_MAP_SIZE = 1 << 42, 1 << 24
-"""Bytes of address space for a database; halved, down to the least, where a process gets no more."""
+MAP_SIZE = 1 << 42
+"""Bytes of address space for a database. A process that gets less encodes each sentence."""
 MAX_READERS = 1024
 """Read transactions at once, in all processes together."""
 _DATA, _ABOUT, _CHECKSUM_BYTES = "data.mdb", "activations.json", 4
@@ -101,19 +101,13 @@ class Activations:
         Makes the folder.
 
         # Raises
-        `ElmoError`: it cannot be written to, or holds the files of an earlier version.
+        `ElmoError`: it cannot be written to.
         """
-        root = Path(self.path)
         try:
-            with _only_writer(root):
-                old = {path.parent.name for path in root.glob("*/*.safetensors") if _is_ours(path.parent)}
+            with _only_writer(Path(self.path)):
+                pass
         except OSError as error:
             raise ElmoError(f"activations: cannot write to {self.path}: {error}") from error
-        if old:
-            raise ElmoError(
-                f"activations: found *.safetensors files of an earlier version in {self.path}, expected LMDB "
-                f"databases. Delete these folders, or name another path: {', '.join(sorted(old))}"
-            )
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """
@@ -380,18 +374,11 @@ def _opened(folder: Path) -> lmdb.Environment | None:
 
 def _open_new(folder: Path) -> lmdb.Environment:
     """Opens or makes a database, within `_only_writer`. Raises `lmdb.Error` or `OSError`."""
-    map_size, environment = MAP_SIZE, None
-    while environment is None:
-        try:
-            # `sync` writes a batch before the meta page that shows it, so that nothing is torn. Without
-            # `metasync`, a power cut may lose that page, and the last batch with it.
-            environment = lmdb.open(
-                str(folder), map_size, sync=True, metasync=False, max_readers=MAX_READERS, max_spare_txns=0
-            )
-        except lmdb.MemoryError:
-            if map_size <= MIN_MAP_SIZE:
-                raise
-            map_size //= 2
+    # `sync` writes a batch before the meta page that shows it, so that nothing is torn. Without `metasync`, a
+    # power cut may lose that page, and the last batch with it.
+    environment = lmdb.open(
+        str(folder), MAP_SIZE, sync=True, metasync=False, max_readers=MAX_READERS, max_spare_txns=0
+    )
     # Frees the slots of killed processes
     environment.reader_check()
     # Reading beyond the end of a file that was cut would kill the process. Zeros have no valid checksum.

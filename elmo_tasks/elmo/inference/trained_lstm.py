@@ -25,22 +25,14 @@ from elmo_tasks.elmo.inference.training_products import (
 Tensors = tuple[torch.Tensor, ...]
 
 
-def plain_lstm(products: Products, inputs: torch.Tensor, *state_and_weights: torch.Tensor) -> Tensors:
+def plain_lstm(
+    inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> Tensors:
     """
     *Shape:* `inputs` `(steps, batch, size)`; the hidden and the cell at the start, `(batch, size)` each; the
     `weight` and the `bias` of a `ProjectedLstm`, `(4 size, 2 size)` and `(4 size,)`. Returns the outputs, and
     the hidden and the cell at the end, of the same shapes.
     """
-    onednn = inputs.device.type == "cpu" and inputs.dtype == torch.float32
-    if onednn and torch.backends.mkldnn.is_available():
-        return OneDnnLstm.apply(products, inputs, *state_and_weights)
-    return _torch_lstm(inputs, *state_and_weights)
-
-
-def _torch_lstm(
-    inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
-) -> Tensors:
-    """See `plain_lstm`."""
     weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
     outputs, *ends = torch.lstm(
         inputs,
@@ -54,38 +46,6 @@ def _torch_lstm(
         batch_first=False,
     )
     return outputs, *(end.squeeze(0) for end in ends)
-
-
-class OneDnnLstm(Function):
-    """`apply(products, inputs, hidden, cell, weight, bias)`: `plain_lstm` by `torch.lstm`'s kernel."""
-
-    @staticmethod
-    def forward(ctx: Any, products: Products, *tensors: torch.Tensor) -> Tensors:
-        inputs, hidden, cell, weight, bias = (tensor.detach() for tensor in tensors)
-        ctx.loan = BufferLease(products.buffers)
-        # The kernel reads a part of a matrix much more slowly than a whole one.
-        halves = (
-            ctx.loan.empty(part, *part.shape).copy_(part) for part in weight.split(inputs.size(2), dim=1)
-        )
-        arguments = inputs, *halves, bias, torch.zeros_like(bias), hidden, cell
-        # Reversed, batch sizes, LSTM, size, layers, biases, both directions, batch first, training
-        settings: tuple[Any, ...] = False, [], 2, hidden.size(1), 1, True, False, False, True
-        with torch.enable_grad():  # Else it keeps no workspace.
-            *results, workspace = torch.ops.aten.mkldnn_rnn_layer(*arguments, *settings)
-        ctx.save_for_backward(*arguments, *results, workspace)
-        return tuple(results)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        *saved, workspace = ctx.saved_tensors
-        # As above, in another order
-        settings: tuple[Any, ...] = False, 2, saved[5].size(1), 1, True, True, False, [], False
-        contiguous = (gradient.contiguous() for gradient in gradients)
-        grad_inputs, *grad_halves, grad_bias, _, grad_hidden, grad_cell = (
-            torch.ops.aten.mkldnn_rnn_layer_backward(*saved, *contiguous, *settings, workspace)
-        )
-        return None, grad_inputs, grad_hidden, grad_cell, torch.cat(grad_halves, dim=1), grad_bias
 
 
 class Clips(NamedTuple):
@@ -133,7 +93,7 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
     for rows, *state_and_weights in zip(inputs, hidden, cell, weight, bias, strict=True):
         # (steps, batch, projection_dim)
         sequences = rows.view(len(batch_sizes), -1, rows.size(1))
-        outputs, *ends = plain_lstm(products, sequences, *state_and_weights)
+        outputs, *ends = plain_lstm(sequences, *state_and_weights)
         results += [outputs.flatten(0, 1), *ends]
     return tuple(results)
 

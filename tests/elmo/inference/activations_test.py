@@ -225,19 +225,6 @@ def test_folder_that_cannot_be_made(files, tmp_path):
         Elmo(activations=str(tmp_path / "file" / "kept"), **files)
 
 
-def test_files_of_an_earlier_version(files, folder):
-    old = folder / "0123456789abcdef"
-    old.mkdir(parents=True)
-    (old / "activations.json").write_text("{}")
-    (old / "1.safetensors").touch()
-    with pytest.raises(ElmoError) as caught:
-        Elmo(activations=str(folder), **files)
-    assert "*.safetensors" in str(caught.value)
-    assert "0123456789abcdef" in str(caught.value)
-    shutil.rmtree(old)
-    assert fill(files, folder) == DISTINCT
-
-
 def test_unused_where_elmo_is_nowhere(files, folder):
     Elmo(placement="none", activations=str(folder), **files)(batch(SENTENCES))
     assert not folder.exists()
