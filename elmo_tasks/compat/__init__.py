@@ -4,7 +4,7 @@ makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
 - `archives.py`: opening archives from others safely;
-- `commands.py`: bugs of `allennlp train`, `evaluate`, `predict` and `diff`;
+- `commands.py`: bugs of `allennlp train`, `evaluate` and `predict`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
 - `fields.py`: readers with models of others;
 - `endings.py`: a command that fails ends with one line and an exit code, and files have no bars of progress;
@@ -77,12 +77,6 @@ CHANGES = (
         "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
     ),
     Change(
-        repairs.read_padding_as_word,
-        "a word spelt like the vocabulary's padding token gets the padding's id: a hole in the mask",
-        "SingleIdTokenIndexer.tokens_to_indices: it is an unknown word",
-        "compat/repairs_test.py::test_a_word_spelt_like_the_padding",
-    ),
-    Change(
         repairs.pickle_characters_encoder,
         "a model that reads characters without dropout cannot be pickled: its encoder has a lambda",
         "TokenCharactersEncoder.__init__: a function with a name",
@@ -118,16 +112,9 @@ CHANGES = (
         commands.let_evaluate_take_its_options,
         "`allennlp evaluate` refuses --batch-size beside a batch sampler, ignores 0, overwrites its input, "
         "computes everything before it finds that it cannot write, does not show metrics without a file, "
-        "loses metrics of data with equal names, and ends in a KeyError with a wrong --batch-weight-key",
+        "and loses metrics of data with equal names",
         "allennlp.commands.evaluate.evaluate_from_archive and DataLoader",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
-    ),
-    Change(
-        commands.let_diff_read_all_tensors,
-        "`allennlp diff` measures floats only; the options of a biLM are bytes, and it holds more than "
-        "tensors",
-        "allennlp.commands.diff.read_state_dict",
-        "compat/commands_test.py::test_diff_of_models_with_elmo",
     ),
     Change(
         commands.let_several_processes_recover_early,
@@ -154,12 +141,6 @@ CHANGES = (
         "that cannot be opened",
         "from_params.pop_and_construct_arg, Archive.extract_module",
         "compat/training_test.py::test_a_pretrained_module_of_another_vocabulary",
-    ),
-    Change(
-        commands.name_missing_groups,
-        "gradual unfreezing without parameter groups is an AssertionError",
-        "SlantedTriangular.__init__",
-        "compat/training_test.py::test_a_config_that_needs_what_is_not_there",
     ),
     Change(
         commands.import_named_packages,
@@ -214,8 +195,8 @@ CHANGES = (
     Change(
         None,  # the .pth file of setup.py calls placeholders/_elmo_tasks_imports.install when Python starts
         "importing AllenNLP needs torchvision and fairscale, takes seconds for packages that most commands "
-        "never use, and tries to download NLTK's data; `allennlp diff` comes without the plug-ins",
-        "the import statements of the modules in placeholders/_elmo_tasks_imports, Diff.requires_plugins",
+        "never use, and tries to download NLTK's data",
+        "the import statements of the modules in placeholders/_elmo_tasks_imports",
         "compat/imports_test.py::TestPlaceholders::test_no_other_module_sees_one",
     ),
     Change(

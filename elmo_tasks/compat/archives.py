@@ -255,7 +255,6 @@ def _gpu_number(device: Device) -> int:
 
 
 def is_opening() -> bool:
-    """Returns whether an archive is being opened."""
     return _opening.get() is not None
 
 

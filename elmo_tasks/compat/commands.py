@@ -1,5 +1,5 @@
 """
-Bugs of AllenNLP's own commands: options of `evaluate`, `predict` and `diff` that do not work; wrong data and
+Bugs of AllenNLP's own commands: options of `evaluate` and `predict` that do not work; wrong data and
 configs that `train` finds late, and runs that it does not resume.
 
 `compat.CHANGES` says what each function repairs; each may be called twice.
@@ -13,8 +13,7 @@ import pkgutil
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
 from itertools import count
@@ -24,8 +23,7 @@ from types import SimpleNamespace
 from typing import Any, Optional
 
 import allennlp.commands
-import torch
-from allennlp.commands import diff, evaluate, predict, train
+from allennlp.commands import evaluate, predict, train
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params, plugins, util
 from allennlp.common.checks import ConfigurationError
@@ -34,7 +32,6 @@ from allennlp.data import DataLoader, DatasetReader, Vocabulary
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import Embedding
 from allennlp.training import util as training_util
-from allennlp.training.learning_rate_schedulers import SlantedTriangular
 from allennlp.training.scheduler import Scheduler
 from allennlp.training.util import make_vocab_from_params
 from torch import cuda
@@ -58,12 +55,6 @@ _import_module_and_submodules = util.import_module_and_submodules
 def let_evaluate_take_its_options() -> None:
     wrap(evaluate, "evaluate_from_archive", _evaluate_from_archive)
     evaluate.DataLoader = _EvaluationLoader
-    wrap(TrainModel, "finish", _finish)
-
-
-def _finish(stock: Callable[..., None], self: TrainModel, metrics: dict[str, Any]) -> None:
-    with _naming_what_is_missing("batch_weight_key", self.batch_weight_key):
-        stock(self, metrics)
 
 
 class _EvaluationLoader:
@@ -80,8 +71,14 @@ def _evaluate_from_archive(
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     _check_and_complete(call.arguments)
-    with _naming_what_is_missing("--batch-weight-key", call.arguments["batch_weight_key"]):
+    try:
         metrics = stock(*call.args, **call.kwargs)
+    except RuntimeError as error:  # AllenNLP blames the model.
+        if "only sometimes produced a loss" not in str(error):
+            raise
+        raise ConfigurationError(
+            "found some data with gold annotation and some without, expected it in all that are scored"
+        ) from error
     if call.arguments["metrics_output_file"] is None:
         dump_metrics(None, metrics, log=True)
     return metrics
@@ -132,38 +129,6 @@ def _check_writable(files: list[str]) -> None:
             raise ConfigurationError(f"{file}: found no folder {file.parent}, expected one for the output")
         if file.is_dir():
             raise ConfigurationError(f"{file}: found a folder, expected the name of a file to write")
-
-
-@contextmanager
-def _naming_what_is_missing(option: str, weight: str | None) -> Iterator[None]:
-    """AllenNLP blames the model if only some of the data have gold annotation, or it has no such output."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "only sometimes produced a loss" not in str(error):
-            raise
-        raise ConfigurationError(
-            "found some data with gold annotation and some without, expected it in all that are scored"
-        ) from error
-    except KeyError as error:
-        if not weight or error.args != (weight,):
-            raise
-        raise ConfigurationError(
-            f"{option}: found {weight!r}, which the model does not return; expected an output "
-            "that is one number a batch"
-        ) from error
-
-
-def let_diff_read_all_tensors() -> None:
-    wrap(diff, "read_state_dict", _read_state_dict)
-
-
-def _read_state_dict(
-    stock: Callable[..., dict[str, Any]], *args: Any, **options: Any
-) -> dict[str, torch.Tensor]:
-    state = stock(*args, **options)
-    tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
-    return {name: value if value.is_floating_point() else value.double() for name, value in tensors.items()}
 
 
 def import_named_packages() -> None:
@@ -352,18 +317,3 @@ def _extract_module(
                     '"vocabulary": {"type": "from_files", "directory": the archive_file}'
                 )
     return module
-
-
-def name_missing_groups() -> None:
-    wrap(SlantedTriangular, "__init__", _check_groups)
-
-
-def _check_groups(stock: Callable[..., None], self: Any, optimizer: Any, *args: Any, **options: Any) -> None:
-    *groups, rest = optimizer.param_groups
-    asked = [name for name in ("gradual_unfreezing", "discriminative_fine_tuning") if options.get(name)]
-    if asked and (rest["params"] or len(groups) < 2):
-        raise ConfigurationError(
-            f"trainer.learning_rate_scheduler: found {asked[0]}, {len(groups)} parameter_groups in the "
-            f"optimizer and {len(rest['params'])} parameters outside of them; expected two groups or more"
-        )
-    stock(self, optimizer, *args, **options)

@@ -4,26 +4,20 @@ import json
 import pkgutil
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from allennlp.commands import diff, evaluate, predict
+from allennlp.commands import evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
-from allennlp.commands.train import TrainModel
 from allennlp.common import util
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DataLoader
-from allennlp.data.data_loaders import SimpleDataLoader
-from allennlp.models.archival import load_archive
 from allennlp.predictors import Predictor
 
 import elmo_tasks
 from elmo_tasks.ner import NerModel
 from tests.conftest import environment
-from tests.elmo.files import make_files
-from tests.ner.archives import DEV, write_run
+from tests.ner.archives import DEV
 
 OUTPUTS = ["metrics_output_file", "predictions_output_file"]
 
@@ -101,23 +95,6 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="with gold annotation"):
             evaluate_from_archive(archive, str(tmp_path / "dev.conll"), batch_size=2)
 
-    def test_a_weight_that_the_model_does_not_return(self, archive):
-        with pytest.raises(ConfigurationError, match=r"--batch-weight-key: .*'nokey'"):
-            evaluate_from_archive(archive, DEV, batch_weight_key="nokey")
-        opened = load_archive(archive)
-        loader = SimpleDataLoader.from_dataset_reader(opened.validation_dataset_reader, DEV, 8)
-        loader.index_with(opened.model.vocab)
-        training = TrainModel(
-            "unused",
-            opened.model,
-            SimpleNamespace(cuda_device=-1),
-            loader,
-            evaluate_on_test=True,
-            batch_weight_key="nokey",
-        )
-        with pytest.raises(ConfigurationError, match=r"^batch_weight_key: .*'nokey'"):
-            training.finish({})
-
     def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
@@ -131,22 +108,6 @@ class TestEvaluate:
         (shown,) = (record.args[0] for record in caplog.records if record.msg == "Metrics: %s")
         assert json.loads(shown) == metrics
         assert [path.name for path in tmp_path.iterdir()] == ([output] if output else [])
-
-
-def test_diff_of_models_with_elmo(tmp_path, capsys, monkeypatch):
-    make_files(tmp_path / "bilm")
-    for seed in range(2):
-        write_run(tmp_path / f"run {seed}", seed=seed, bilm=tmp_path / "bilm")
-    one, other = (str(tmp_path / f"run {seed}/best.th") for seed in range(2))
-    options = {"strip_prefix_1": None, "strip_prefix_2": None, "scale": 1.0, "threshold": 1e-5}
-    arguments = Namespace(checkpoint1=one, checkpoint2=other, **options)
-    diff._diff(arguments)
-    changed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!")]
-    assert any("transitions" in line for line in changed)
-    assert not any("options" in line for line in changed)
-    monkeypatch.setattr(diff, "read_state_dict", diff.read_state_dict.__wrapped__)
-    with pytest.raises((RuntimeError, AttributeError)):
-        diff._diff(arguments)
 
 
 def test_predict_keeps_what_stands_before_a_bad_line(archive, tmp_path):

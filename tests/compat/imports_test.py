@@ -259,14 +259,6 @@ class TestPlugin:
         assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
         assert report.read_text() == "collects: True, frozen: True\nimported: True\n"
 
-    def test_diff_comes_with_the_plugins(self, tmp_path):
-        """AllenNLP runs it without any; the options of a biLM, which are bytes, need a repair."""
-        file = tmp_path / "weights.th"
-        torch.save({"options": torch.zeros(2, dtype=torch.uint8)}, file)
-        done = subprocess.run([ALLENNLP, "diff", file, file], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "options, shape = (2,)" in done.stdout
-
     def test_what_needs_nltk_data_says_so(self):
         """The folder that ends nltk's search holds no data, and does not pretend to."""
         folder = Path(sys.prefix, "share", "nltk_data", "tokenizers", "punkt")

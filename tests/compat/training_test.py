@@ -61,12 +61,8 @@ def test_wrong_data_are_found_before_training(tmp_path, monkeypatch, task, key):
             {"distributed": {"cuda_devices": ["cpu", "gpu"]}},
             "distributed.cuda_devices is 'gpu', expected cpu, ",
         ),
-        (
-            {"trainer.learning_rate_scheduler": {"type": "slanted_triangular", "gradual_unfreezing": True}},
-            "trainer.learning_rate_scheduler: found gradual_unfreezing, 0 parameter_groups ",
-        ),
     ],
-    ids=["GPUs", "a GPU by its name", "no device", "unfreezing"],
+    ids=["GPUs", "a GPU by its name", "no device"],
 )
 def test_a_config_that_needs_what_is_not_there(tmp_path, overrides, message):
     with pytest.raises((ConfigurationError, ElmoError)) as caught:

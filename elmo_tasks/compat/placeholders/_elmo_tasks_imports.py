@@ -91,15 +91,13 @@ COMMAND = ("allennlp", "allennlp.commands", "allennlp_server")
 The modules that import most of what an `allennlp` command needs, the last one this suite. They leave no
 garbage, and looking for it, again and again and once more at the end, would take a quarter of the start.
 """
-DIFF = "allennlp.commands.diff"
-"""A command that AllenNLP runs without its plug-ins, and that cannot read a model with ELMo without them."""
 SPINS = "5000"
 """
 How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds.
 With 1,000, ELMo is slower on a quiet machine.
 Where other programs want the processor, such threads keep it from those that compute.
 """
-_HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND, DIFF))
+_HANDLED = frozenset((*MODULES, *DEFERRED, *POSTPONED, *COMMAND))
 
 
 class Finder:
@@ -154,8 +152,6 @@ def _execute(execute, module):  # type: ignore[no-untyped-def]
     elif name in DEFERRED:
         module.__builtins__ = {**vars(builtins), "__import__": _defer(DEFERRED[name])}
     execute(module)
-    if name == DIFF:
-        module.Diff.requires_plugins = True
 
 
 def _without_collection(execute, module):  # type: ignore[no-untyped-def]
