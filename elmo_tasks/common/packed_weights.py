@@ -67,7 +67,6 @@ class PackedWeight(NamedTuple):
         return cls(packed, weight if bfloat16 else None, onednn, bfloat16, min_rows)
 
     def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """Computes `product`."""
         return product(inputs, self, bias)
 
     def dense(self) -> torch.Tensor:

@@ -40,7 +40,6 @@ class Table:
             self._check(row)
 
     def add(self, *cells: Cell) -> None:
-        """Adds a row."""
         self._check(cells)
         self.rows.append(cells)
 

@@ -75,7 +75,7 @@ class Elmo(nn.Module):
 
     # Raises
     `ElmoError`, and `ConfigurationError` for a config block: values that are wrong, or exclude each other; an
-    `activations` folder that cannot be written to or is of an earlier version; and errors in the files.
+    `activations` folder that cannot be written to; and errors in the files.
     `FileNotFoundError`.
     """
 

@@ -144,7 +144,6 @@ class Tab:
 
     @property
     def about(self) -> Task:
-        """The title and description of the task."""
         return TASKS.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
     def content(self, form: Mapping[str, str]) -> JsonDict:

@@ -93,11 +93,9 @@ class Located(NamedTuple):
     places: list[tuple[int, int]]
 
     def part(self, start: int, end: int) -> str:
-        """Returns the text of the tokens `[start, end)`."""
         return self.text[self.places[start][0] : self.places[end - 1][1]]
 
     def mark(self, start: int, end: int, label: str) -> Mark:
-        """Returns the mark of the tokens `[start, end)`."""
         return Mark(self.places[start][0], self.places[end - 1][1], label)
 
 
@@ -125,7 +123,6 @@ def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
 
 @cache
 def template(name: str) -> Template:
-    """Returns one of the page's own templates."""
     filters = {each.__name__: each for each in (named, answered, arguments, mentions, located)}
     return page_template(HERE / "templates" / name, **filters)
 

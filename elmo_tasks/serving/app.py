@@ -190,7 +190,6 @@ class Metrics:
             queue.labels(name).set_function(partial(getattr, model, "taken"))
 
     def count(self, model: str, status: int, seconds: float) -> None:
-        """Counts an answered request."""
         self._requests.labels(model, status).inc()
         self._seconds.labels(model).observe(seconds)
 
@@ -281,7 +280,6 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def host(self) -> str | None:
-        """The client's address."""
         return self.client[0] if self.client else None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

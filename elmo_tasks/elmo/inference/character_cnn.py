@@ -72,11 +72,9 @@ class FrozenCharacters:
         return self._cache.vectors(words, self._cnn)
 
     def forget_words(self) -> None:
-        """Empties the cache."""
         self._cache = WordCache()
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Returns the weights by their names in the encoder."""
         return self._plain | {name: packed.dense() for name, packed in self._packed.items()}
 
 
@@ -94,14 +92,12 @@ class FrozenWords:
         self._encoder = _with_weights(blueprint, weights)
 
     def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `FrozenCharacters`."""
         return vectors_of_distinct(words, self._encoder)
 
     def forget_words(self) -> None:
         """Does nothing."""
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Returns the weights by their names in the encoder."""
         return dict(self._encoder.state_dict())
 
 

@@ -44,7 +44,6 @@ class CudaLstm:
     def __call__(
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
     ) -> tuple[list[torch.Tensor], LstmState]:
-        """Runs all layers. See `CpuLstm` for the shapes."""
         steps = PackedSteps.of(lengths)
         sizes, order = steps.batch_sizes, steps.order
         batch = _whole_launch(sizes[0])

@@ -133,12 +133,10 @@ class FrozenBiLm(nn.Module):
 
     @property
     def reads(self) -> str:
-        """See `TokenEncoder.reads`."""
         return self._blueprint.token_encoder.reads
 
     @property
     def ids_dtype(self) -> torch.dtype:
-        """See `TokenEncoder.dtype`."""
         return self._blueprint.token_encoder.dtype
 
     def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
@@ -153,7 +151,6 @@ class FrozenBiLm(nn.Module):
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def check(self, ids: torch.Tensor) -> None:
-        """See `TokenEncoder.check`."""
         self._blueprint.token_encoder.check(ids)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:
@@ -174,7 +171,6 @@ class FrozenBiLm(nn.Module):
             return self._digest
 
     def forget_words(self) -> None:
-        """Empties the cache of words."""
         if self._kernels is not None:
             self._kernels.token_layer.forget_words()
 
@@ -414,7 +410,6 @@ class Kernels:
         return cached[1]
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """See `FrozenBiLm.weights`."""
         weights = {f"token_encoder.{name}": weight for name, weight in self.token_layer.weights().items()}
         for prefix, layer in self._layers.items():
             weights |= {f"{prefix}{name}": weight for name, weight in layer.weights().items()}

@@ -161,7 +161,6 @@ class TrainedCharacterCnn(CharacterCnn):
         self._weight, self._bias = joined_filters(encoder)
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
-        """See `CharacterCnn`."""
         words = shortened(words, self.length)
         blocks, order = blocks_of_like_length(words)
         parts = [
@@ -223,7 +222,6 @@ class TrainedBiLm(BiLm):
         )
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
-        """See `BiLm.encode`."""
         if structure(self) != self._structure:
             return super().encode(ids, start)
         if (frozen := self._without_gradients()) is not None:

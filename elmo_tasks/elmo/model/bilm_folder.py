@@ -81,7 +81,6 @@ class BiLmFolder:
         return name in self._members if self._scratch is not None else Path(self._path, name).is_file()
 
     def where(self, name: str) -> str:
-        """Returns the name of a file for errors."""
         return f"{self._path}{'!' if self._scratch is not None else '/'}{name}"
 
     def renamed(self, message: str) -> str:

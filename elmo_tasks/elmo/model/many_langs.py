@@ -294,7 +294,6 @@ def _dictionary(
 
 
 def _rows(dictionary: Dictionary) -> int:
-    """Returns the number of rows in the dictionary's table."""
     return max(dictionary.values(), default=-1) + 1
 
 

@@ -359,7 +359,6 @@ def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) ->
 
 
 def add_checksums(path: FilePath) -> None:
-    """Adds its checksum to each dataset of a file."""
     with _written(path, "r+") as file:
         for name, dataset in _datasets(file).items():
             dataset.attrs[_CHECKSUM] = _checksum(name, dataset[...])
