@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import sanitize
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import TextField
 from allennlp.models import Model
@@ -126,6 +127,11 @@ class JsonLinesPredictor(Predictor):
     def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
         return list(self.predict_each(inputs))
 
+    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+        for instance in instances:
+            self._dataset_reader.apply_token_indexers(instance)
+        return list(map(_plain, self._model.forward_on_instances(instances)))
+
     def predict_each(self, inputs: Iterable[JsonDict]) -> Iterator[JsonDict]:
         """Yields the results of a batch in order; those before a bad input come before its error."""
         inputs = list(inputs)
@@ -203,6 +209,16 @@ class JsonLinesPredictor(Predictor):
         for part in self.parts(instance):
             for field in part.fields.values():
                 yield from text_fields(field)
+
+
+def _plain(value: Any) -> Any:
+    """Returns the same as AllenNLP's `sanitize`, which imports a module for each number."""
+    kind = type(value)
+    if kind in (float, int, str, bool):
+        return value
+    if kind is dict:
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if kind is list else sanitize(value)
 
 
 @contextmanager
