@@ -100,9 +100,6 @@ class VectorArguments:
         """
         Reads the biLM, whose encoder gives its layers, their average and the mixes; and the static vectors,
         by the names of their files, or by their paths where two files have one name.
-
-        # Raises
-        `ConfigurationError`: a mix that does not fit the biLM.
         """
         bilm = self.bilm.read()
         mixes: dict[str, Mix] = {}

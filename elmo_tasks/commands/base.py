@@ -160,6 +160,14 @@ def titled(title: str) -> Any:
     return field(metadata={"title": title})
 
 
+def refuse_given(arguments: Any, why: str, *, names: Collection[str] | None = None) -> None:
+    """Raises `ConfigurationError` if one of the options, by default of all, differs from its default."""
+    for each in fields(arguments):
+        default: Any = each.default_factory
+        if (names is None or each.name in names) and getattr(arguments, each.name) != default():
+            raise ConfigurationError(f"--{each.name.replace('_', '-')} {why}")
+
+
 def _without_none(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 

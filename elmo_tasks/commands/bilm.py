@@ -27,6 +27,7 @@ from elmo_tasks.commands.base import (
     flag,
     option,
     positional,
+    refuse_given,
     text_argument,
 )
 from elmo_tasks.commands.staging import check_output, copy_corpus, publish, staged_file, staging_folder
@@ -72,12 +73,8 @@ class Calibrate(Verb):
             limit = self.max_sentences
             text = copy_corpus(self.input, path.parent, skip_empty=True, limit=limit)
             mean, starts = mean_start(bilm, text, lanes=self.lanes)
-            attributes: dict[str, str | int] = {
-                "sentences": len(text),
-                "starts": starts,
-                "digest": bilm.digest(),
-            }
-            write_initial_state(path, *mean, attributes=attributes)
+            counts = {"sentences": len(text), "starts": starts}
+            write_initial_state(path, *mean, attributes={**counts, "digest": bilm.digest()})
         seconds = time.monotonic() - began
         print(
             f"{self.output}: the mean of {starts:,} starts; {len(text):,} sentences, "
@@ -197,9 +194,7 @@ class Export(Verb):
             print(f"A task's archive does not hold the words: put the biLM's {VOCABULARY} beside these files")
 
     def _write_onnx(self) -> None:
-        for name, default in {"dtype": "float32", "average_with": None, "standardize": None}.items():
-            if getattr(self, name) != default:
-                raise ConfigurationError(f"--{name.replace('_', '-')} is not for --format onnx")
+        refuse_given(self, "is not for --format onnx", names=("dtype", "average_with", "standardize"))
         bilm: BiLm | FrozenBiLm
         with opened_folder(self.archive) as folder:
             if folder is not None and folder.has(OPTIONS):

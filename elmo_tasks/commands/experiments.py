@@ -203,12 +203,8 @@ def with_vectors(file: str) -> dict[str, Any]:
 
 def tracked(run: Run, *, uri: str, experiment: str) -> Run:
     """Returns the same run, logged to MLflow."""
-    callback = {
-        "type": "elmo_mlflow",
-        "tracking_uri": uri,
-        "experiment": experiment,
-        "run_name": str(run),
-    }
+    names = {"experiment": experiment, "run_name": str(run)}
+    callback = {"type": "elmo_mlflow", "tracking_uri": uri, **names}
     callbacks = [*run.config["trainer"].get("callbacks", []), callback]
     return run._replace(config=with_overrides(run.config, {"trainer.callbacks": callbacks}))
 
@@ -281,12 +277,7 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
     Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores
     on the validation data, and the mean number of epochs up to them. Then come the mean number of epochs with
     which ELMo reaches the best score without it, from the same seed, empty if a seed never does; and the
-    score of each seed.
-
-    # Parameters
-
-    own : the setting with ELMo.
-    samples : the number of training instances of each fraction.
+    score of each seed. `own` is the setting with ELMo, `samples` are the training instances of each fraction.
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)

@@ -22,17 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-PICTURES = (".svg", ".png")
+PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 class ResultsWriter:
     """
-    A writer of a table as CSV, Markdown and a picture.
-
-    # Parameters
-
-    folder : a folder to work in; the caller removes it.
-    output : the CSV file, or `None` to only show the table.
+    A writer of a table as CSV, Markdown and a picture. It works in `folder`, which the caller removes;
+    without an `output`, the CSV file, it only shows the table.
     """
 
     def __init__(self, folder: Path, output: Path | None) -> None:
@@ -101,7 +97,6 @@ KINDS = {
 """The subject of a table, by its first column."""
 _WITHOUT_BEST = ("query", "archive")
 _LOWER_IS_BETTER = ("loss", "perplexity")
-_PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,7 @@ class ReportEntry:
     def read(cls, path: Path) -> "ReportEntry":
         pictures = (
             f"data:{kind};base64,{b64encode(path.with_suffix(suffix).read_bytes()).decode()}"
-            for suffix, kind in _PICTURES.items()
+            for suffix, kind in PICTURES.items()
             if path.with_suffix(suffix).exists()
         )
         return cls(path, Table.read(path), next(pictures, None))
@@ -180,10 +175,7 @@ class Report(Verb):
 def find_results(place: Path) -> list[Path]:
     """
     Returns the CSV files in a folder, at any depth, or the file at the place, that have a Markdown file
-    beside them, as `ResultsWriter` writes them.
-
-    # Raises
-    `InputError`: there are none.
+    beside them, as `ResultsWriter` writes them; an `InputError` if there are none.
     """
     files = [place] if place.is_file() else place.rglob("*.csv")
     paths = sorted(path for path in files if path.with_suffix(".md").exists())

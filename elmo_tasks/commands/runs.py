@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.util import find_spec
 from itertools import islice
@@ -27,6 +27,7 @@ from elmo_tasks.commands.base import (
     flag,
     option,
     positional,
+    refuse_given,
     text_argument,
     titled,
 )
@@ -80,9 +81,7 @@ class RayArguments:
 def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
     """Returns the engine that the arguments name. Arguments of Ray without it are an error."""
     if run.engine == "local":
-        for argument, value in asdict(ray).items():
-            if value not in (None, False):
-                raise ConfigurationError(f"--{argument.replace('_', '-')} belongs to --engine ray")
+        refuse_given(ray, "belongs to --engine ray")
         return Here()
     if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
         raise ConfigurationError(
@@ -278,16 +277,8 @@ class Embed(Verb):
     def _to_parquet(self, engine: OnRay) -> None:
         from elmo_tasks.jobs.sinks import ParquetSink
 
-        defaults = {
-            "stateful": False,
-            "forget_sentences": False,
-            "pool": "none",
-            "format": "text",
-            "tokenize": None,
-        }
-        for name, default in defaults.items():
-            if getattr(self, name) != default:
-                raise ConfigurationError(f"--{name.replace('_', '-')} is not for --engine ray")
+        here_alone = ("stateful", "forget_sentences", "pool", "format", "tokenize")
+        refuse_given(self, "is not for --engine ray", names=here_alone)
         began = time.monotonic()
         output, ray = self.output, self.ray
         folder = Folder(output)

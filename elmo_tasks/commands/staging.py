@@ -42,11 +42,7 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
 
     It is removed in the end, unless it holds one of the files `keep`, which a later run needs. Without these,
     the files of a process that was killed are removed at the start. `MARK` or a file of `keep` tells such a
-    folder.
-
-    # Raises
-    `ConfigurationError`: `output` names no file; the folder is not of a command; or another process works in
-    it. `OSError`.
+    folder; one that is not of a command, or in which another process works, is a `ConfigurationError`.
     """
     if not output.name:
         raise ConfigurationError(f"found the output {str(output)!r}, expected the name of a file or folder")

@@ -131,11 +131,7 @@ class CorefDocument(Metadata):
 def read_documents(path: Path, *, encoding: str = "utf-8") -> Iterator[Callable[[], CorefDocument]]:
     """
     Yields a function for each document of a file, which makes it. The file is JSON Lines if its first line
-    that is not blank starts with `{`.
-
-    # Raises
-    `InputError` with file and line, also by the functions: a line that does not follow the format, a mention
-    that is not closed or not opened, and all errors of `CorefDocument.of`.
+    that is not blank starts with `{`. Both raise `InputError`, with file and line.
     """
     lines = read_lines(path, encoding=encoding)
     for number, line in lines:

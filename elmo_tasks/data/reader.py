@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Optional, TypeVar
@@ -204,16 +204,11 @@ class TaskReader(ShardedReader):
         read: Callable[[Path, Counter[str]], Iterator[Example]],
         describe: Callable[[Counter[str]], str],
         paths: Sequence[Path] | None = None,
-    ) -> Iterator[Example]:
+    ) -> Generator[Example, None, Counter[str]]:
         """
-        Yields the examples of all files, and logs the counts of each file and their sum, also if
-        `max_instances` ends the reading.
-
-        # Parameters
-
-        read : yields the examples of a file, and adds to its counts.
-        describe : puts counts into words.
-        paths : the files; by default `input_files(file_path)`.
+        Yields the examples that `read` yields for each of `paths`, by default `input_files(file_path)`, and
+        logs the counts of each file and their sum in the words of `describe`, also if `max_instances` ends
+        the reading. Returns the sum.
         """
         logger = logging.getLogger(type(self).__module__)
         total: Counter[str] = Counter()
@@ -228,6 +223,7 @@ class TaskReader(ShardedReader):
             total.update(counts)
         if len(paths) > 1:
             logger.info("%s: %d files, %s", file_path, len(paths), describe(total))
+        return total
 
 
 def text_fields(field: Field) -> Iterator[TextField]:

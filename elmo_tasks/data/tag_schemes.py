@@ -203,17 +203,13 @@ def mended(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
 
 def spelled(tags: Collection[str], scheme: str = "auto") -> Spelling:
     """
-    Returns the spelling of a file's tags; one without tags if they are those of this module, or if no single
-    spelling explains all of them.
+    Returns the spelling of a file's different tags; one without tags if they are those of this module, or if
+    no single spelling explains all of them. The schemes `BMES` and `IO` allow their spelling alone, `auto`
+    any, and others only prefixes alone.
 
     - A prefix alone, if all tags are such: `B` is `B-ENTITY`.
     - BMES, which has no `L-` or `U-`: `M-PER` is `I-PER`.
     - IO, types without a prefix beside `O`, if no tag has one: `PER` is `I-PER` of IOB1.
-
-    # Parameters
-
-    tags : the different tags of the file.
-    scheme : `BMES` and `IO` allow this spelling alone, `auto` any, and others only prefixes alone.
     """
     tagged = [tag for tag in tags if tag != "O"]
     if all(tag in (*_ALL_PREFIXES, "M") for tag in tagged):

@@ -50,15 +50,9 @@ def lay_out(
     folder: Path, text: Corpus, *, layers: int | None, dim: int, pooled: bool = False, with_index: bool
 ) -> None:
     """
-    Makes `VECTORS` in `folder`, complete except for the vectors.
-
-    # Parameters
-
-    layers : the first dimension of a dataset, or `None` for datasets without it.
-    pooled : datasets have no dimension of tokens.
-
-    # Raises
-    `ElmoError`: the disk is too small, the index too large, or a key of the text no name of a dataset.
+    Makes `VECTORS` in `folder`, complete except for the vectors: datasets of a first dimension `layers`,
+    unless it is `None`, and without a dimension of tokens if they are `pooled`. A disk that is too small, an
+    index that is too large, and a key of the text that is no name of a dataset are an `ElmoError`.
     """
     index_size = sum(map(len, _index(text))) if with_index else 0
     if index_size > _MAX_INDEX:

@@ -145,15 +145,12 @@ def senses_by_frequency(sentences: Iterable[SenseSentence]) -> dict[str, list[st
 
 def read_senses(path: str) -> list[SenseSentence]:
     """
-    Reads sentences with senses from files of two kinds.
+    Reads sentences with senses from files of two kinds; for all else there is an `InputError`, with the file
+    and the line.
 
     - `NAME.data.xml`, with `NAME.gold.key.txt` beside it: sentences of `wf` and `instance` elements, and a
       line with the id and the senses of each instance. Either may be packed, `.gz`.
     - Any other file: JSON Lines, `{"lemma": "line", "tokens": [...], "index": 3, "sense": "cord"}`.
-
-    # Raises
-    `InputError`, with the file and the line: a file without senses, no JSON, no XML, a missing key or
-    element, an index outside of the sentence, and the errors of reading.
     """
     sentences = []
     files = input_files(path)
@@ -171,10 +168,7 @@ def read_senses(path: str) -> list[SenseSentence]:
 def read_first_senses(path: str) -> dict[str, str]:
     """
     Reads the first sense of each lemma, named as in `Target`, from WordNet's `index.sense`: lines of a sense
-    key, an offset, the sense's number and a count.
-
-    # Raises
-    `InputError`, with the file and the line: other than four columns, or no sense key.
+    key, an offset, the sense's number and a count. Other lines are an `InputError`.
     """
     first: dict[str, str] = {}
     for file in input_files(path):
@@ -328,9 +322,8 @@ def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
 
 def read_use_pairs(path: str) -> list[UsePair]:
     """
-    Reads pairs of uses.
-
-    They have one of these layouts:
+    Reads pairs of uses, in one of these layouts; for all else there is an `InputError`, with the file and the
+    line.
 
     - WiC's: `NAME.data.txt`, without a header: word, part of speech, `3-5` (the words' places from 0), and
       two tokenised sentences, separated by tabs; beside it `NAME.gold.txt`, a line T or F for each pair;
@@ -338,10 +331,6 @@ def read_use_pairs(path: str) -> list[UsePair]:
     - tab-separated columns with a header: two sentences, the first and the last character of the word in
       each, as `[start, end)`, and whether its senses are the same, 0 or 1. Quotes are literal; further
       columns and blank lines are ignored.
-
-    # Raises
-    `InputError`, with the file and the line: a file without pairs, a missing column, characters without a
-    token, another label, and the errors of reading.
     """
     files = input_files(path)
     gold = {_gold_of(file) for file in files if file.name.endswith(_DATA)}

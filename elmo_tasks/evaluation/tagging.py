@@ -42,15 +42,9 @@ class TaggedSentence(NamedTuple):
 def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
     """
     Reads tagged sentences, with an empty line between them: CoNLL-U, of which it reads the syntactic words,
-    without multi-word tokens (`1-2`) and empty nodes (`1.1`); or two columns, a word and its tag.
-
-    # Parameters
-
-    column : the column of the tags in CoNLL-U, one of `TAG_COLUMNS`.
-
-    # Raises
-    `InputError`, with the file and the line: a file without sentences, another number of columns, a word
-    without a tag, and the errors of reading.
+    without multi-word tokens (`1-2`) and empty nodes (`1.1`), and the tags in a `column`, one of
+    `TAG_COLUMNS`; or two columns, a word and its tag. For all else there is an `InputError`, with the file
+    and the line.
     """
     return [sentence for file in input_files(path) for sentence in _read_file(file, column)]
 

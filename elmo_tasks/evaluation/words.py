@@ -82,11 +82,7 @@ def read_pairs(path: str) -> list[Pair]:
     without a number in the column of the scores is a header, whose names say which columns are the words and
     the score. Without such names, columns of numbers before the words, of parts of speech, and of single
     letters, as the relations in WordSim-353, are left out. Empty lines and lines that begin with `#` are left
-    out.
-
-    # Raises
-    `InputError`, with the file and the line: no pair, a line without two words or without a score, a number
-    in place of a word, another number of columns than the header has, and the errors of reading.
+    out. For all else there is an `InputError`, with the file and the line.
     """
     return [pair for file in input_files(path) for pair in _read_pairs(file)]
 
@@ -192,9 +188,7 @@ class Accuracy(NamedTuple):
 
 def read_questions(path: str) -> list[Question]:
     """
-    Reads analogies.
-
-    They have one of these layouts:
+    Reads analogies, in one of these layouts; all else is an `InputError`, with file and line.
 
     - Google's questions-words.txt: lines `: section`, and after each its questions, four words a line;
     - four words a line without sections, which are named after their file;
@@ -202,10 +196,6 @@ def read_questions(path: str) -> list[Question]:
       fourth word;
     - BATS: a section a file, a pair of words a line, the second one with its variants, `dog dogs/hounds`.
       Every two pairs make a question, whose answer may be any variant.
-
-    # Raises
-    `InputError`, with the file and the line: no question, other than four words, a lone pair, and the errors
-    of reading.
     """
     files = input_files(path)
     answers = {file.with_suffix(_ANSWERS) for file in files if file.suffix == _QUESTIONS}

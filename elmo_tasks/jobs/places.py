@@ -28,11 +28,7 @@ def input_sources(path: str) -> list[str]:
     Returns the files that `path` stands for, in a fixed order.
 
     On a disk they are those of `input_files`. In a store they are an object, all objects below a folder, or
-    those that match a pattern with `*`, which also matches `/`. Workers read their parts of them where they
-    are.
-
-    # Raises
-    `ElmoError`: nothing is there.
+    those that match a pattern with `*`, which also matches `/`. It is an `ElmoError` if nothing is there.
     """
     if not _REMOTE.match(path):
         from elmo_tasks.data.input_files import input_files  # with AllenNLP, which no worker needs

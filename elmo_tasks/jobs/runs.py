@@ -294,11 +294,8 @@ Outcome = dict[str, Any]
 def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: bool) -> bool:
     """
     Returns whether there is something to do. If so, the folder holds the plan of the run that is to be
-    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself.
-
-    # Raises
-    `ElmoError`: there is an output, or a run that was stopped, and no option says what to do with it; or the
-    folder holds other files.
+    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself. Other
+    files in the folder are an `ElmoError`, and an output or a stopped run that no option speaks of.
     """
     names = folder.names() - {MARK}
     ours = _IN_FOLDER if output is None else _IN_PARTIAL

@@ -145,11 +145,7 @@ class ParquetSink(Sink):
     | `layers` | list of float32 or float16 | the vectors, row-major |
     | `shape` | 3 of int32 | their shape: (layers, tokens, dim); one layer unless `--layers all` |
 
-    # Parameters
-
-    layers : the layers of a vector.
-    dtype : one of `DTYPES`.
-    about : what the manifest says of the run: its settings, for example.
+    `about` is what the manifest says of the run: its settings, for example.
     """
 
     window_tokens = 1 << 13

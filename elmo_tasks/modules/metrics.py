@@ -82,15 +82,6 @@ class LabelCounts:
         }
 
 
-def check_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], *, kind: str) -> None:
-    """Raises `ValueError` if the numbers of sequences, or of tags in one, differ; `kind` is their unit."""
-    if len(predicted) != len(gold):
-        raise ValueError(f"found {len(predicted)} predicted {kind}s, expected {len(gold)}")
-    for number, (guesses, truths) in enumerate(zip(predicted, gold, strict=True)):
-        if len(guesses) != len(truths):
-            raise ValueError(f"{kind} {number}: found {len(guesses)} tags, expected {len(truths)}")
-
-
 @Metric.register("elmo_classification")
 class ClassificationMetric(CountingMetric[torch.Tensor]):
     """

@@ -13,7 +13,7 @@ from itertools import pairwise
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Tag, split_tag
-from elmo_tasks.modules.metrics import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
 
 _BORDER = Tag("O", "")
 
@@ -42,7 +42,6 @@ class ConllEval(CountingMetric["Counts"]):
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
         """Counts the predicted and gold tags of sentences; `ValueError` if their numbers differ."""
-        check_tags(predicted, gold, kind="sentence")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_sentence(guesses, truths)
 

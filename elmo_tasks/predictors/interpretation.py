@@ -30,14 +30,7 @@ METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
 
 
 class Explainer:
-    """
-    Explains predictions by the shares of their words.
-
-    # Parameters
-
-    predictor : one that `can_explain`.
-    method : one of `METHODS`.
-    """
+    """Explains predictions of a predictor that `can_explain`, by the shares of their words."""
 
     def __init__(self, predictor: "InterpretablePredictor", method: str = METHODS[0]) -> None:
         self._predictor = predictor
@@ -48,9 +41,6 @@ class Explainer:
         Returns the `result` of an input, as in `allennlp predict`, and its `explanations`: for each
         prediction a list with an object for each text that the model reads, its `tokens` and their `shares`,
         which add up to 1. An input without words has none.
-
-        # Raises
-        `ConfigurationError`: the predictor cannot read the input.
         """
         result = self._predictor.predict_json(json_dict)
         content = self._predictor.read(json_dict)

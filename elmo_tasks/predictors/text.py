@@ -12,7 +12,7 @@ from allennlp.models import Model
 
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.data.tokenization import TokenizerChoice, Words, is_split_into_characters, join_words
+from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters, join_words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 
 logger = logging.getLogger(__name__)
@@ -64,9 +64,6 @@ class SentencePredictor(TextPredictor):
         return self.predict_json({"sentence": sentence})
 
     def read(self, json_dict: JsonDict) -> Any:
-        return self.words(json_dict)
-
-    def words(self, json_dict: JsonDict) -> Words:
         """Returns the words of an input; for errors see `require_text`."""
         sentence = require_text(json_dict, "sentence", "tokens")
         return self._tokenize(sentence) if isinstance(sentence, str) else join_words(sentence)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
-from elmo_tasks.modules.metrics import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
 
 CONTINUATION = "C-"
 PREDICATE = "V"
@@ -82,7 +82,6 @@ class SrlEval(CountingMetric["Counts"]):
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
         """Counts the predicted and gold IOB2 tags of propositions; `ValueError` if their numbers differ."""
-        check_tags(predicted, gold, kind="proposition")
         for guesses, truths in zip(predicted, gold, strict=True):
             self._counts.add_proposition(guesses, truths)
 

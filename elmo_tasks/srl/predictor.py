@@ -104,7 +104,7 @@ class SrlPredictor(SentencePredictor):
 
     def read(self, json_dict: JsonDict) -> tuple[list[str], list[int]]:
         """Returns the words of a sentence, and the places of its predicates."""
-        words = self.words(json_dict).words
+        words = super().read(json_dict).words
         expected = f'"predicates": places of the {len(words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
         for index in indices or []:

@@ -196,9 +196,8 @@ class SrlReader(TaskReader):
         return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
     def _sentences(self, file_path: str) -> Iterator[SrlSentence | InputError]:
-        total: Counter[str] = Counter()
-        read = partial(self._file, total=total)
-        yield from self.read_files(file_path, read, self._describe, word_files(gold_files(file_path)))
+        paths = word_files(gold_files(file_path))
+        total = yield from self.read_files(file_path, self._file, self._describe, paths)
         if not total["instances"] and not self._keep:
             raise InputError.at(file_path, found=self._describe(total), expected="a predicate")
 
@@ -206,9 +205,7 @@ class SrlReader(TaskReader):
     def _keep(self) -> bool:
         return self.keep_without_predicates or self.every_record
 
-    def _file(
-        self, path: Path, counts: Counter[str], *, total: Counter[str]
-    ) -> Iterator[SrlSentence | InputError]:
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[SrlSentence | InputError]:
         first_nested: Nested | None = None
         labelled: tuple[int, bool] | None = None
         records = read_sentences(
@@ -246,7 +243,6 @@ class SrlReader(TaskReader):
                 _nested_error(path, first_nested),
                 counts["nested"],
             )
-        total.update(counts)
 
     def _checked(self, path: Path, record: Callable[[], SrlSentence]) -> SrlSentence:
         sentence = record()

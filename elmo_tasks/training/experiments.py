@@ -77,16 +77,9 @@ def plan(
     folder: Path,
 ) -> list[Run]:
     """
-    Returns the runs of all variants and seeds, grouped by seed.
-
-    # Parameters
-
-    config : a complete config, as `Params.as_dict` returns it.
-    variants : overrides by variant, as for `--overrides` of `allennlp train`.
-    folder : its subfolder `variant/seed-13` is the folder of that run.
-
-    # Raises
-    `ConfigurationError`: an override of a key that the config does not have.
+    Returns the runs of all variants of a complete config and seeds, grouped by seed, each in a folder such as
+    `variant/seed-13`. `variants` are overrides by name, as for `--overrides` of `allennlp train`; one of a
+    key that the config does not have is a `ConfigurationError`.
     """
     runs = []
     for seed in seeds:
@@ -102,13 +95,8 @@ def plan(
 
 def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callable[[Run], None]) -> None:
     """
-    Trains the runs that are not done, `jobs` at a time. When a run is done, its checkpoints are removed; its
-    archive stays.
-
-    # Parameters
-
-    packages : packages to import first, as `--include-package` does.
-    report : called with each run when it is done.
+    Trains the runs that are not done, `jobs` at a time, with the `packages` of `--include-package`. When a
+    run is done, its checkpoints are removed, its archive stays, and `report` is called with it.
 
     # Raises
     `ConfigurationError`: see `check_config`; or, with the path of its log, a run failed. The other runs are

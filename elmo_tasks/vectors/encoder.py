@@ -60,17 +60,9 @@ class Encoder(ABC):
 
 class BiLmEncoder(Encoder):
     """
-    An encoder with a row for each layer of a biLM, the token layer first, for their average, and for given
-    mixes.
-
-    # Parameters
-
-    bilm : the biLM, frozen.
-    mixes : further mixes of the layers, by their names.
-    only : the name of the only row to compute; `None` for all.
-
-    # Raises
-    `ElmoError`: there is no row `only`.
+    An encoder with a row for each layer of a frozen biLM, the token layer first, for their average, and for
+    further `mixes` of the layers by their names; or with the row named `only`, an `ElmoError` if there is
+    none.
     """
 
     def __init__(self, *, bilm: FrozenBiLm, mixes: Mapping[str, Mix], only: str | None = None) -> None:
@@ -95,7 +87,6 @@ class BiLmEncoder(Encoder):
                 yield rows[:, number, : len(words)]
 
     def known(self, words: Sequence[str]) -> torch.Tensor:
-        """Returns which words the biLM knows: all of them, if it reads characters. *Shape:* `(words,)`."""
         return self._bilm.knows(words)
 
 
@@ -178,12 +169,7 @@ def in_contexts(
 ) -> list[WordVectors]:
     """
     Returns the vectors of words, averaged over their occurrences in a text, for each row. A word without
-    occurrences is not known.
-
-    # Parameters
-
-    lines : a sentence each, as tokens or as a text with blanks between them; they are read twice.
-    limit, seed : see `sample_occurrences`.
+    occurrences is not known. `lines`, a sentence each, are read twice; see `sample_occurrences`.
     """
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
     chosen = ((number, _tokens(line)) for number, line in enumerate(lines) if number in occurrences)

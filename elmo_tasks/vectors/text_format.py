@@ -46,15 +46,9 @@ def write_table(path: Path, table: WordTable) -> None:
 
 def read_table(path: str) -> WordTable:
     """
-    Reads all words of a file, and their vectors. Words with blanks are left out; the log counts them.
-
-    # Parameters
-
-    path : path or URL, plain or packed, or a file in an archive, `ARCHIVE.zip!FILE`.
-
-    # Raises
-    `InputError`, with the file and the line: lines with different counts of numbers, a number that is not
-    finite, a file without vectors, and the errors of reading.
+    Reads all words of a file, see `input_files`, and their vectors. Words with blanks are left out; the log
+    counts them. Lines with other counts of numbers than the first, numbers that are not finite, and a file
+    without vectors are an `InputError`.
     """
     words: list[str] = []
     values = array("f")
@@ -84,17 +78,10 @@ def read_table(path: str) -> WordTable:
 def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     """
     Writes the vectors of a file into the rows of their words; other rows stay as they are. If a word stands
-    twice in the file, the first vector counts. Lines of other words are not checked.
+    twice in the file, the first vector counts. Lines of other words are not checked. Other than `dim` finite
+    numbers, and a file with none of the words, are an `InputError`.
 
     *Shape:* `table` `(len(words), dim)`.
-
-    # Parameters
-
-    path : path or URL, plain or packed, or a file in an archive, `ARCHIVE.zip!FILE`.
-
-    # Raises
-    `InputError`, with the file and the line: other than `dim` numbers, a number that is not finite, a file
-    with none of the words, and the errors of reading.
     """
     dim = table.size(1)
     expected = f"{dim}, the projection_dim"
@@ -161,10 +148,7 @@ class _Line(NamedTuple):
 def vector_file_lines(path: str) -> Iterator[str]:
     """
     Yields the lines of one file as text, with blanks between their cells. The numbers of a binary file become
-    text only if they are asked for, see `BinaryLine`.
-
-    # Raises
-    `InputError`: there are several files, as in an archive, and the errors of reading.
+    text only if they are asked for, see `BinaryLine`. Several files, as in an archive, are an `InputError`.
     """
     files = input_files(path)
     if len(files) > 1:

@@ -1,10 +1,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-import pytest
-
 from elmo_tasks.modules import metrics
-from elmo_tasks.modules.metrics import CountingMetric, LabelCounts, check_tags
+from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
 
 
 @dataclass(kw_only=True)
@@ -45,21 +43,9 @@ def test_all_workers_are_counted(monkeypatch):
     assert elsewhere.total_counts().sentences == 2
 
 
-def test_labels_and_totals():
+def test_labels_and_scores():
     counts = LabelCounts(gold=Counter("aab"), predicted=Counter("bc"), correct=Counter("b"))
     assert counts.labels() == ["a", "b", "c"]
-    assert counts.totals(["a", "b"]) == (3, 1, 1)
-    assert counts.totals(iter("abc")) == (3, 2, 1)
-    assert counts.totals([]) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "message"),
-    [
-        ([["O"]], [], "found 1 predicted sentences, expected 0"),
-        ([["O"], ["O"]], [["O"], []], "sentence 1: found 1 tags, expected 0"),
-    ],
-)
-def test_unequal_lengths(predicted, gold, message):
-    with pytest.raises(ValueError, match=message):
-        check_tags(predicted, gold, kind="sentence")
+    assert counts.scores(["a", "b"]) == {"precision": 1.0, "recall": 1 / 3, "f1": 0.5}
+    assert counts.scores("abc") == {"precision": 0.5, "recall": 1 / 3, "f1": 0.4}
+    assert counts.scores([]) == {"precision": 0.0, "recall": 0.0, "f1": 0.0}

@@ -21,7 +21,7 @@ class Sentences(Counting, SentencePredictor):
     """Twice the number of words."""
 
     def read(self, json_dict):
-        return self.words(json_dict).words
+        return super().read(json_dict).words
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_text_is_split_as_the_data_of_the_archive(words, of_the_reader, of_the_p
 
 def test_words_know_their_place(predictor):
     text = "  Ana  didn't\tfly. "
-    words = predictor.words({"sentence": text})
+    words = SentencePredictor.read(predictor, {"sentence": text})
     assert words.text == text
     assert words.words == ["Ana", "did", "n't", "fly", "."]
     assert [text[start:end] for start, end in words.offsets] == words.words
@@ -70,7 +70,7 @@ def test_words_know_their_place(predictor):
 
 def test_tokens_are_words_between_blanks(predictor):
     tokens = ["Ana", "", "didn't fly", "."]
-    words = predictor.words({"tokens": tokens, "sentence": "another"})
+    words = SentencePredictor.read(predictor, {"tokens": tokens, "sentence": "another"})
     assert (words.text, words.words) == ("Ana  didn't fly .", tokens)
     assert [words.text[start:end] for start, end in words.offsets] == tokens
 
