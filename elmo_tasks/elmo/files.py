@@ -29,7 +29,6 @@ OPTIONS = "options.json"
 WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")
 """The files of a folder of `allennlp elmo export`; in NLPL's repository the weights are `model.hdf5`."""
 _CONNECT_SECONDS, _READ_SECONDS = 3, 60
-_LONGEST_WORD = 1 << 16
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
 DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
@@ -128,17 +127,7 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
 def read_words(source: Source) -> list[str]:
     """Reads a vocabulary of bilm-tf, one word a line in the order of the table, see `vocabulary`."""
     with local_file(source) as path:
-        return vocabulary(_words(path), where=path)
-
-
-def _words(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields numbered lines. A line that does not end, as of a packed file of zeros, takes no memory."""
-    before = 0
-    for number, line in read_lines(path, longest=_LONGEST_WORD):
-        if number == before:
-            raise ElmoError.at(path, number, found=f"more than {_LONGEST_WORD:,} bytes", expected="a word")
-        yield number, line
-        before = number
+        return vocabulary(read_lines(path), where=path)
 
 
 def read_bilm(
