@@ -54,7 +54,7 @@ def unpack(file: Path, folder: Path) -> None:
 
     # Raises
     `ValueError`, with the file and the member: it leads outside of the folder, or is neither a file nor a
-    folder, as a link; or the archive holds more than `MAX_MEMBERS`, or than `MAX_BYTES` and `MAX_TIMES`.
+    folder, as a symbolic link; or the archive holds more than `MAX_MEMBERS`, or `MAX_BYTES` and `MAX_TIMES`.
     `OSError`, `EOFError`, `tarfile.TarError`, `zipfile.BadZipFile`, `zlib.error` or `lzma.LZMAError`: it is
     damaged.
     """
@@ -70,14 +70,18 @@ def unpack(file: Path, folder: Path) -> None:
             return
         stream: Any = _BoundedStream(decompressed(raw), bound)
         with tarfile.open(name=str(file), fileobj=stream, mode="r:") as tar:
+            files: dict[PurePosixPath, tarfile.TarInfo] = {}
             for entry in tar:
-                bound.add(entry.name, entry.size)
-                if not (entry.isreg() or entry.isdir()):
+                # The second name of a file, as `include_in_archive` makes for checkpoints, becomes a copy.
+                source = files.get(PurePosixPath(entry.linkname)) if entry.islnk() else entry
+                bound.add(entry.name, source.size if source else 0)
+                if source is None or not (source.isreg() or source.isdir()):
                     raise bound.refused(f"{entry.name!r} is neither a file nor a folder")
                 path = folder / entry.name
-                (path if entry.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
-                if entry.isreg():
-                    content: Any = tar.extractfile(entry)
+                (path if source.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
+                if source.isreg():
+                    files[PurePosixPath(entry.name)] = source
+                    content: Any = tar.extractfile(source)
                     with open(path, "wb") as target:
                         shutil.copyfileobj(content, target)
             stream.seek(tar.offset)

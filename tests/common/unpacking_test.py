@@ -60,7 +60,7 @@ def folder(tmp_path):
         [file("a/../../escaped")],
         [file("/escaped")],
         [("hard", tarfile.LNKTYPE, "../secret")],
-        [file("x/y"), ("z", tarfile.LNKTYPE, "x/y")],
+        [("z", tarfile.LNKTYPE, "a"), file("a")],
         [file("x/y"), link("z", "x/y")],
         [file("d/e/x"), link("d/e/l", "../x"), ("m", tarfile.LNKTYPE, "d/e/l"), file("m")],
         [("pipe", tarfile.FIFOTYPE, "")],
@@ -78,10 +78,11 @@ def test_nothing_is_written_outside(tmp_path, folder, members):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_files_and_folders_are_taken(tmp_path, folder, mode):
-    members = [file("x/y"), ("empty", tarfile.DIRTYPE, ""), file("z")]
+def test_files_their_second_names_and_folders_are_taken(tmp_path, folder, mode):
+    members = [file("x/y"), ("empty", tarfile.DIRTYPE, ""), ("z", tarfile.LNKTYPE, "x/y")]
+    members.append(("x/w", tarfile.LNKTYPE, "z"))
     unpacking.unpack(write_tar(tmp_path / "x", *members, mode=mode), folder)
-    assert {(folder / name).read_bytes() for name in ("x/y", "z")} == {CONTENT}
+    assert {(folder / name).read_bytes() for name in ("x/y", "z", "x/w")} == {CONTENT}
     assert (folder / "empty").is_dir()
 
 
@@ -112,6 +113,14 @@ def test_bombs(tmp_path, folder, monkeypatch):
     with pytest.raises(ValueError, match=r"found 1,001 members"):
         unpacking.unpack(archive, folder)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 1 << 20
+
+
+def test_second_names_count_as_what_they_become(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 4 * len(CONTENT))
+    monkeypatch.setattr(unpacking, "MAX_TIMES", 0)
+    names = (("x" * number, tarfile.LNKTYPE, "a") for number in range(1, 9))
+    with pytest.raises(ValueError, match="expected at most"):
+        unpacking.unpack(write_tar(tmp_path / "x", file("a"), *names), folder)
 
 
 def test_a_header_that_wants_all_memory(tmp_path, folder):
