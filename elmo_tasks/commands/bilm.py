@@ -91,9 +91,6 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
     step: `</S>` in the forward and `<S>` in the backward direction.
 
     *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
-
-    # Raises
-    `ConfigurationError`: fewer than 2 sentences.
     """
     if len(text) < 2:
         raise ConfigurationError(

@@ -142,18 +142,15 @@ def copy_corpus(
     limit: int | None = None,
 ) -> Corpus:
     """
-    Copies the text of `source` to `folder`.
+    Copies the text of `source` to `folder`: at most `limit` lines, without blank ones if they are skipped.
 
     # Parameters
 
     source : as for `input_files`, or `-` for standard input. The files that the verb itself writes are left
         out.
-    folder : the verb's `staging_folder`, or any other.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
     tokenize : splits the lines, see `chosen_tokenizer`. Without it, a warning names the first line that looks
         like raw text.
-    skip_empty : leave out lines of white space only.
-    limit : how many lines to read at most; `None` for all.
 
     # Raises
     `ElmoError`, with file and line: nothing to read but the file that the verb writes, no protein in FASTA;

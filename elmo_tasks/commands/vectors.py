@@ -95,14 +95,7 @@ def train_file(
     force: bool = False,
     **settings: int | float,
 ) -> None:
-    """
-    Trains vectors on a text, writes them to `output`, and prints how many they are.
-
-    # Parameters
-
-    method, settings : see `train_table`.
-    source : as for `copy_corpus`.
-    """
+    """Trains vectors by `train_table` on a text, writes them to `output`, and prints how many they are."""
     with staged_file(output, force=force) as path:
         text = copy_corpus(source, path.parent, skip_empty=True)
         table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)

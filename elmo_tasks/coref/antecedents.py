@@ -29,14 +29,12 @@ class AntecedentScorer(nn.Module):
 
     span_dim : size of a span's vector g.
     feature_dim : size of the vectors of distance, speakers and genre.
-    genres : number of genres.
     max_antecedents : K of section 5.
     coarse_to_fine : choose the K antecedents with the best scores s_m(i) + s_m(j) + s_c(i, j), s_c = g_i W
         g_j, which is then added to the score (Lee et al. 2018, section 4). Otherwise these are the K nearest
         spans.
     inference_order : how often the pairs are scored. In between, each g becomes a gated mean of itself and
         its expected antecedent (Lee et al. 2018, section 3).
-    hidden_sizes, dropout : hidden layers of the FFNN, and their dropout.
     """
 
     def __init__(

@@ -34,8 +34,7 @@ class MentionFinder(nn.Module):
 
     # Parameters
 
-    word_dim, context_dim : size of a word vector, and of a context vector.
-    hidden_sizes, dropout : hidden layers of the two FFNNs, and their dropout.
+    hidden_sizes, dropout : of the two FFNNs.
     feature_dim : size of the width's vector.
     max_width : words of the longest span.
     spans_per_word : lambda of section 5: the number of spans that are kept, of which no two cross.

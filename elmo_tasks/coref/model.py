@@ -120,9 +120,6 @@ class CorefModel(ElmoModel):
         *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
         `(1,)`. Returns `window` `(2,)`, the first word that is read and the end; `spans` `(spans, 2)`, first
         and last word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
-
-        # Raises
-        `ConfigurationError`: several documents.
         """
         if len(genre) > 1:
             raise ConfigurationError(f"found {len(genre)} documents in a batch, expected batch_size 1")

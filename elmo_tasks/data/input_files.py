@@ -61,13 +61,8 @@ def named_by(ids: Mapping[str, Any]) -> Iterator[None]:
 
 class Record:
     """
-    A record of a file.
-
-    # Parameters
-
-    path : the file.
-    line : the line at which it starts; in Parquet its row, from 1.
-    content : its values by name, or its error, if it is damaged and those after it are not.
+    A record of a file: the line at which it starts (in Parquet its row, from 1), and its values by name, or
+    its error, if it is damaged and those after it are not.
     """
 
     __slots__ = ("_content", "line", "path")

@@ -82,9 +82,6 @@ class TaskReader(ShardedReader):
     tokenizer : splits text into words, in files and in predictions of the archive, see `chosen_tokenizer`;
         by default spaCy's rules for English.
     The others : see `ShardedReader`.
-
-    # Raises
-    `ConfigurationError`: Python has no such encoding.
     """
 
     every_record = False

@@ -126,12 +126,8 @@ _NO_RESIDUE = re.compile("[^A-Za-z]")
 def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     """
     Yields the records of FASTA files: as text the residues in capitals with blanks between them, as key the
-    first word of the header, as line the header's.
-
-    # Raises
-    `ElmoError`, with file and line: residues without a header; a header without a name or residues, or with
-    the name of a record before it, or of a folder of it in HDF5 (`a` and `a/b`); a residue that is not a
-    letter.
+    first word of the header, as line the header's. The names must differ, and none may be a folder of another
+    one in HDF5, as `a` of `a/b`; that, and all that is no FASTA, is an `ElmoError`, with file and line.
     """
     places: dict[str, SourceLine] = {}
     header: SourceLine | None = None

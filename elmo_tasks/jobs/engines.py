@@ -75,16 +75,11 @@ def run_job(
     shard_bytes: int | None = None,
 ) -> Run:
     """
-    Opens the run in the folder of the job's sink, see `open_run`, and does the shards that are left.
-
-    # Parameters
-
-    name : the name of the work, for the bar.
-    sources : the files of the input.
-    shard_bytes : the size of a shard, by default one that gives every worker several.
+    Opens the run in the folder of the job's sink, see `open_run`, and does the shards that are left, with
+    `name` at the bar. By default the size of a shard gives every worker several.
 
     # Raises
-    `ElmoError`: the first error in the order of the input, and see `open_run`. `OSError`.
+    `ElmoError`: the first error in the order of the input, and see `open_run`.
     """
     with engine.start(job) as pool:
         size = shard_bytes or default_shard_bytes(sources, pool.workers)

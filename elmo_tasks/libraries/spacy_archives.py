@@ -30,7 +30,6 @@ class ArchivePipe(FilesPipe):
 
     # Parameters
 
-    name : name of the component in its pipeline.
     archive : `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`.
     predictor : registered name of the predictor that the archive must have.
     cuda_device : `cpu`, `cuda`, `cuda:1`, or the number of a GPU, -1 for the CPU.
@@ -145,12 +144,8 @@ def _blocked(doc: Doc) -> list[Span]:
 class CorefPipe(ArchivePipe):
     """
     A component that sets the mentions of all clusters as one group of spans. A mention's label is the number
-    of its cluster, from "0", in the order of the clusters' first mentions.
-
-    # Parameters
-
-    spans_key : key of the group in `doc.spans`.
-    The others : see `ArchivePipe`.
+    of its cluster, from "0", in the order of the clusters' first mentions. The group's key in `doc.spans` is
+    `spans_key`; for the other parameters see `ArchivePipe`.
     """
 
     def __init__(

@@ -30,12 +30,8 @@ def sentences(doc: Doc) -> list[list[int]]:
 class FilesPipe(Pipe):
     """
     The base of components that read files, when they are first needed, in one thread. A saved pipeline holds
-    copies of them, and does not need the files that its config names.
-
-    # Parameters
-
-    name : name of the component in its pipeline.
-    sources : path, URL or `None` from the config, by the name of the file in a saved pipeline.
+    copies of them, and does not need the files that its config names. `sources` are the config's paths, URLs
+    or `None`, by the names of the files in a saved pipeline.
     """
 
     def __init__(self, *, name: str, sources: Mapping[str, str | None]) -> None:

@@ -35,7 +35,6 @@ class VectorsPipe(FilesPipe):
 
     # Parameters
 
-    name : name of the component in its pipeline.
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
     batch_size : the most sentences to compute together.

@@ -44,7 +44,6 @@ class ElmoModel(StrictParams, Model):
 
     # Parameters
 
-    vocab : made from the training data.
     text_field_embedder : for every token indexer but `elmo`; without `token_embedders`, ELMo is the only
         input.
     elmo : the shared embedder, or `None` for the baseline.
@@ -262,10 +261,7 @@ class Classifier(ElmoModel):
     """
     Base class of a task model whose `scores` have `logits` `(batch, classes)`. The classes are the `labels`
     of the vocabulary. Instances have the fields `metadata` and, if labelled, `label` (a `ClosedLabelField`).
-    For the parameters see `ElmoModel`.
-
-    # Raises
-    `ConfigurationError`: the vocabulary has no labels.
+    For the parameters see `ElmoModel`. A vocabulary without labels is a `ConfigurationError`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -331,15 +327,8 @@ class EnsembleModel(StrictParams, Model):
     Peters et al. 2018 (section 4) are those of ensembles.
 
     Members that share a biLM run it once a batch, unless it carries its state from batch to batch; each mixes
-    its layers on its own. An ensemble is not trained: its parameters take no gradients.
-
-    # Parameters
-
-    vocab : that of the members.
-    members : two or more models of one class.
-
-    # Raises
-    `ConfigurationError`: fewer members, or members of other classes.
+    its layers on its own. An ensemble is not trained: its parameters take no gradients. Other than two or
+    more models of one class are a `ConfigurationError`.
     """
 
     default_predictor = "elmo_ensemble"

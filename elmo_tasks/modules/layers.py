@@ -28,7 +28,6 @@ class BiLstm(nn.Module):
 
     # Parameters
 
-    input_dim : size of an input vector.
     hidden_sizes : units of each layer, for each direction.
     dropout : probability, on the output of each layer; one mask for all steps of a sequence (Gal and
         Ghahramani 2016, arXiv:1512.05287).

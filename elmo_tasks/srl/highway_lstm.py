@@ -39,15 +39,9 @@ class HighwayLstm(nn.Module):
     cell, and `r` a highway gate (Zhang et al. 2016, arXiv:1510.08983) of the input `x` and the hidden vector
     of the step before. Even layers read forward, odd layers backward.
 
-    # Parameters
-
-    input_dim : size of an input vector.
-    hidden_dim : size of a hidden vector, which is an output.
-    num_layers : number of layers.
-    dropout : probability, on the hidden vector that a step takes from the step before; a layer has one mask
-        for all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287). The next layer reads the
-        vector without dropout, as in AllenNLP's `StackedAlternatingLstm`; in the code of He et al. it reads
-        it with dropout.
+    Dropout is on the hidden vector that a step takes from the step before; a layer has one mask for all steps
+    of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287). The next layer reads the vector without
+    dropout, as in AllenNLP's `StackedAlternatingLstm`; in the code of He et al. it reads it with dropout.
     """
 
     def __init__(self, *, input_dim: int, hidden_dim: int, num_layers: int, dropout: float) -> None:

@@ -118,12 +118,8 @@ def read_sentences(
     encoding: str = "utf-8",
 ) -> Iterator[Callable[[], SrlSentence]]:
     """
-    Yields a function for each sentence of a file, which makes it; for errors see `SrlReader`.
-
-    # Parameters
-
-    columns : the columns of a file in columns; by default those of the format.
-    format : by default it is found from the first sentence: JSON Lines start with `{` and `"`.
+    Yields a function for each sentence of a file, which makes it; for errors see `SrlReader`. By default the
+    format is found from the first sentence, and `columns` are those of the format.
     """
     lines: Iterator[tuple[int, str]] = read_lines(path, encoding=encoding)
     props = _counterpart(path, "words", "props")
@@ -234,10 +230,7 @@ class Columns(ColumnLayout):
     names : names of the columns in order: `word` alone; or `word`, `predicate` (`-` for a word that is none)
         and `arguments` (any number of columns) once each. With `frameset`, a word with `-` there is no
         predicate either; `pos` is the part of speech. All others are ignored.
-    delimiter : text between two columns; `None` for any run of blanks and tabs.
-
-    # Raises
-    `ConfigurationError`: impossible columns or delimiter.
+    delimiter : see `ColumnLayout`.
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:

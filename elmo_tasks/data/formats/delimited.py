@@ -43,14 +43,10 @@ def read_delimited(
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
     """
-    Yields the records of a file. Rows of blanks and empty cells, empty cells at the end of a row, and blanks
-    around names and at the end of a row are left out. Columns without a name have no values in a record; text
-    in those at the end is counted, and the log warns of it.
-
-    # Parameters
-
-    columns : names of the columns; `None`: the first row has them.
-    delimiter, quotes : see `find_dialect`.
+    Yields the records of a file, see `find_dialect`. Without `columns`, the first row has the names. Rows of
+    blanks and empty cells, empty cells at the end of a row, and blanks around names and at the end of a row
+    are left out. Columns without a name have no values in a record; text in those at the end is counted, and
+    the log warns of it.
 
     # Raises
     `InputError`, with file and line: a quote is not closed, or the header has a column twice; and see
