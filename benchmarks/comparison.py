@@ -6,10 +6,13 @@ import gc
 import json
 import shutil
 import statistics
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
@@ -18,6 +21,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.common.util import import_module_and_submodules
 from allennlp.models.archival import CONFIG_NAME
+from allennlp.modules import elmo as peer_elmo
 
 from benchmarks.bilms import SIZES, Files, bilm_files, finetuned
 from benchmarks.configs import Settings, add_json_argument, read_config
@@ -28,7 +32,7 @@ from elmo_tasks.commands.experiments import train_and_report, with_vectors
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import input_files
-from elmo_tasks.elmo import BiLmOptions
+from elmo_tasks.elmo import BiLmOptions, Elmo
 from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
 
 CURVE_COLUMNS = ("system", "seed", "epoch", "score")
@@ -115,9 +119,10 @@ SYSTEMS_HELP = """`ours` and `peer` without ELMo; `elmo`, ours with it as its co
     the peer with AllenNLP's own of the same biLM at its input; `peer-our-elmo`, the peer with our token
     embedder there"""
 
-EPOCH, FIRST_EPOCH, MEMORY, ACTIVATIONS = (
+EPOCH, FIRST_EPOCH, ELMO_PART, MEMORY, ACTIVATIONS = (
     "time of an epoch, s",
     "time of the first epoch, s",
+    "ELMo in an epoch, s",
     "peak memory, GiB",
     "activations, MB",
 )
@@ -143,7 +148,8 @@ class Comparison(ABC):
     validation together.
 
     Then short runs are timed, in this process: the speed of a shared machine drifts, so the systems take
-    turns and are compared round by round.
+    turns and are compared round by round. The seconds of ELMo are those of its calls, ours or AllenNLP's, in
+    all epochs but the first; the rest of an epoch is the task's.
     """
 
     config: ClassVar[str]
@@ -244,6 +250,7 @@ class Comparison(ABC):
         import_module_and_submodules(self.peer_package)
         data = self.files(arguments.timed)
         folder = arguments.output / "timed" / f"{'_'.join(systems)}-{arguments.size}"
+        prefix = f"{', '.join(systems)} in turn, {arguments.size}: "
         for number in range(arguments.rounds):
             runs = []
             for system in systems:
@@ -261,12 +268,17 @@ class Comparison(ABC):
             done = all(run.metrics() for run in runs)
             for run in () if done else runs:
                 shutil.rmtree(folder / "activations", ignore_errors=True)
-                train_here(run)
+                with _elmo_calls() as calls:
+                    train_here(run)
+                if calls:
+                    others = calls[len(calls) // arguments.timed_epochs :] or calls
+                    of_an_epoch = sum(others) / max(1, arguments.timed_epochs - 1)
+                    results.add(run.variant, number, prefix + ELMO_PART, of_an_epoch)
                 disk = sum(path.stat().st_size for path in folder.glob("activations/**/*") if path.is_file())
                 if disk:
                     results.add(run.variant, number, ACTIVATIONS, disk / 1e6)
             for run in runs:
-                self.record(results, run, f"{', '.join(systems)} in turn, {arguments.size}: ")
+                self.record(results, run, prefix)
                 times = ", ".join(f"{seconds:.2f} s" for seconds in epoch_times(run))
                 print(f"round {number}  {run.variant}: epochs of {times}", flush=True)
 
@@ -360,6 +372,27 @@ class Comparison(ABC):
 
 def _elmo_block(files: Files) -> dict[str, Any]:
     return dict(zip(("options_file", "weight_file"), files, strict=True))
+
+
+@contextmanager
+def _elmo_calls() -> Iterator[list[float]]:
+    """The seconds of each call of an ELMo, ours or AllenNLP's."""
+    calls: list[float] = []
+
+    def timed(forward: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            output = forward(*args, **options)
+            calls.append(time.perf_counter() - start)
+            return output
+
+        return call
+
+    with (
+        patch.object(Elmo, "forward", timed(Elmo.forward)),
+        patch.object(peer_elmo.Elmo, "forward", timed(peer_elmo.Elmo.forward)),
+    ):
+        yield calls
 
 
 def train_here(run: Run) -> None:
