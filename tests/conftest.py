@@ -1,3 +1,4 @@
+import gc
 import json
 import logging
 import os
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return order.index(next((each for each in (name, folder) if each in order), ""))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Spares later garbage collections the modules and tests, which stay."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_teardown() -> None:

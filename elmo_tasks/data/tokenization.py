@@ -6,7 +6,7 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from allennlp.common import Params
@@ -171,9 +171,7 @@ class SpacyRules(StrictParams, Tokenizer):
     """
 
     def __init__(self, *, language: Name = "en", model: Optional[Name] = None) -> None:
-        self._pipeline = RenewedPipeline(
-            partial(_installed_model, model) if model else partial(language_rules, language)
-        )
+        self._pipeline = shared_pipeline(language, model)
 
     def tokenize(self, text: str) -> list[Token]:
         return [Token(token.text, idx=token.idx) for token in self._pipeline.tokens(text)]
@@ -242,6 +240,12 @@ class RenewedPipeline:
         self._characters = 0
         self._language = language
         return language
+
+
+@cache
+def shared_pipeline(language: str, model: str | None) -> RenewedPipeline:
+    """Returns the pipeline that all tokenizers of a language or model share; one takes 0.1 s to make."""
+    return RenewedPipeline(partial(_installed_model, model) if model else partial(language_rules, language))
 
 
 class PiecewiseRules:

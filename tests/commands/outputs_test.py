@@ -21,7 +21,7 @@ VERBS = {
     "embed": f"embed {TEXT} OUT {FILES}",
     "calibrate": f"calibrate {TEXT} OUT {FILES}",
     "predict": f"predict NER {INPUTS} OUT",
-    "explain": f"explain NER {INPUTS} OUT",
+    "explain": f"explain NER {INPUTS} OUT --method simple-gradient",
     "export": "export BILM OUT",
     "ensemble": "ensemble NER NER --output OUT",
     "mix": "mix NER --output OUT.csv",

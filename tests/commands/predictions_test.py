@@ -191,6 +191,7 @@ class TestExplain:
     def test_every_entity_is_explained(self, elmo, source, tmp_path):
         write_ner(tmp_path / "run", seed=0, bilm=bundled("fixtures/elmo"))
         command = ("explain", tmp_path / "run", source, tmp_path / "explained.jsonl")
+        command += ("--method", "simple-gradient")
         assert elmo(*command) == 0
         before = (tmp_path / "explained.jsonl").read_text()
         for each in map(json.loads, before.splitlines()):

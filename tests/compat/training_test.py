@@ -33,8 +33,9 @@ def config_of(task: str, **overrides) -> Params:
     return Params.from_file(bundled(f"training_configs/{task}.jsonnet").resolve(), json.dumps(overrides))
 
 
-@pytest.mark.parametrize("key", ["validation_data_path", "test_data_path"])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("task", "key"), [*((task, "validation_data_path") for task in TASKS), ("ner", "test_data_path")]
+)
 def test_wrong_data_are_found_before_training(tmp_path, monkeypatch, task, key):
     """The training data are not even read."""
     monkeypatch.setattr(GradientDescentTrainer, "train", lambda self: pytest.fail("it trains"))

@@ -116,7 +116,9 @@ def made(monkeypatch):
     made, blank = [], spacy.blank
     monkeypatch.setattr(spacy, "blank", lambda language: made.append(blank(language)) or made[-1])
     monkeypatch.setattr(module, "MAX_STRINGS", 2_000)
-    return made
+    module.shared_pipeline.cache_clear()
+    yield made
+    module.shared_pipeline.cache_clear()
 
 
 def sentences():

@@ -6,7 +6,7 @@ import torch
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import exports
 from elmo_tasks.elmo.exports import Layers, dynamic_shapes, write_onnx
-from tests.elmo.files import SENTENCES, VARIANTS, frozen, make_word_files, random_bilm, read_frozen
+from tests.elmo.files import SENTENCES, frozen, make_word_files, random_bilm, read_frozen
 
 BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
 
@@ -20,11 +20,10 @@ def test_torch_export():
         torch.testing.assert_close(graph(ids), frozen(bilm).encode(ids), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("changes", VARIANTS[-2:], ids="-".join)
-def test_onnx(tmp_path, changes):
+def test_onnx(tmp_path):
     pytest.importorskip("onnxscript", reason="ONNX is not installed: make install EXTRAS='onnx'")
     runtime = pytest.importorskip("onnxruntime")
-    bilm = frozen(random_bilm(**changes))
+    bilm = frozen(random_bilm(n_layers=1, max_characters_per_token=6))
     write_onnx(bilm, tmp_path / "bilm.onnx")
     session = runtime.InferenceSession(tmp_path / "bilm.onnx")
     for sentences in BATCHES:

@@ -15,6 +15,7 @@ from allennlp.common import Params
 from allennlp.models.archival import load_archive
 
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo, FrozenBiLm
 from tests.conftest import SMALL_NER_ELMO
 from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, expected, fill
@@ -251,7 +252,8 @@ def test_training_gives_the_same_metrics(ner_config, folder, tmp_path, monkeypat
     monkeypatch.setattr(FrozenBiLm, "encode", lambda *inputs: batches.append(1) or encode(*inputs))
 
     def metrics(name, **elmo):
-        overrides = SMALL_NER_ELMO | {"trainer.num_epochs": 2} | elmo
+        data = {"train_data_path": str(bundled("fixtures/ner/dev.conll").resolve()), "trainer.num_epochs": 2}
+        overrides = SMALL_NER_ELMO | data | elmo
         batches.clear()
         gc.collect()  # as a run before leaves the process
         train_model(Params.from_file(str(ner_config), json.dumps(overrides)), str(tmp_path / name))
