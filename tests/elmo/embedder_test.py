@@ -220,18 +220,14 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"placement": "inputs"}, "placement is 'inputs'"),
-        ({"mix_l2": -1.0}, "mix_l2 is -1.0"),
         ({"placement": "none", "mix_l2": 0.1}, "mix_l2: found 0.1 with placement: none"),
         ({"stateful": True, "initial_state": "x"}, "initial_state is"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
-        ({"precision": "int8"}, "precision is 'int8'"),
         (
             {"precision": "bfloat16", "trainable": True},
             "not with trainable: true",
         ),
-        ({"dropuot": 0.5}, "Elmo: unknown key 'dropuot'; did you mean 'dropout'?"),
     ],
 )
 def test_wrong_block(block, expected):

@@ -213,8 +213,6 @@ def test_sampled_learns_the_distribution(monkeypatch):
     ("config", "message"),
     [
         ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23, expected 1 to 22"),
-        ({"type": "sampled", "num_samples": 0}, "num_samples is 0"),
-        ({"type": "sampled", "num_sample": 5}, "'num_sample'; did you mean 'num_samples'"),
         ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\]"),
         ({"type": "adaptive", "cutoffs": []}, r"cutoffs is \[\]"),
         ({"type": "adaptive", "cutoffs": [23]}, r"cutoffs is \[23\], .* from 1 to 22"),

@@ -1,6 +1,5 @@
 import copy
 import multiprocessing
-import pickle
 import threading
 
 import numpy as np
@@ -313,21 +312,6 @@ def test_in_double_precision():
     bilm = trained(model).double().eval().requires_grad_(False)
     expected = model.double().encode(batch(SENTENCES)).detach()
     torch.testing.assert_close(bilm.encode(batch(SENTENCES)), expected, atol=1e-9, rtol=0)
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda bilm: pickle.loads(pickle.dumps(bilm))])
-@pytest.mark.parametrize("mode", ["train", "eval"])
-def test_a_copy_has_weights_of_its_own(copied, mode):
-    bilm = trained(random_bilm(**FILLING)).eval()
-    with torch.no_grad():
-        expected = bilm.encode(batch(SENTENCES))
-    other = copied(getattr(bilm, mode)())
-    assert other.training == (mode == "train")
-    halve(other).eval()
-    with torch.no_grad():
-        assert torch.equal(bilm.eval().encode(batch(SENTENCES)), expected)
-        assert not torch.allclose(other.encode(batch(SENTENCES)), expected, atol=1e-3)
-    loss_of(other.train(), False).backward()
 
 
 def test_state_dict_is_that_of_the_model():
