@@ -47,7 +47,7 @@ LONG_FILES = ["readme", "processors", "kill", "stock_commands", "training_config
 """They come first, so that no process waits for them."""
 RAY_FILES = ["ray_cluster", "replicas", "on_ray"]
 """One process runs them all, on one Ray. It leaves threads that crash processes forked after it."""
-LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "predictors", "srl", "vectors"]
+LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "predictors", "squad", "srl", "vectors"]
 """They fork no process, so that they may come after Ray, beside which they run."""
 
 

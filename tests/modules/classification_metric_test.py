@@ -1,11 +1,9 @@
-import json
 import random
 
 import pytest
 import torch
 
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
-from tests.forked import spawn
 
 LABELS = ["bad", "so-so", "good", "never seen"]
 
@@ -48,35 +46,3 @@ def test_equals_scikit_learn(number):
     for truth, row in zip(LABELS, matrix.tolist(), strict=True):
         expected |= {confusion_name(truth, guess): count for guess, count in zip(LABELS, row, strict=True)}
     assert metric.get_metric(reset=True) == pytest.approx(expected)
-
-
-# Two workers share the instances; each sees the counts of both so far.
-
-
-def worker(rank, folder):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
-    )
-    predictions, gold = (torch.tensor(values) for values in pairs(20, classes=4))
-    metric = ClassificationMetric(LABELS)
-    seen = []
-    for step in (0, 10):
-        own = slice(step + rank, step + 10, 2)
-        metric(predictions[own], gold[own])
-        seen.append([metric.confusion.tolist(), metric.get_metric()])
-    results = [seen, metric.get_metric(reset=True), metric.get_metric()]
-    (folder / f"{rank}.json").write_text(json.dumps(results))
-    torch.distributed.destroy_process_group()
-
-
-def test_two_workers_equal_one(tmp_path):
-    spawn(worker, args=(tmp_path,), nprocs=2)
-    predictions, gold = pairs(20, classes=4)
-    for rank in (0, 1):
-        seen, final, after_reset = json.loads((tmp_path / f"{rank}.json").read_text())
-        for (confusion, metrics), number in zip(seen, (10, 20), strict=True):
-            single = evaluate(predictions[:number], gold[:number])
-            assert confusion == single.confusion.tolist()
-            assert metrics == single.get_metric()
-        assert final == evaluate(predictions, gold).get_metric(reset=True)
-        assert after_reset["accuracy"] == 0.0

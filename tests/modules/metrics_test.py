@@ -1,8 +1,18 @@
+"""The base of all metrics, and that each counts the examples of all workers."""
+
+import json
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import torch
 
 from elmo_tasks.modules import metrics
-from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
+from elmo_tasks.modules.metrics import ClassificationMetric, CountingMetric, LabelCounts
+from elmo_tasks.ner.metric import ConllEval
+from elmo_tasks.squad import SquadMetric
+from tests.forked import spawn
 
 
 @dataclass(kw_only=True)
@@ -49,3 +59,59 @@ def test_labels_and_scores():
     assert counts.scores(["a", "b"]) == {"precision": 1.0, "recall": 1 / 3, "f1": 0.5}
     assert counts.scores("abc") == {"precision": 0.5, "recall": 1 / 3, "f1": 0.4}
     assert counts.scores([]) == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+
+
+def classes(*labels: int) -> torch.Tensor:
+    return torch.tensor(labels)
+
+
+SHARED = {
+    "entities": (
+        ConllEval,
+        [
+            [[([["B-A", "O"]], [["B-A", "O"]])], []],
+            [[([["B-A"]], [["B-B"]])], [([["O", "B-C"]], [["B-C", "O"]])]],
+        ],
+    ),
+    "classes": (
+        lambda: ClassificationMetric(["a", "b", "c"]),
+        [
+            [[(classes(0, 1), classes(0, 2))], [(classes(2), classes(2))]],
+            [[(classes(1, 1), classes(1, 0))], [(classes(0, 0, 2), classes(0, 1, 2))]],
+        ],
+    ),
+    "answers": (
+        lambda: SquadMetric("2.0"),
+        [[[("cat", ["cat"]), ("big cat", ["cat"])], [("", [])]], [[("dog", ["cat"])], [("a dog", ["dog"])]]],
+    ),
+}
+"""A metric, and the calls that each of two workers makes in each of two steps."""
+
+
+def worker(rank: int, folder: Path) -> None:
+    """Looks at the metrics after each step, as the trainer does."""
+    rendezvous = f"file://{folder}/rendezvous"
+    torch.distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
+    seen = {}
+    for name, (make, calls) in SHARED.items():
+        metric, seen[name] = make(), []
+        for step in calls[rank]:
+            for call in step:
+                metric(*call)
+            seen[name].append(metric.get_metric())
+        seen[name] += [metric.get_metric(reset=True), metric.get_metric()]
+    (folder / f"{rank}.json").write_text(json.dumps(seen))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_workers_equal_one(tmp_path):
+    spawn(worker, args=(tmp_path,), nprocs=2)
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    for name, (make, calls) in SHARED.items():
+        single, expected = make(), []
+        for step in zip(*calls, strict=True):
+            for call in chain(*step):
+                single(*call)
+            expected.append(single.get_metric())
+        expected += [single.get_metric(reset=True), single.get_metric()]
+        assert [each[name] for each in found] == [expected] * 2

@@ -1,4 +1,3 @@
-import json
 import random
 from collections import Counter
 from itertools import product
@@ -9,7 +8,6 @@ from allennlp.data import Vocabulary
 from allennlp.training.metrics import Metric, SpanBasedF1Measure
 
 from elmo_tasks.ner.metric import ConllEval, Counts
-from tests.forked import spawn
 
 GOLD = [
     ["B-PER", "I-PER", "O", "B-LOC", "O"],
@@ -265,33 +263,3 @@ def test_differs_from_allennlp_on_other_prefixes():
     assert evaluate(predicted, gold).get_metric()["f1"] == 1
     with pytest.raises(Exception, match="E-X"):
         peer(predicted, gold)
-
-
-STEPS = [[[0], []], [[1], [2]]]
-"""Which sentences each of two workers sees in each step: the types that they see differ, too."""
-
-
-def worker(rank, folder):
-    """Looks at the metrics after each step, as the trainer does."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
-    )
-    metric = ConllEval()
-    f1 = []
-    for step in STEPS[rank]:
-        metric([PREDICTED[number] for number in step], [GOLD[number] for number in step])
-        f1.append(metric.get_metric()["f1"])
-    results = [f1, metric.get_metric(reset=True), metric.get_metric()]
-    (folder / f"{rank}.json").write_text(json.dumps(results))
-    torch.distributed.destroy_process_group()
-
-
-def test_two_workers_equal_one(tmp_path):
-    spawn(worker, args=(tmp_path,), nprocs=2)
-    single = evaluate(PREDICTED, GOLD)
-    first_two = evaluate(PREDICTED[:2], GOLD[:2])
-    for rank in (0, 1):
-        f1, metrics, after_reset = json.loads((tmp_path / f"{rank}.json").read_text())
-        assert f1 == [first_two.get_metric()["f1"], single.get_metric()["f1"]]
-        assert metrics == single.get_metric()
-        assert after_reset == ConllEval().get_metric()

@@ -5,12 +5,10 @@ import json
 import random
 import string
 from collections import Counter
-from itertools import chain
 from pathlib import Path
 
 import allennlp_models
 import pytest
-import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
@@ -82,30 +80,6 @@ def test_wrong_use():
         SquadMetric("3")
     with pytest.raises(ConfigurationError, match="without gold answers"):
         SquadMetric()("cat", [])
-
-
-EXAMPLES = [[("cat", ["cat"]), ("big cat", ["cat"])], [("", []), ("dog", ["cat"]), ("a dog", ["dog"])]]
-
-
-def worker(rank, folder):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
-    )
-    metric = SquadMetric("2.0")
-    for example in EXAMPLES[rank]:
-        metric(*example)
-    (folder / f"{rank}.json").write_text(json.dumps([metric.get_metric(), metric.get_metric(reset=True)]))
-    torch.distributed.destroy_process_group()
-
-
-def test_two_workers_equal_one(tmp_path):
-    torch.multiprocessing.start_processes(worker, args=(tmp_path,), nprocs=2, start_method="fork")
-    single = SquadMetric("2.0")
-    for example in chain(*EXAMPLES):
-        single(*example)
-    expected = [single.get_metric(), single.get_metric(reset=True)]
-    for rank in (0, 1):
-        assert json.loads((tmp_path / f"{rank}.json").read_text()) == expected
 
 
 def evaluate_1(dataset, predictions):
