@@ -285,7 +285,8 @@ class Comparison(ABC):
     def record(self, results: Results, run: Run, prefix: str) -> None:
         """The times of a run that is done, and its memory where it had a process of its own."""
         first, *others = epoch_times(run)
-        results.add(run.variant, run.seed, prefix + FIRST_EPOCH, first)
+        if others:
+            results.add(run.variant, run.seed, prefix + FIRST_EPOCH, first)
         results.add(run.variant, run.seed, prefix + EPOCH, statistics.median(others or [first]))
         if not prefix:
             peak = max(epoch["peak_worker_0_memory_MB"] for epoch in run.epochs()) / 1024

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from benchmarks.comparison import ELMO_PART, EPOCH
 from benchmarks.results import COLUMNS, PEER, Results, p_of_one, read_scores, shown_p
 from benchmarks.results import shown as two_digits
 from elmo_tasks.common.files import atomic_file
@@ -83,6 +84,12 @@ class PageTables:
         """Returns the median ratio of two systems of `Results`, with its range if there are several seeds."""
         ratios = self._rows(name).ratios([(system, beside)], of=metric)
         return str(ratios.column("ratio (range)")[0])
+
+    def rest(self, name: str, beside: str = "peer-our-elmo") -> str:
+        """Returns what is not ELMo's of an epoch with ours, as a part of an epoch of `beside`."""
+        rows, prefix = self._rows(name), "peer-our-elmo, peer-elmo in turn, original: "
+        ours = [rows.values("peer-our-elmo", prefix + metric)[0] for metric in (EPOCH, ELMO_PART)]
+        return f"{(ours[0] - ours[1]) / rows.values(beside, prefix + EPOCH)[0]:.0%}"
 
     def score(self, name: str, system: str, metric: str = "") -> str:
         """Mean and standard deviation of a system."""
