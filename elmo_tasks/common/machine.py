@@ -5,10 +5,11 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
-from threading import RLock, Thread
+from threading import RLock, Thread, local
 from typing import Any, TypeVar
 
 import torch
@@ -79,13 +80,36 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 # Two threads for operations that are each too small to be worth many
 
+_own = local()
+
+
+def num_threads() -> int:
+    """Returns the number of threads that this thread may use, also within `one_thread_each`."""
+    return getattr(_own, "threads", None) or torch.get_num_threads()
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """
+    Gives each operation of this thread one thread: small operations lose more time to threads that wake than
+    these save. `in_two_threads` still has all. For a program of our own, since PyTorch gives a thread that
+    computes for the first time meanwhile one thread for good.
+    """
+    _own.threads = threads = num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _own.threads = None
+
 
 def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
     """
     Calls a function with 0 and with 1 and the number of threads that its operations have: at once in two
     threads that share those of the caller, or one after the other if it has one.
     """
-    threads = torch.get_num_threads()
+    threads = num_threads()
     if threads == 1:
         return [run(0, 1), run(1, 1)]
     answers: Answers = SimpleQueue()
@@ -111,6 +135,7 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     with SHARED:
         key = threads, process
         if key not in _made:
+            before = torch.get_num_threads()
             _made[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
             for share, tasks in _made[key]:
                 ready: Answers = SimpleQueue()
@@ -119,7 +144,7 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
                 Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
                 ready.get()
             # Threads to come begin with the number that was set last.
-            torch.set_num_threads(threads)
+            torch.set_num_threads(before)
         return _made[key]
 
 

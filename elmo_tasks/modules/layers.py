@@ -49,8 +49,8 @@ class BiLstm(nn.Module):
         shapes = list(zip(sizes, hidden_sizes, strict=False))
         self.forward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
         self.backward_layers = nn.ModuleList(self.cell(size, hidden) for size, hidden in shapes)
-        self.input_dropout = InputVariationalDropout(dropout if input_dropout is None else input_dropout)
-        self.dropout = InputVariationalDropout(dropout)
+        self.input_dropout = _Dropout(dropout if input_dropout is None else input_dropout)
+        self.dropout = _Dropout(dropout)
         self.output_dim = sizes[-1]
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -73,6 +73,13 @@ class BiLstm(nn.Module):
             for key in [key for key in state_dict if key.startswith(prefix + old)]:
                 state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class _Dropout(InputVariationalDropout):
+    """Does nothing in evaluation, where AllenNLP's multiplies by ones."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return super().forward(inputs) if self.training else inputs
 
 
 class BiGru(BiLstm):

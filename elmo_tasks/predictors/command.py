@@ -200,11 +200,14 @@ def predictor_arguments(text: str) -> dict[str, Any]:
 def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
     """Makes a predictor with the `reader` `train` or `validation`. Wrong arguments are an error."""
     try:
-        return Predictor.from_archive(archive, name, dataset_reader_to_load=reader, extra_args=arguments)
+        predictor = Predictor.from_archive(archive, name, dataset_reader_to_load=reader, extra_args=arguments)
     except TypeError as error:
         if not arguments:
             raise
         raise ConfigurationError(f"--predictor-args: {error}") from error
+    if isinstance(predictor, JsonLinesPredictor):
+        predictor.in_own_process = True
+    return predictor
 
 
 def get_predictor(arguments: argparse.Namespace) -> Predictor:

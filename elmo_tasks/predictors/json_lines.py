@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
@@ -17,11 +17,14 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.batches import batches
+from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import text_fields, whole_reader
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
+SMALL_BATCH = 256
+"""Tokens; operations of such a batch take less time with one thread each."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as `surrogateescape` decodes them."""
 
@@ -59,6 +62,8 @@ class JsonLinesPredictor(Predictor):
     """The alternative forms of an input: for each its fields, and the types of their values."""
     optional_fields: ClassVar[dict[str, Any]] = {}
     """Further fields that an input of any form may have."""
+    in_own_process = False
+    """True in a command or a service, where no thread of the user begins to compute meanwhile."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, whole_reader(dataset_reader), frozen)
@@ -181,8 +186,10 @@ class JsonLinesPredictor(Predictor):
 
     def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
         """Predicts all instances at once, or, if that fails, one by one."""
+        is_small = self.in_own_process and sum(map(self.num_tokens, instances)) <= SMALL_BATCH
         try:
-            return list(self.predict_batch_instance(instances)) if instances else []
+            with one_thread_each() if is_small else nullcontext():
+                return list(self.predict_batch_instance(instances)) if instances else []
         except Exception as error:
             if len(instances) == 1:
                 return [error]

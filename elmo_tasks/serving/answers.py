@@ -60,6 +60,7 @@ class Answers:
     """A predictor that answers batches of inputs, and refuses single ones."""
 
     def __init__(self, predictor: JsonLinesPredictor, limits: Limits) -> None:
+        predictor.in_own_process = True
         self._predictor = predictor
         self._limits = limits
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired
 
+import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
@@ -147,7 +148,9 @@ class Batcher:
         self._size = size
         self._wait = wait
         self._waiting: deque[tuple[JsonDict, asyncio.Future[Answer]]] = deque()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
+        # While another model predicts, PyTorch's own default may be one thread.
+        threads = torch.get_num_threads()
+        self._thread = ThreadPoolExecutor(1, "model", torch.set_num_threads, (threads,))
         self._full = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 

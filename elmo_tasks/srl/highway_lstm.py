@@ -20,7 +20,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from elmo_tasks.common.machine import in_two_threads
+from elmo_tasks.common.machine import in_two_threads, num_threads
 from elmo_tasks.common.packed_weights import PackedWeight, compiled, pack, product
 
 GATES = 5
@@ -166,7 +166,7 @@ class _Layers(Function):
         for weight, bias, highway in layers:
             for_input, for_hidden = _halves(weight * scale.unsqueeze(1), highway)
             packed.append((_pack(highway), _pack(for_input), bias * scale, _pack(for_hidden)))
-        several = inputs.is_cpu and batch_sizes[0] > 1 and torch.get_num_threads() > 1
+        several = inputs.is_cpu and batch_sizes[0] > 1 and num_threads() > 1
         slices = [slice(0, None, 2), slice(1, None, 2)] if several else [slice(None)]
         parts = [_Part.of(batch_sizes, each) for each in slices]
         read = compiled(read_steps)

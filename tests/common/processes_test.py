@@ -3,12 +3,14 @@
 import os
 import resource
 import sys
+from threading import get_ident
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from elmo_tasks.common import progress
-from elmo_tasks.common.machine import cpu_count, peak_memory
+from elmo_tasks.common.machine import cpu_count, in_two_threads, one_thread_each, peak_memory
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
@@ -75,3 +77,18 @@ def test_without_stderr(monkeypatch):
 )
 def test_duration(seconds, text):
     assert progress.duration(seconds) == text
+
+
+def test_one_thread_for_each_operation_and_two_for_both_halves():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread_each():
+            assert torch.get_num_threads() == 1
+            shares = in_two_threads(lambda number, threads: (number, threads, get_ident()))
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert [share[:2] for share in shares] == [(0, 2), (1, 1)]
+    assert len({get_ident(), *(thread for _, _, thread in shares)}) == 3
