@@ -138,18 +138,16 @@ def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkey
 
 
 def test_a_batch_that_is_too_much_is_predicted_one_by_one(predictor, tmp_path, monkeypatch):
-    alone = type(predictor).predict_instance
+    predicted = type(predictor).predict_batch_instance
 
-    def one(self, instance):
-        if len(instance["tokens"]) == 2:
+    def predict(self, instances):
+        if len(instances) > 1:
+            raise MemoryError
+        if len(instances[0]["tokens"]) == 2:
             raise RuntimeError("not enough memory")
-        return alone(self, instance)
+        return predicted(self, instances)
 
-    def together(self, instances):
-        raise MemoryError
-
-    monkeypatch.setattr(type(predictor), "predict_instance", one)
-    monkeypatch.setattr(type(predictor), "predict_batch_instance", together)
+    monkeypatch.setattr(type(predictor), "predict_batch_instance", predict)
     results, message = outcome(predictor, tmp_path, b"\n".join([GOOD[0], GOOD[0], GOOD[1]]), 3)
     assert len(results) == 2
     assert message == "line 3 (blank lines not counted): RuntimeError: not enough memory"
