@@ -77,13 +77,13 @@ def test_headers_without_an_end(connect, begin, part):
 
 def test_too_many_connections(service, connect, caplog):
     connections = [connect() for _ in range(LIMITS.max_connections_of_client)]
-    time.sleep(0.1)
+    time.sleep(0.5)
     for _ in range(3):
         assert httpx.get(f"{service}/health").status_code == 503
     assert "found 9 connections, 9 of this client" in caplog.text
     for connection in connections:
         connection.close()
-    time.sleep(0.1)
+    time.sleep(0.5)
     assert httpx.get(f"{service}/health").status_code == 200
 
 
