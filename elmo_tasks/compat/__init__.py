@@ -77,6 +77,12 @@ CHANGES = (
         "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
     ),
     Change(
+        repairs.read_padding_as_word,
+        "a word spelt like the vocabulary's padding token gets the padding's id: a hole in the mask",
+        "SingleIdTokenIndexer.tokens_to_indices: it is an unknown word",
+        "compat/repairs_test.py::test_a_word_spelt_like_the_padding",
+    ),
+    Change(
         repairs.pickle_characters_encoder,
         "a model that reads characters without dropout cannot be pickled: its encoder has a lambda",
         "TokenCharactersEncoder.__init__: a function with a name",

@@ -17,7 +17,10 @@ from typing import Any
 import numpy
 import torch
 from allennlp.common import file_utils, util
+from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data.vocabulary import Vocabulary
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
@@ -181,6 +184,26 @@ def _int_to_device(stock: Callable[..., torch.device], device: int | torch.devic
         return stock(device)
     except RuntimeError:
         return torch.device("cuda", device)  # type: ignore[arg-type]
+
+
+def read_padding_as_word() -> None:
+    wrap(SingleIdTokenIndexer, "tokens_to_indices", _ids_without_padding)
+
+
+def _ids_without_padding(
+    stock: Callable[..., dict[str, list[int]]],
+    self: SingleIdTokenIndexer,
+    tokens: list[Token],
+    vocabulary: Vocabulary,
+) -> dict[str, list[int]]:
+    indices = stock(self, tokens, vocabulary)
+    if self.namespace is not None:
+        ids_of_tokens = vocabulary.get_token_to_index_vocabulary(self.namespace)
+        padding = ids_of_tokens.get(vocabulary._padding_token)
+        if padding is not None and padding in indices["tokens"]:
+            unknown = ids_of_tokens[vocabulary._oov_token]
+            indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
+    return indices
 
 
 def pickle_characters_encoder() -> None:

@@ -93,7 +93,7 @@ class SrlPredictor(SentencePredictor):
         for json_dict in unmarked:
             # An error comes when the input is read.
             with suppress(*INPUT_ERRORS):
-                sentences.append(self.words(json_dict).words)
+                sentences.append(super().read(json_dict).words)
         sentences = list(filter(None, sentences))
         results = self._finder.answers([{"tokens": words} for words in sentences], TOKENS_AT_ONCE)
         self._found = {

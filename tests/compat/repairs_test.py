@@ -23,9 +23,10 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.common.tqdm import Tqdm
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import DatasetReader, Token, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.samplers import BucketBatchSampler
+from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.models.archival import load_archive
 from allennlp.modules.token_embedders import embedding
 from allennlp.predictors import Predictor
@@ -374,6 +375,13 @@ def test_a_gpu_that_is_not_there_is_named():
     assert util.int_to_device(-1) == torch.device("cpu")
     # AllenNLP's own raises a RuntimeError where PyTorch was built without CUDA.
     assert util.int_to_device(0) == torch.device("cuda", 0)
+
+
+def test_a_word_spelt_like_the_padding():
+    vocabulary = Vocabulary(counter={"tokens": {"one": 1}})
+    arguments = (SingleIdTokenIndexer(), [Token("one"), Token("@@PADDING@@")], vocabulary)
+    assert SingleIdTokenIndexer.tokens_to_indices(*arguments) == {"tokens": [2, 1]}
+    assert SingleIdTokenIndexer.tokens_to_indices.__wrapped__(*arguments) == {"tokens": [2, 0]}
 
 
 def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):
