@@ -53,8 +53,8 @@ LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "predictors", "
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Returns two more processes than there are cores, since many tests wait for what they have started."""
-    return min(cpu_count() + 2, 8)
+    """Returns the number of cores: more processes take longer, since each collects all tests."""
+    return min(cpu_count(), 8)
 
 
 @pytest.hookimpl(optionalhook=True)
