@@ -27,7 +27,8 @@ _PACKAGE = Path(__file__).parents[1]
 _BUNDLED = ("fixtures", "pretrained", "training_configs")
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of the errors of writing to a full disk, or beyond a quota or the largest file."""
 
 
 def bundled(name: str) -> Path:
@@ -163,7 +164,7 @@ def naming_when_full(path: FilePath) -> Iterator[None]:
         yield
     except Exception as error:
         cause: BaseException | None = error
-        while cause is not None and not (isinstance(cause, OSError) and cause.errno in _FULL):
+        while cause is not None and not (isinstance(cause, OSError) and cause.errno in FULL):
             cause = cause.__cause__ or cause.__context__
         if cause is None:
             raise

@@ -30,6 +30,7 @@ import numpy as np
 from h5py import h5d, h5f, h5p, h5s, h5t
 
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import FULL
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.batches import NumberedSentence
 from elmo_tasks.embedding.corpus import Corpus
@@ -225,7 +226,7 @@ def _reserve(descriptor: int, folder: Path) -> None:
     except AttributeError:  # macOS has none
         return
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno in FULL:
             raise _disk_full(folder, size) from error
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
             raise
