@@ -58,6 +58,7 @@ TASKS = {
     "zoo": ("zoo:Zoo", "trains the archives that come with the project"),
     "zoo-speed": ("zoo:ZooSpeed", "predict and evaluate of the archives that come: where the time goes"),
     "english-text": ("english:EnglishText", "makes the text of the English biLM"),
+    "english-mix": ("english:MixedText", "that text in one file, its passages in random order"),
 }
 """Each task: its module below `benchmarks`, its class if the module holds several, and a line of help."""
 

@@ -25,7 +25,14 @@ from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.formats.conllu import FORM, read_conllu
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.data.text_stream import SentenceSplitter, WordsOrLine, file_sentences, passages, words_of
+from elmo_tasks.data.text_stream import (
+    Passage,
+    SentenceSplitter,
+    WordsOrLine,
+    file_sentences,
+    passages,
+    words_of,
+)
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
 from elmo_tasks.language_model.callbacks import FILE_NAME
@@ -60,6 +67,8 @@ WEIGHTS = {
     "ontogum": 6,
 }
 """How many times each corpus is read in a round of `training_configs/bilm_english.jsonnet`."""
+PASSAGE = 64
+"""Sentences of a passage, as in `training_configs/bilm_english.jsonnet`."""
 VOCABULARY_SIZE = 32_000
 FIRST_CHAPTER = re.compile(
     r"(chapter|chap \.|book|part|letter|adventure) (i|1|one|first)\b( \.)?$", re.IGNORECASE
@@ -272,14 +281,16 @@ def split_off(documents: list[Document]) -> tuple[list[Document], Document]:
     return kept, last
 
 
-def write(path: Path, documents: list[Document]) -> dict[str, int]:
+def write(path: Path, documents: Iterable[Document]) -> dict[str, int]:
+    sizes = {"documents": 0, "sentences": 0, "tokens": 0}
     with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as file:
-        file.write("\n".join("".join(" ".join(words) + "\n" for words in document) for document in documents))
-    sizes = {
-        "documents": len(documents),
-        "sentences": sum(map(len, documents)),
-        "tokens": sum(len(words) for document in documents for words in document),
-    }
+        for document in documents:
+            if sizes["documents"]:
+                file.write("\n")
+            file.writelines(" ".join(words) + "\n" for words in document)
+            sizes["documents"] += 1
+            sizes["sentences"] += len(document)
+            sizes["tokens"] += sum(map(len, document))
     print(f"{path.name}: {sizes['sentences']:,} sentences, {sizes['tokens']:,} tokens", flush=True)
     return sizes
 
@@ -364,6 +375,29 @@ class EnglishText:
         (out / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
         (out / "text.json").write_text(json.dumps({"corpora": sizes, "left_out": left_out}, indent=2) + "\n")
         print(f"{len(words):,} words; left out: {dict(left_out)}")
+
+
+class MixedText:
+    """
+    All corpora of the English biLM's text in one file, each as often as a round reads it, their passages of
+    up to 64 sentences in random order: a training then begins without reading ahead.
+
+    TEXT is the folder of `english-text`; OUT is a gzip file.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("text", type=Path)
+        parser.add_argument("out", type=Path)
+        parser.add_argument("--seed", type=int, default=13)
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> None:
+        mixed: list[Passage] = []
+        for name, weight in WEIGHTS.items():
+            mixed += weight * list(passages(file_sentences([arguments.text / f"{name}.txt.gz"]), PASSAGE))
+        Random(arguments.seed).shuffle(mixed)
+        write(arguments.out, ([words_of(sentence) for sentence in passage] for passage in mixed))
 
 
 if TYPE_CHECKING:

@@ -1,28 +1,32 @@
 #!/usr/bin/env bash
 # Everything that a GPU is needed for, in one run of some 12 minutes, with no network:
 #
-#   benchmarks/gpu.sh OUT [--data DATA] [--text TEXT] [--wheels WHEELS] [--seconds N]
+#   benchmarks/gpu.sh OUT [--parts "NAME ..."] [--data DATA] [--sentences FILE] [--text TEXT]
+#                    [--wheels WHEELS] [--seconds N]
 #   benchmarks/gpu.sh OUT --dry          the same on a CPU, as small as it can be
 #
-# DATA holds the corpora (docs/results.md says which), by default the fixtures. TEXT is the folder of
-# `python -m benchmarks english-text`; without it the English biLM is not trained. WHEELS is a folder of wheels to
-# install first. Each part writes its log and its CSV files to OUT, and a part that fails does not end the others:
+# DATA holds the corpora as the fixtures do, a folder a task, by default these; FILE the sentences that the encoder
+# reads, one a line, by default the fixtures'. TEXT is the folder of `python -m benchmarks english-text` with the file
+# mixed.txt.gz of `english-mix`; without it the English biLM is not trained. WHEELS is a folder of wheels to install
+# first. Each part writes its log and its CSV files to OUT, and a part that fails does not end the others:
 #
-#   1 tests      all tests marked `cuda`
-#   2 encoder    elmo-speed with --cuda: all precisions, batches and single sentences
-#   3 tasks      an epoch of each task beside AllenNLP
-#   4 bilm       training of the English biLM from its weights with the time that is left, a checkpoint a minute;
-#                `allennlp elmo export OUT/bilm FOLDER` makes its weights
+#   tests      all tests marked `cuda`
+#   encoder    elmo-speed with --cuda: all precisions, batches and single sentences
+#   tasks      an epoch of each task beside AllenNLP
+#   bilm       training of the English biLM from its weights with the time that is left, a checkpoint a minute; its
+#              weights are exported to OUT/english
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
 [ $# -ge 1 ] || usage
 out=$1; shift
-data=fixtures text= wheels= seconds=720 dry=
+parts="tests encoder tasks bilm" data=fixtures sentences=fixtures/elmo/sentences.txt text= wheels= seconds=720 dry=
 while [ $# -gt 0 ]; do
   case $1 in
+    --parts) parts=$2; shift 2 ;;
     --data) data=$2; shift 2 ;;
+    --sentences) sentences=$2; shift 2 ;;
     --text) text=$2; shift 2 ;;
     --wheels) wheels=$2; shift 2 ;;
     --seconds) seconds=$2; shift 2 ;;
@@ -33,9 +37,12 @@ done
 mkdir -p "$out"
 began=$SECONDS
 left() { echo $((seconds - (SECONDS - began))); }
+wanted() { case " $parts " in *" $1 "*) ;; *) return 1 ;; esac; }
 
 if [ -n "$wheels" ]; then
   python3 -m pip install -q --no-index --no-deps --target "$out/site" "$wheels"/*.whl || exit 1
+  # As the installed package does at the start of Python
+  echo 'import _elmo_tasks_imports; _elmo_tasks_imports.install()' >"$out/site/sitecustomize.py"
   export PYTHONPATH="$out/site:$PWD/elmo_tasks/compat/placeholders${PYTHONPATH:+:$PYTHONPATH}"
 fi
 if [ -n "${PYTHON:-}" ]; then python=$PYTHON
@@ -49,8 +56,6 @@ part() { # NAME LIMIT COMMAND...: its output goes to OUT/NAME.log
   else echo "$name: failed with $?, see $out/$name.log"; failed="$failed $name"; fi
 }
 
-sentences=$out/sentences.txt
-cp fixtures/elmo/sentences.txt "$sentences"
 if [ -n "$dry" ]; then
   encoder=(-n 3 --singles 1 --rounds 1 --sizes tiny --threads 1 --precision)
   tasks=(ner); timed=(--timed 3 3 --timed-epochs 2 --size tiny)
@@ -58,24 +63,27 @@ if [ -n "$dry" ]; then
   overrides=(--overrides "$small")
 else
   "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "PyTorch finds no GPU; --dry runs on a CPU")' || exit 1
-  encoder=(-n 400 --singles 40 --rounds 3 --sizes small original --precision bfloat16 --cuda)
+  encoder=(-n 320 --singles 30 --rounds 3 --budget 8 --sizes small original --precision bfloat16 --cuda)
   tasks=(ner srl coref squad snli sst); timed=(--timed-epochs 3 --size small)
   overrides=(--overrides '{"trainer.cuda_device": 0}' --peer-overrides '{"trainer.cuda_device": 0}')
 fi
 
-part tests 150 "$python" -m pytest -q -p no:cacheprovider -m cuda tests/elmo tests/drop_in
-part encoder 150 "$python" -m benchmarks elmo-speed "$sentences" "${encoder[@]}" --csv "$out/elmo_speed_cuda.csv"
-for task in "${tasks[@]}"; do
+wanted tests && part tests 150 "$python" -m pytest -q -p no:cacheprovider -m cuda tests/elmo tests/drop_in
+wanted encoder &&
+  part encoder 150 "$python" -m benchmarks elmo-speed "$sentences" "${encoder[@]}" --csv "$out/elmo_speed_cuda.csv"
+for task in $(wanted tasks && echo "${tasks[@]}"); do
   part "$task" 60 "$python" -m benchmarks "$task" "$data/$task" "$out/$task" --seeds --rounds 1 "${timed[@]}" "${overrides[@]}"
   [ -f "$out/$task/results.csv" ] && cp "$out/$task/results.csv" "$out/${task}_time_cuda.csv"
 done
-if [ -n "$text" ] && [ "$(left)" -gt 60 ]; then
-  ln -sfn "$(cd "$text" && pwd)" text/english 2>/dev/null || { mkdir -p text && ln -sfn "$(cd "$text" && pwd)" text/english; }
+if wanted bilm && [ -n "$text" ] && [ "$(left)" -gt 60 ]; then
+  mkdir -p text && ln -sfn "$(cd "$text" && pwd)" text/english
   mkdir -p text/english/first && cp -n pretrained/english/{options.json,weights.hdf5,vocab.txt} text/english/first/
-  on_gpu='{"trainer.cuda_device": 0, "model.precision": "bfloat16", "trainer.checkpointer.save_every_num_seconds": 60}'
   # It is stopped when the time is over: the last checkpoint counts.
-  timeout --signal=TERM "$(($(left) - 20))" "$python" -m allennlp train training_configs/bilm_english_last.jsonnet \
-    -s "$out/bilm" --overrides "$on_gpu" >"$out/bilm.log" 2>&1
-  echo "bilm: stopped after $((SECONDS - began)) s"
+  timeout --signal=TERM "$(($(left) - 30))" "$python" -m allennlp train training_configs/bilm_english_gpu.jsonnet \
+    -s "$out/bilm" ${BILM_OVERRIDES:+--overrides "$BILM_OVERRIDES"} >"$out/bilm.log" 2>&1
+  echo "bilm: ended with $? after $((SECONDS - began)) s"
+  last=$(ls -t "$out"/bilm/model_state_*.th 2>/dev/null | head -1)
+  [ -f "$out/bilm/model.tar.gz" ] || [ -z "$last" ] || cp "$last" "$out/bilm/best.th"
+  part export 60 "$python" -m allennlp elmo export "$out/bilm" "$out/english"
 fi
 [ -z "$failed" ] || { echo "failed:$failed"; exit 1; }

@@ -24,6 +24,8 @@ ROWS_AT_ONCE = 256
 """The number of rows whose logits are in memory together."""
 LOGITS_AT_ONCE = 1 << 22
 """The number of logits that are in memory together where no gradient is wanted."""
+LOGITS_ON_GPU = 1 << 26
+"""The same for training on a GPU, which takes longer to begin a computation than to do it."""
 
 
 class Softmax(Registrable, nn.Module):
@@ -248,8 +250,9 @@ class SoftmaxLoss(torch.autograd.Function):
         grad_weight_t = None if grad_weight is None else vectors.new_zeros(weight.shape[::-1])
         losses = vectors.new_empty(len(vectors), 1)
         rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
-        for start in range(0, len(vectors), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        at_once = max(ROWS_AT_ONCE, LOGITS_ON_GPU // len(weight)) if vectors.is_cuda else ROWS_AT_ONCE
+        for start in range(0, len(vectors), at_once):
+            rows = slice(start, start + at_once)
             # (rows, candidates), which become the gradients times `total`
             if rounded.dtype == bias.dtype:
                 logits = product(rounded[rows], rounded_weight, bias)

@@ -9,12 +9,14 @@ import re
 import shlex
 import subprocess
 from argparse import ArgumentParser
+from collections import Counter
 
 import pytest
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, load_task, main
+from benchmarks.english import WEIGHTS
 from benchmarks.results import COLUMNS
 from benchmarks.zoo import PARTS
 from elmo_tasks.commands import experiments
@@ -186,6 +188,20 @@ def test_what_runs_on_a_gpu(tmp_path, option):
         parser = ArgumentParser()
         load_task(task).add_arguments(parser)
         parser.parse_args(arguments)
+
+
+def test_the_english_text_in_one_file(tmp_path):
+    """Each corpus as often as a round reads it, in documents of up to 64 sentences."""
+    for name in WEIGHTS:
+        document = "".join(f"{name} {number}\n" for number in range(65))
+        (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress(document.encode()))
+    run("english-mix", tmp_path, tmp_path / "mixed.txt.gz")
+    lines = gzip.decompress((tmp_path / "mixed.txt.gz").read_bytes()).decode().splitlines()
+    assert Counter(line.partition(" ")[0] for line in lines if line) == {
+        name: 65 * weight for name, weight in WEIGHTS.items()
+    }
+    assert lines.count("") == 2 * sum(WEIGHTS.values()) - 1
+    assert sorted(lines) != lines
 
 
 def test_coreference_without_clusters_of_one_mention(tmp_path):

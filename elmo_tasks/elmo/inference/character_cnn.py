@@ -26,6 +26,8 @@ WINDOWS_AT_ONCE = 1024
 """The outputs of the filters for so many windows still fit into a processor's cache."""
 WORDS_AT_ONCE = 512
 """The highway layers and the projection read their weights once for so many words."""
+WINDOWS_ON_GPU, WORDS_ON_GPU = 1 << 15, 1 << 14
+"""The same on a GPU, which takes longer to begin a computation than to do it."""
 CAPACITY = 1 << 15
 """The number of cached words; they take 64 MB for the original size."""
 
@@ -156,7 +158,8 @@ class CharacterCnn:
         # (words, filters): more words at once than in a block, since the highway layers have large weights
         features = torch.cat([self._features(block, windows) for block, windows in blocks])
         cut = torch.cat([block for block, _ in blocks])
-        parts = zip(features.split(WORDS_AT_ONCE), cut.split(WORDS_AT_ONCE), strict=True)
+        at_once = WORDS_ON_GPU if cut.is_cuda else WORDS_AT_ONCE
+        parts = zip(features.split(at_once), cut.split(at_once), strict=True)
         return torch.cat([self.projected(*part) for part in parts])[order.argsort()]
 
     def _features(self, words: torch.Tensor, windows: int) -> torch.Tensor:
@@ -227,7 +230,7 @@ def blocks_of_like_length(words: torch.Tensor) -> tuple[list[tuple[torch.Tensor,
     """
     lengths, order = (words != FILLING).sum(dim=1).sort()
     windows = (lengths + 1).tolist()
-    sizes = list(batch_sizes(windows, WINDOWS_AT_ONCE))
+    sizes = list(batch_sizes(windows, WINDOWS_ON_GPU if words.is_cuda else WINDOWS_AT_ONCE))
     longest = [min(windows[end - 1], words.size(1)) for end in accumulate(sizes)]
     return list(zip(words[order].split(sizes), longest, strict=True)), order
 
