@@ -209,6 +209,24 @@ def empty_block(*, streams: int, input: str) -> BlockField:
     )
 
 
+def rectangle(block: dict[str, Any]) -> tuple[dict[str, Any], torch.Tensor]:
+    """
+    Pads all streams to the longest, so that blocks have one shape. A shorter stream is at the end of its
+    passage, so that nothing reads the state in which the padding leaves it.
+
+    *Shape:* a block and which of its steps are real, `(steps,)`.
+    """
+    lengths = block["lengths"]
+    longest = int(lengths.max())
+    # (streams, longest)
+    real = torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+    padded = {
+        name: block[name].new_zeros(2, *real.shape).masked_scatter(real, block[name]).flatten(1)
+        for name in ("inputs", "targets")
+    }
+    return {**block, **padded, "lengths": torch.full_like(lengths, longest)}, real.flatten()
+
+
 def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
     """Returns the steps of one direction in a worker's blocks, times the number of workers."""
     return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)

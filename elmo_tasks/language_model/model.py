@@ -22,7 +22,7 @@ from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
 from elmo_tasks.elmo.model.characters import UNKNOWN
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.token_embedder import archived_state
-from elmo_tasks.language_model.bptt_batch import NAMESPACE
+from elmo_tasks.language_model.bptt_batch import NAMESPACE, rectangle
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.vectors.text_format import take_vectors
@@ -136,11 +136,16 @@ class BiLmModel(StrictParams, Model):
             if not self.training:
                 return {}
             return {"loss": sum(weight.sum() * 0 for weight in self.parameters() if weight.requires_grad)}
-        steps = PackedSteps.of(lengths)
+        recurring = self._in_one_shape(lengths.device)
+        block, real = rectangle(block) if recurring else (block, None)
+        steps = PackedSteps.of(block["lengths"])
         rows, indices = steps.rows[0], steps.indices[0]
         # Forward, then backward: (2 steps, projection_dim), (2 steps,)
-        outputs = torch.cat(self._outputs(block, steps))
+        outputs = torch.cat(self._outputs(block, steps, recurring))
         targets = block["targets"][:, rows].flatten()
+        if real is not None:
+            kept = real[rows].repeat(2).nonzero().squeeze(1)
+            outputs, targets = outputs.index_select(0, kept), targets[kept]
         if self.training:
             outputs = F.dropout(outputs, self.dropout)
             self._count_some(outputs.detach(), targets)
@@ -152,6 +157,10 @@ class BiLmModel(StrictParams, Model):
         targets = targets.view(2, -1)
         self.perplexity(scores, predicted.view(2, -1) == targets, targets == self._unknown_class)
         return {"loss": -scores.mean(), "log_probabilities": scores[:, indices].unsqueeze(0)}
+
+    def _in_one_shape(self, device: torch.device) -> bool:
+        """Returns whether blocks are padded to one shape, so that a GPU can record their training."""
+        return self.training and device.type == "cuda"
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
@@ -236,7 +245,9 @@ class BiLmModel(StrictParams, Model):
             block["options"] = json.loads(state["_extra_state"][_OPTIONS])
         return super()._load(config, serialization_dir, weights_file, cuda_device)
 
-    def _outputs(self, block: dict[str, Any], steps: PackedSteps) -> tuple[torch.Tensor, torch.Tensor]:
+    def _outputs(
+        self, block: dict[str, Any], steps: PackedSteps, recurring: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* the output of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
         encoder = self.bilm.token_encoder
         if block["words"].shape[1:] != encoder.bos_eos_ids.shape[1:]:
@@ -254,6 +265,7 @@ class BiLmModel(StrictParams, Model):
             steps,
             self._state(stream, block["fresh"]),
             self.dropout if self.training else 0.0,
+            recurring,
         )
         self._states[stream] = LstmState(*(part.detach() for part in state))
         return layers[-1]

@@ -11,6 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models import Model
+from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer
 
 from elmo_tasks.elmo.inference import training_products
@@ -20,7 +21,7 @@ from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model import model as bilm_module
 from elmo_tasks.language_model.bptt_batch import empty_block
 from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, FrequentWords, Perplexity
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import BiLmModel, class_names
 from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -167,6 +168,42 @@ def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
     model.train()
     whole = next(blocks(model, reader_of(kind, streams=8, bptt_steps=None).read(text)))
     assert model(whole)["loss"].item() == pytest.approx(-means.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("bptt_steps", [None, 5])
+def test_training_in_one_shape_is_the_same(text, bptt_steps, monkeypatch):
+    """The loss of each block and the gradients, as without padding."""
+    found = []
+    for in_one_shape in (False, True):
+        monkeypatch.setattr(BiLmModel, "_in_one_shape", lambda self, device, answer=in_one_shape: answer)
+        model = build(text).train()
+        reader = reader_of(streams=3, bptt_steps=bptt_steps)
+        losses = [model(block)["loss"] for block in blocks(model, reader.read(text))]
+        assert len(losses) > 1
+        sum(losses).backward()
+        found.append([*losses, *(weight.grad for weight in model.parameters())])
+    for plain, padded in zip(*found, strict=True):
+        torch.testing.assert_close(padded, plain, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_training_on_a_gpu(text, precision):
+    """The losses of the same updates as on a processor, within the precision."""
+    found = []
+    for device in ("cpu", "cuda"):
+        model = build(text, precision=precision if device == "cuda" else "float32").to(device).train()
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        losses = []
+        for _ in range(3):
+            for block in blocks(model, reader_of(streams=3, bptt_steps=5, shuffle_buffer=0).read(text)):
+                optimizer.zero_grad()
+                loss = model(move_to_device(block, torch.device(device)))["loss"]
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        found.append(losses)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4 if precision == "float32" else 0.02)
 
 
 @pytest.mark.parametrize("softmax", SOFTMAXES, ids=lambda block: block["type"])

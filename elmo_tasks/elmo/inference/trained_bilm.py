@@ -33,7 +33,7 @@ from elmo_tasks.elmo.inference.character_cnn import (
 )
 from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
-from elmo_tasks.elmo.inference.trained_lstm import Clips, trained_layer
+from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained_layer
 from elmo_tasks.elmo.inference.training_products import (
     BufferLease,
     Product,
@@ -194,6 +194,7 @@ class TrainedBiLm(BiLm):
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__(options=options)
         self.products, self._exact_products = Products(precision), Products()
+        self._recordings: dict[tuple[Clips, Products], RecordedLayer] = {}
         self._watched = WatchedWeights()
         self._structure = structure(self)
 
@@ -252,10 +253,16 @@ class TrainedBiLm(BiLm):
         return TrainedCharacterCnn(encoder, self._products())(distinct), index
 
     def run_layers(
-        self, inputs: Pair, steps: PackedSteps, state: LstmState, dropout: float = 0.0
+        self,
+        inputs: Pair,
+        steps: PackedSteps,
+        state: LstmState,
+        dropout: float = 0.0,
+        recurring: bool = False,
     ) -> tuple[list[Pair], LstmState]:
         """
-        All LSTM layers; `dropout` is the probability with which an input of a layer is left out.
+        All LSTM layers; `dropout` is the probability with which an input of a layer is left out. `recurring`
+        says that all sequences have one length, and all batches this shape: then a GPU records the passes.
 
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
         to the outputs of each layer in each direction, the same, and the state after the last steps.
@@ -281,7 +288,10 @@ class TrainedBiLm(BiLm):
                     )
                 ]
                 clips = Clips(pair[0].cell_clip, pair[0].proj_clip)
-                results = trained_layer(steps.batch_sizes, clips, self._products(), *tensors)
+                recorded = self._recorded(clips) if recurring else None
+                results = trained_layer(
+                    steps.batch_sizes, clips, self._products(), *tensors, recorded=recorded
+                )
                 (forward, *forward_state), (backward, *backward_state) = results[:3], results[3:]
                 if number and self.lstm.use_skip_connections:
                     forward, backward = forward + inputs[0], backward + inputs[1]
@@ -318,6 +328,11 @@ class TrainedBiLm(BiLm):
     def _made_frozen(self) -> FrozenBiLm:
         weights = {name: weight.detach() for name, weight in self.state_dict().items()}
         return FrozenBiLm(options=self.options, weights=weights).to(self.token_encoder.embedding)
+
+    def _recorded(self, clips: Clips) -> RecordedLayer:
+        if (key := (clips, self._products())) not in self._recordings:
+            self._recordings[key] = RecordedLayer(*key)
+        return self._recordings[key]
 
     def _products(self) -> Products:
         return self.products if self.training else self._exact_products

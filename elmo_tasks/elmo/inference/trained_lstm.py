@@ -7,15 +7,17 @@ without bounds and projection, over sequences of one length, runs on PyTorch's o
 which is the fastest there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from elmo_tasks.elmo.inference.cuda_lstm import CudaGraph
 from elmo_tasks.elmo.inference.training_products import (
     BufferLease,
+    Buffers,
     Products,
     packed,
     product,
@@ -82,13 +84,23 @@ class Steps(NamedTuple):
     """`(2, steps, dim)`: tanh of the cell."""
 
 
-def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
-    """`TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same."""
+def trained_layer(
+    batch_sizes: list[int],
+    clips: Clips,
+    products: Products,
+    *tensors: Any,
+    recorded: "RecordedLayer | None" = None,
+) -> Tensors:
+    """
+    `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of one
+    length, `recorded` runs its passes.
+    """
     inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
     same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
     rounded = products.dtype(weight[0]) != weight[0].dtype
     if any(clips) or projection[0] is not None or not same_length or rounded:
-        return cast(Tensors, TrainedLayer.apply(batch_sizes, clips, products, *tensors))
+        passes = recorded if recorded is not None and same_length else LayerPasses(clips, products)
+        return cast(Tensors, TrainedLayer.apply(passes, batch_sizes, *tensors))
     results: list[torch.Tensor] = []
     for rows, *state_and_weights in zip(inputs, hidden, cell, weight, bias, strict=True):
         # (steps, batch, projection_dim)
@@ -98,18 +110,38 @@ def trained_layer(batch_sizes: list[int], clips: Clips, products: Products, *ten
     return tuple(results)
 
 
-class TrainedLayer(Function):
+class Kept(NamedTuple):
+    """What the backward pass needs."""
+
+    outputs: torch.Tensor
+    """`(2, steps, projection_dim)`"""
+    start: torch.Tensor
+    """The cell before the first step, `(2, batch, dim)`."""
+    weights: Weights
+    steps: Steps
+
+
+class LayerPasses:
     """
-    `apply(batch_sizes, clips, products, *tensors)`: of each direction the inputs, the hidden and the cell at
-    the start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
-    direction, the outputs and the hidden and the cell at the end. All packed as `PackedSteps`, sequences by
-    falling length.
+    The forward and the backward pass of a layer.
+
+    # Parameters
+
+    clips : its bounds.
+    products : how it multiplies.
     """
 
-    @staticmethod
-    def forward(ctx: Any, batch_sizes: list[int], clips: Clips, products: Products, *tensors: Any) -> Tensors:
+    def __init__(self, clips: Clips, products: Products) -> None:
+        self.clips, self.products = clips, products
+
+    def forward(
+        self, batch_sizes: list[int], loan: BufferLease, tensors: Sequence[Any]
+    ) -> tuple[torch.Tensor, torch.Tensor, Kept]:
+        """
+        `tensors` as `TrainedLayer` takes them. *Shape:* hidden and cell at the end, `(2, batch, ...)`.
+        """
         inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
-        start, loan, dtype = torch.stack(cell), BufferLease(products.buffers), products.dtype(weight[0])
+        start, dtype = torch.stack(cell), self.products.dtype(weight[0])
         weights = Weights(
             _stacked(weight, loan, dtype),
             _stacked(bias, loan, dtype),
@@ -123,8 +155,117 @@ class TrainedLayer(Function):
         )
         for direction, part in enumerate(inputs):
             steps.read[direction, :, : part.size(1)] = part
-        outputs, *ends = _forward(batch_sizes, clips, weights, steps, torch.stack(hidden), start)
-        ctx.batch_sizes, ctx.clips, ctx.products = batch_sizes, clips, products
+        outputs, last_hidden, last_cell = _forward(
+            batch_sizes, self.clips, weights, steps, torch.stack(hidden), start
+        )
+        return last_hidden, last_cell, Kept(outputs, start, weights, steps)
+
+    def backward(
+        self, batch_sizes: list[int], kept: Kept, grad_results: list[torch.Tensor]
+    ) -> tuple[torch.Tensor | None, ...]:
+        """
+        *Shape:* the gradients of the outputs, and of the hidden and the cell at the end, `(2, ...)`, which it
+        may write over; to those of the tensors of a direction, `(2, ...)` each.
+        """
+        outputs, start, weights, steps = kept
+        loan = BufferLease(self.products.buffers)
+        (_, total, outer), dim = steps.gates.shape, start.size(2)
+        # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
+        widths = outer, outputs.size(2), dim
+        step_buffers = grad_gates, grad_projected, raw = [
+            loan.empty(steps.read, 2, total, width) for width in widths
+        ]
+        grad_inputs, grad_bias = _backward(
+            batch_sizes, self.clips, weights, steps, outputs, start, grad_results, step_buffers
+        )
+        _, grad_hidden, grad_cell = grad_results
+
+        def of_weight(grad_products: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+            both = map(weight_gradient, grad_products, factors)
+            return torch.stack([gradient.to(start.dtype) for gradient in both])
+
+        return (
+            grad_inputs,
+            grad_hidden,
+            grad_cell,
+            of_weight(grad_gates, steps.read),
+            grad_bias,
+            None if weights.projection is None else of_weight(grad_projected, raw),
+        )
+
+
+class RecordedLayer(LayerPasses):
+    """
+    The passes of a layer over sequences of one length, in batches of one shape. A GPU takes longer to begin a
+    computation than to do it, so there each pass is recorded as a CUDA graph. Layers of the same sizes share
+    the graphs.
+    """
+
+    def __init__(self, clips: Clips, products: Products) -> None:
+        super().__init__(clips, products)
+        self._forward_graph = CudaGraph(self._run_forward, capacity=1)
+        self._backward_graph = CudaGraph(self._run_backward, capacity=1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy records anew."""
+        return RecordedLayer, (self.clips, self.products)
+
+    def forward(
+        self, batch_sizes: list[int], loan: BufferLease, tensors: Sequence[Any]
+    ) -> tuple[torch.Tensor, torch.Tensor, Kept]:
+        given = [tensor.detach() for tensor in tensors if tensor is not None]
+        hidden, cell, outputs, start, *others = self._forward_graph(*given)
+        weights, steps = others[:-4], others[-4:]
+        return hidden, cell, Kept(outputs, start, _weights(weights), Steps(*steps))
+
+    def backward(
+        self, batch_sizes: list[int], kept: Kept, grad_results: list[torch.Tensor]
+    ) -> tuple[torch.Tensor | None, ...]:
+        weights = [part for part in kept.weights if part is not None]
+        results = self._backward_graph(*grad_results, kept.outputs, kept.start, *kept.steps, *weights)
+        return results if len(weights) == len(Weights._fields) else (*results, None)
+
+    def _run_forward(self, *tensors: torch.Tensor) -> Tensors:
+        half = len(tensors) // 2
+        both = [[*part, *[None] * (6 - half)] for part in (tensors[:half], tensors[half:])]
+        batch_sizes = _same_sizes(tensors[0], tensors[1])
+        # Of its own: a recording keeps its memory.
+        loan = BufferLease(Buffers())
+        hidden, cell, kept = super().forward(batch_sizes, loan, [*both[0], *both[1]])
+        outputs, start, weights, steps = kept
+        return hidden, cell, outputs, start, *(part for part in weights if part is not None), *steps
+
+    def _run_backward(self, *tensors: torch.Tensor) -> Tensors:
+        grad_results = [tensor.clone() for tensor in tensors[:3]]
+        outputs, start = tensors[3:5]
+        kept = Kept(outputs, start, _weights(tensors[9:]), Steps(*tensors[5:9]))
+        results = super().backward(_same_sizes(outputs[0], start[0]), kept, grad_results)
+        return tuple(result for result in results if result is not None)
+
+
+def _weights(parts: Sequence[torch.Tensor]) -> Weights:
+    return Weights(parts[0], parts[1], parts[2] if len(parts) > 2 else None)
+
+
+def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:
+    """*Shape:* `(steps, ...)` and `(batch, ...)`."""
+    return [len(state)] * (len(rows) // len(state))
+
+
+class TrainedLayer(Function):
+    """
+    `apply(passes, batch_sizes, *tensors)`: of each direction the inputs, the hidden and the cell at
+    the start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
+    direction, the outputs and the hidden and the cell at the end. All packed as `PackedSteps`, sequences by
+    falling length.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, passes: LayerPasses, batch_sizes: list[int], *tensors: Any) -> Tensors:
+        loan = BufferLease(passes.products.buffers)
+        *ends, kept = passes.forward(batch_sizes, loan, tensors)
+        outputs, start, weights, steps = kept
+        ctx.passes, ctx.batch_sizes = passes, batch_sizes
         ctx.weights, ctx.steps, ctx.loan = weights, steps, loan
         ctx.save_for_backward(outputs, start)
         return tuple(part[direction].clone() for direction in range(2) for part in (outputs, *ends))
@@ -133,30 +274,15 @@ class TrainedLayer(Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
         outputs, start = ctx.saved_tensors
-        pairs = zip(gradients[:3], gradients[3:], strict=True)
-        _, grad_hidden, grad_cell = grad_results = [torch.stack(pair) for pair in pairs]
-        weights, read, loan = ctx.weights, ctx.steps.read, BufferLease(ctx.products.buffers)
-        (_, total, outer), dim = ctx.steps.gates.shape, start.size(2)
-        # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
-        widths = outer, outputs.size(2), dim
-        step_buffers = grad_gates, grad_projected, raw = [
-            loan.empty(read, 2, total, width) for width in widths
-        ]
-        grad_inputs, grad_bias = _backward(
-            ctx.batch_sizes, ctx.clips, weights, ctx.steps, outputs, start, grad_results, step_buffers
+        kept = Kept(outputs, start, ctx.weights, ctx.steps)
+        grad_results = [torch.stack(pair) for pair in zip(gradients[:3], gradients[3:], strict=True)]
+        grad_tensors = ctx.passes.backward(ctx.batch_sizes, kept, grad_results)
+        of_directions = (
+            None if gradient is None else gradient[direction]
+            for direction in range(2)
+            for gradient in grad_tensors
         )
-        grad_tensors: list[torch.Tensor | None] = []
-        for direction in range(2):
-            gates = grad_gates[direction]
-            grad_tensors += [
-                *(part[direction] for part in (grad_inputs, grad_hidden, grad_cell)),
-                weight_gradient(gates, read[direction]).to(start.dtype),
-                grad_bias[direction],
-                None
-                if weights.projection is None
-                else weight_gradient(grad_projected[direction], raw[direction]).to(start.dtype),
-            ]
-        return None, None, None, *grad_tensors
+        return None, None, *of_directions
 
 
 def _forward(

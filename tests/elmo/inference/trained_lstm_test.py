@@ -2,7 +2,13 @@ import pytest
 import torch
 
 from elmo_tasks.elmo.inference import trained_lstm as module
-from elmo_tasks.elmo.inference.trained_lstm import Clips, TrainedLayer, trained_layer
+from elmo_tasks.elmo.inference.trained_lstm import (
+    Clips,
+    LayerPasses,
+    RecordedLayer,
+    TrainedLayer,
+    trained_layer,
+)
 from elmo_tasks.elmo.inference.training_products import Products
 from tests.elmo.inference.training_products_test import PRECISIONS
 
@@ -35,13 +41,13 @@ def tensors(*, dim, size, with_projection, sequences=4, dtype=torch.float64):
 def test_gradients(size, with_projection, clips):
     given = tensors(dim=3, size=size, with_projection=with_projection)
     assert torch.autograd.gradcheck(
-        lambda *some: TrainedLayer.apply(BATCH_SIZES, clips, Products(), *some), given
+        lambda *some: TrainedLayer.apply(LayerPasses(clips, Products()), BATCH_SIZES, *some), given
     )
 
 
 def test_a_sequence_without_steps_keeps_its_state():
     given = tensors(dim=5, size=4, with_projection=True)
-    results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), Products(), *given)
+    results = TrainedLayer.apply(LayerPasses(Clips(3, 3), Products()), BATCH_SIZES, *given)
     for direction in range(2):
         _, hidden, memory = results[3 * direction : 3 * direction + 3]
         _, hidden_before, memory_before = given[6 * direction : 6 * direction + 3]
@@ -55,8 +61,10 @@ def test_a_plain_lstm_where_it_computes_the_same(dtype, monkeypatch):
     """Sequences of one length, without bounds and projection: the same values and gradients."""
     given = tensors(dim=5, size=5, with_projection=False, sequences=3, dtype=dtype)
     learned = [tensor for tensor in given if tensor is not None]
+    clips, products = Clips(0, 0), Products()
     results = [
-        layer([3, 3, 3], Clips(0, 0), Products(), *given) for layer in (trained_layer, TrainedLayer.apply)
+        trained_layer([3, 3, 3], clips, products, *given),
+        TrainedLayer.apply(LayerPasses(clips, products), [3, 3, 3], *given),
     ]
     losses = [sum(part.square().sum() for part in found) for found in results]
     gradients = [torch.autograd.grad(loss, learned) for loss in losses]
@@ -75,7 +83,9 @@ def test_precision(precision, size, with_projection):
         given = tensors(dim=48, size=size, with_projection=with_projection, dtype=dtype)
         learned = [tensor for tensor in given if tensor is not None]
         # Two blocks at once, so that they must not share memory
-        found, other = (TrainedLayer.apply(BATCH_SIZES, clips, products, *given) for _ in range(2))
+        found, other = (
+            TrainedLayer.apply(LayerPasses(clips, products), BATCH_SIZES, *given) for _ in range(2)
+        )
         loss = sum((part * part.cos()).sum() for part in found)
         results.append([*found, *torch.autograd.grad(loss + 0 * other[0].sum(), learned)])
     for expected, part in zip(*results, strict=True):
@@ -89,7 +99,51 @@ def test_the_same_bits_each_time():
     products, found = Products(), []
     for sequences in (3, 5, 3, 3):
         given = tensors(dim=32, size=16, with_projection=True, sequences=sequences, dtype=torch.float32)
-        results = TrainedLayer.apply(BATCH_SIZES, Clips(3, 3), products, *given)
+        results = TrainedLayer.apply(LayerPasses(Clips(3, 3), products), BATCH_SIZES, *given)
         found.append(torch.autograd.grad(results[0].sum(), given[3])[0])
     assert torch.equal(found[0], found[2])
     assert torch.equal(found[0], found[3])
+
+
+def results_of(passes, given):
+    """The results for sequences of one length, and the gradients of all that is learned."""
+    results = TrainedLayer.apply(passes, 3 * [len(given[1])], *given)
+    learned = [tensor for tensor in given if tensor is not None]
+    return [*results, *torch.autograd.grad(sum((part * part.cos()).sum() for part in results), learned)]
+
+
+@pytest.mark.parametrize(("size", "with_projection"), [(32, True), (48, False)])
+def test_passes_that_a_gpu_would_record(size, with_projection):
+    """Without a GPU they are run, with the same results."""
+    clips, products = Clips(0.5, 0.4), Products()
+    given = tensors(dim=48, size=size, with_projection=with_projection, sequences=3, dtype=torch.float32)
+    plain, recorded = (results_of(kind(clips, products), given) for kind in (LayerPasses, RecordedLayer))
+    assert all(map(torch.equal, plain, recorded))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("size", "with_projection"), [(32, True), (48, False)])
+def test_recorded_passes(precision, size, with_projection):
+    """Values and gradients from the recording, for several values and two shapes."""
+    clips, products = Clips(0.5, 0.4), Products(precision)
+    recorded, results = RecordedLayer(clips, products), []
+    for scale, sequences in ((1.0, 3), (0.5, 3), (2.0, 3), (1.0, 9), (1.0, 3)):
+        given = [
+            None if tensor is None else (tensor.detach() * scale).cuda().requires_grad_()
+            for tensor in tensors(
+                dim=48,
+                size=size,
+                with_projection=with_projection,
+                sequences=sequences,
+                dtype=torch.float32,
+            )
+        ]
+        if sequences == 9:
+            given[0], given[6] = (torch.cat([part] * 3).detach().requires_grad_() for part in given[::6])
+        results.append([results_of(passes, given) for passes in (LayerPasses(clips, products), recorded)])
+    for plain, found in results:
+        for expected, part in zip(plain, found, strict=True):
+            torch.testing.assert_close(part, expected, atol=1e-4, rtol=1e-4)
+    assert not recorded._forward_graph._failed
+    assert not recorded._backward_graph._failed
