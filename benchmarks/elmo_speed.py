@@ -394,6 +394,8 @@ class ElmoSpeed:
         results = Results("elmo-speed", arguments.csv)
         if arguments.cuda and not torch.cuda.is_available():
             raise ConfigurationError("--cuda: found no GPU, expected one")
+        # PyTorch's convolutions round to TF32 on a GPU, which would hide how near the two sides are.
+        torch.backends.cudnn.allow_tf32 = False
         if not arguments.cuda:
             # First, while ours has seen no word yet
             indexing(sentences, arguments.rounds, results)

@@ -68,7 +68,7 @@ else
   overrides=(--overrides '{"trainer.cuda_device": 0}' --peer-overrides '{"trainer.cuda_device": 0}')
 fi
 
-wanted tests && part tests 150 "$python" -m pytest -q -p no:cacheprovider -m cuda tests/elmo tests/drop_in
+wanted tests && part tests 150 "$python" -m pytest -q -p no:cacheprovider -m cuda tests/elmo tests/drop_in tests/language_model
 wanted encoder &&
   part encoder 150 "$python" -m benchmarks elmo-speed "$sentences" "${encoder[@]}" --csv "$out/elmo_speed_cuda.csv"
 for task in $(wanted tasks && echo "${tasks[@]}"); do

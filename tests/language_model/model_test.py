@@ -203,7 +203,7 @@ def test_training_on_a_gpu(text, precision):
                 optimizer.step()
                 losses.append(loss.item())
         found.append(losses)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-4 if precision == "float32" else 0.02)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4 if precision == "float32" else 0.1)
 
 
 @pytest.mark.parametrize("softmax", SOFTMAXES, ids=lambda block: block["type"])

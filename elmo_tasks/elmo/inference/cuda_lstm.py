@@ -5,9 +5,11 @@ So `CudaLstm` runs some steps of both directions in one launch, as a CUDA graph.
 depends on no value; sequences that have ended go on with their last state.
 """
 
+import gc
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -197,7 +199,7 @@ class _Recording:
             function(*self.inputs)
         torch.cuda.current_stream().wait_stream(warm_up)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph), _without_garbage_collection():
             self.outputs = function(*self.inputs)
 
     def replay(self, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -205,3 +207,15 @@ class _Recording:
             own.copy_(tensor)
         self.graph.replay()
         return tuple(output.clone() for output in self.outputs)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Collecting an earlier recording would end the one that is being made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
