@@ -162,10 +162,10 @@ class LayerPasses:
 
     def backward(
         self, batch_sizes: list[int], kept: Kept, grad_results: list[torch.Tensor]
-    ) -> tuple[torch.Tensor | None, ...]:
+    ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
         """
         *Shape:* the gradients of the outputs, and of the hidden and the cell at the end, `(2, ...)`, which it
-        may write over; to those of the tensors of a direction, `(2, ...)` each.
+        may write over; to those of the tensors of a direction, for both directions each.
         """
         outputs, start, weights, steps = kept
         loan = BufferLease(self.products.buffers)
@@ -180,9 +180,9 @@ class LayerPasses:
         )
         _, grad_hidden, grad_cell = grad_results
 
-        def of_weight(grad_products: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        def of_weight(grad_products: torch.Tensor, factors: torch.Tensor) -> list[torch.Tensor]:
             both = map(weight_gradient, grad_products, factors)
-            return torch.stack([gradient.to(start.dtype) for gradient in both])
+            return [gradient.to(start.dtype) for gradient in both]
 
         return (
             grad_inputs,
@@ -220,7 +220,7 @@ class RecordedLayer(LayerPasses):
 
     def backward(
         self, batch_sizes: list[int], kept: Kept, grad_results: list[torch.Tensor]
-    ) -> tuple[torch.Tensor | None, ...]:
+    ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
         weights = [part for part in kept.weights if part is not None]
         results = self._backward_graph(*grad_results, kept.outputs, kept.start, *kept.steps, *weights)
         return results if len(weights) == len(Weights._fields) else (*results, None)
@@ -240,7 +240,7 @@ class RecordedLayer(LayerPasses):
         outputs, start = tensors[3:5]
         kept = Kept(outputs, start, _weights(tensors[9:]), Steps(*tensors[5:9]))
         results = super().backward(_same_sizes(outputs[0], start[0]), kept, grad_results)
-        return tuple(result for result in results if result is not None)
+        return tuple(torch.stack(tuple(both)) for both in results if both is not None)
 
 
 def _weights(parts: Sequence[torch.Tensor]) -> Weights:
