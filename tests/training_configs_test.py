@@ -23,16 +23,20 @@ ENGLISH = {
     "trainer.callbacks": [],
 }
 SMALL = {"model.options.lstm.dim": 16, "model.options.lstm.projection_dim": 16}
+FROM_THE_WEIGHTS = ENGLISH | {
+    key: str(bundled(f"pretrained/english/{file}").resolve())
+    for key, file in (("model.options_file", "options.json"), ("model.weight_file", "weights.hdf5"))
+}
 OVERRIDES = {
     **dict.fromkeys(("bilm_words", "bilm_words_depth1", "bilm_words_depth2"), SMALL),
     "bilm_english": ENGLISH | SMALL,
-    "bilm_english_last": ENGLISH
+    "bilm_english_last": FROM_THE_WEIGHTS,
+    "bilm_english_gpu": FROM_THE_WEIGHTS
     | {
-        key: str(bundled(f"pretrained/english/{file}").resolve())
-        for key, file in (
-            ("model.options_file", "options.json"),
-            ("model.weight_file", "weights.hdf5"),
-        )
+        "trainer.cuda_device": -1,
+        "model.precision": "float32",
+        "dataset_reader.streams": 8,
+        "data_loader.num_workers": 0,
     },
 }
 """For configs whose data does not come with the project, and for large ones."""
