@@ -17,6 +17,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from elmo_tasks.common.garbage import without_garbage_collection
+
 LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration", "suite")
 """The packages and modules that can be imported without AllenNLP; `suite` then imports it."""
 HEAVY = (
@@ -45,13 +47,9 @@ def _uncollected() -> Iterator[None]:
     Imports without Python's garbage collection, which would look through all modules time and again. It
     passes them by later, too, unless PyTorch was there before: tensors in cycles would stay in memory.
     """
-    enabled, has_tensors = gc.isenabled(), "torch" in sys.modules
-    gc.disable()
-    try:
+    has_tensors = "torch" in sys.modules
+    with without_garbage_collection():
         yield
-    finally:
-        if enabled:
-            gc.enable()
     if not has_tensors:
         gc.freeze()
 

@@ -144,8 +144,8 @@ class BiLmModel(StrictParams, Model):
         outputs = torch.cat(self._outputs(block, steps, recurring))
         targets = block["targets"][:, rows].flatten()
         if real is not None:
-            kept = real[rows].repeat(2).nonzero().squeeze(1)
-            outputs, targets = outputs.index_select(0, kept), targets[kept]
+            real_rows = real[rows].repeat(2).nonzero().squeeze(1)
+            outputs, targets = outputs.index_select(0, real_rows), targets[real_rows]
         if self.training:
             outputs = F.dropout(outputs, self.dropout)
             self._count_some(outputs.detach(), targets)

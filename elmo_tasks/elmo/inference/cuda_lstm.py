@@ -5,16 +5,15 @@ So `CudaLstm` runs some steps of both directions in one launch, as a CUDA graph.
 depends on no value; sequences that have ended go on with their last state.
 """
 
-import gc
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.common.garbage import without_garbage_collection
 from elmo_tasks.elmo.inference.cpu_lstm import Directions, FrozenLstmLayer, PackedSteps, half_output
 from elmo_tasks.elmo.model.lstm import LstmState
 
@@ -199,7 +198,8 @@ class _Recording:
             function(*self.inputs)
         torch.cuda.current_stream().wait_stream(warm_up)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph), _without_garbage_collection():
+        # Collecting an earlier recording would end this one.
+        with torch.cuda.graph(self.graph), without_garbage_collection():
             self.outputs = function(*self.inputs)
 
     def replay(self, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -207,15 +207,3 @@ class _Recording:
             own.copy_(tensor)
         self.graph.replay()
         return tuple(output.clone() for output in self.outputs)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Collecting an earlier recording would end the one that is being made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -110,8 +110,8 @@ def trained_layer(
     return tuple(results)
 
 
-class Kept(NamedTuple):
-    """What the backward pass needs."""
+class SavedTensors(NamedTuple):
+    """The tensors that the backward pass reads."""
 
     outputs: torch.Tensor
     """`(2, steps, projection_dim)`"""
@@ -136,7 +136,7 @@ class LayerPasses:
 
     def forward(
         self, batch_sizes: list[int], loan: BufferLease, tensors: Sequence[Any]
-    ) -> tuple[torch.Tensor, torch.Tensor, Kept]:
+    ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
         """
         `tensors` as `TrainedLayer` takes them. *Shape:* hidden and cell at the end, `(2, batch, ...)`.
         """
@@ -158,16 +158,16 @@ class LayerPasses:
         outputs, last_hidden, last_cell = _forward(
             batch_sizes, self.clips, weights, steps, torch.stack(hidden), start
         )
-        return last_hidden, last_cell, Kept(outputs, start, weights, steps)
+        return last_hidden, last_cell, SavedTensors(outputs, start, weights, steps)
 
     def backward(
-        self, batch_sizes: list[int], kept: Kept, grad_results: list[torch.Tensor]
+        self, batch_sizes: list[int], saved: SavedTensors, grad_results: list[torch.Tensor]
     ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
         """
         *Shape:* the gradients of the outputs, and of the hidden and the cell at the end, `(2, ...)`, which it
         may write over; to those of the tensors of a direction, for both directions each.
         """
-        outputs, start, weights, steps = kept
+        outputs, start, weights, steps = saved
         loan = BufferLease(self.products.buffers)
         (_, total, outer), dim = steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
@@ -212,34 +212,34 @@ class RecordedLayer(LayerPasses):
 
     def forward(
         self, batch_sizes: list[int], loan: BufferLease, tensors: Sequence[Any]
-    ) -> tuple[torch.Tensor, torch.Tensor, Kept]:
-        given = [tensor.detach() for tensor in tensors if tensor is not None]
-        hidden, cell, outputs, start, *others = self._forward_graph(*given)
+    ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
+        not_none = [tensor.detach() for tensor in tensors if tensor is not None]
+        hidden, cell, outputs, start, *others = self._forward_graph(*not_none)
         weights, steps = others[:-4], others[-4:]
-        return hidden, cell, Kept(outputs, start, _weights(weights), Steps(*steps))
+        return hidden, cell, SavedTensors(outputs, start, _weights(weights), Steps(*steps))
 
     def backward(
-        self, batch_sizes: list[int], kept: Kept, grad_results: list[torch.Tensor]
+        self, batch_sizes: list[int], saved: SavedTensors, grad_results: list[torch.Tensor]
     ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
-        weights = [part for part in kept.weights if part is not None]
-        results = self._backward_graph(*grad_results, kept.outputs, kept.start, *kept.steps, *weights)
+        weights = [part for part in saved.weights if part is not None]
+        results = self._backward_graph(*grad_results, saved.outputs, saved.start, *saved.steps, *weights)
         return results if len(weights) == len(Weights._fields) else (*results, None)
 
     def _run_forward(self, *tensors: torch.Tensor) -> Tensors:
         half = len(tensors) // 2
         both = [[*part, *[None] * (6 - half)] for part in (tensors[:half], tensors[half:])]
         batch_sizes = _same_sizes(tensors[0], tensors[1])
-        # Of its own: a recording keeps its memory.
+        # The recording keeps this memory, so that it takes none from the shared buffers.
         loan = BufferLease(Buffers())
-        hidden, cell, kept = super().forward(batch_sizes, loan, [*both[0], *both[1]])
-        outputs, start, weights, steps = kept
+        hidden, cell, saved = super().forward(batch_sizes, loan, [*both[0], *both[1]])
+        outputs, start, weights, steps = saved
         return hidden, cell, outputs, start, *(part for part in weights if part is not None), *steps
 
     def _run_backward(self, *tensors: torch.Tensor) -> Tensors:
         grad_results = [tensor.clone() for tensor in tensors[:3]]
         outputs, start = tensors[3:5]
-        kept = Kept(outputs, start, _weights(tensors[9:]), Steps(*tensors[5:9]))
-        results = super().backward(_same_sizes(outputs[0], start[0]), kept, grad_results)
+        saved = SavedTensors(outputs, start, _weights(tensors[9:]), Steps(*tensors[5:9]))
+        results = super().backward(_same_sizes(outputs[0], start[0]), saved, grad_results)
         return tuple(torch.stack(tuple(both)) for both in results if both is not None)
 
 
@@ -263,8 +263,8 @@ class TrainedLayer(Function):
     @staticmethod
     def forward(ctx: Any, passes: LayerPasses, batch_sizes: list[int], *tensors: Any) -> Tensors:
         loan = BufferLease(passes.products.buffers)
-        *ends, kept = passes.forward(batch_sizes, loan, tensors)
-        outputs, start, weights, steps = kept
+        *ends, saved = passes.forward(batch_sizes, loan, tensors)
+        outputs, start, weights, steps = saved
         ctx.passes, ctx.batch_sizes = passes, batch_sizes
         ctx.weights, ctx.steps, ctx.loan = weights, steps, loan
         ctx.save_for_backward(outputs, start)
@@ -274,9 +274,9 @@ class TrainedLayer(Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
         outputs, start = ctx.saved_tensors
-        kept = Kept(outputs, start, ctx.weights, ctx.steps)
+        saved = SavedTensors(outputs, start, ctx.weights, ctx.steps)
         grad_results = [torch.stack(pair) for pair in zip(gradients[:3], gradients[3:], strict=True)]
-        grad_tensors = ctx.passes.backward(ctx.batch_sizes, kept, grad_results)
+        grad_tensors = ctx.passes.backward(ctx.batch_sizes, saved, grad_results)
         of_directions = (
             None if gradient is None else gradient[direction]
             for direction in range(2)
