@@ -114,8 +114,8 @@ setup(
     extras_require={
         **{extra: NEEDS[extra] for extra in ("allennlp", "ray", "serve", "onnx")},
         "mlflow": ["mlflow"],
-        # The second wheel of `make dist`
-        "models": ["elmo_tasks_models"],
+        # The second wheel of `make dist`: its archives need the biLM of their minor version.
+        "models": [f"elmo_tasks_models~={read_version()}"],
     },
     # With them `nlp.add_pipe("elmo")` needs no import.
     entry_points={

@@ -65,6 +65,9 @@ class Recipe(NamedTuple):
     """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
 
 
+OPEN_GENRES = "academic bio conversation court interview news speech textbook vlog voyage"
+"""The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
+ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES.split())
 ZOO = {
     "ner": Recipe(
         ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
@@ -76,9 +79,9 @@ ZOO = {
     "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
     "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
     "coref": Recipe(
-        ("coref_ontogum/train", "coref_litbank/train"),
+        (*ONTOGUM, "coref_litbank/train"),
         ("coref_ontogum/dev",),
-        last=("coref_ontogum/train",),
+        last=ONTOGUM,
     ),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),

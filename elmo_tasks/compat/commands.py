@@ -41,6 +41,7 @@ from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.machine import gpu_number
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.compat.archives import is_opening
+from elmo_tasks.compat.endings import is_command
 from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.reader import check_readable
 
@@ -80,7 +81,10 @@ def _evaluate_from_archive(
             "found some data with gold annotation and some without, expected it in all that are scored"
         ) from error
     if call.arguments["metrics_output_file"] is None:
-        dump_metrics(None, metrics, log=True)
+        if is_command():
+            print(json.dumps(metrics, indent=2))
+        else:
+            dump_metrics(None, metrics, log=True)
     return metrics
 
 

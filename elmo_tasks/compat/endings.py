@@ -131,10 +131,15 @@ def _end(kind: type[BaseException], error: BaseException, traceback: TracebackTy
         raise SystemExit(exit_code(cause))
 
 
+def is_command() -> bool:
+    """Returns whether this process runs a command of AllenNLP."""
+    program = Path(sys.argv[0] if sys.argv else "")
+    return "allennlp" in (program.parent.name, program.stem)
+
+
 def end_in_one_line() -> None:
     """Makes a command of AllenNLP end so, if this process runs one."""
-    program = Path(sys.argv[0] if sys.argv else "")
-    if "allennlp" in (program.parent.name, program.stem):
+    if is_command():
         sys.excepthook = _end
         wrap(common_logging, "prepare_global_logging", _keep_expected)
 

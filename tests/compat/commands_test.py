@@ -109,6 +109,12 @@ class TestEvaluate:
         assert json.loads(shown) == metrics
         assert [path.name for path in tmp_path.iterdir()] == ([output] if output else [])
 
+    def test_the_command_prints_the_metrics_that_no_file_takes(self, archive, tmp_path, allennlp):
+        file = tmp_path / "metrics.json"
+        assert '"f1"' not in allennlp("evaluate", archive, DEV, "--output-file", file)
+        shown = allennlp("evaluate", archive, DEV)
+        assert json.loads(shown[shown.index("{") : shown.rindex("}") + 1]) == json.loads(file.read_text())
+
 
 def test_predict_keeps_what_stands_before_a_bad_line(archive, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"sentence": "Ana is here."}\n{"sentence": "broken\n')
