@@ -81,9 +81,11 @@ def read_version() -> str:
 
 NEEDS = read_needs()
 
+VERSION = read_version()
+
 setup(
     name="elmo_tasks",
-    version=read_version(),
+    version=VERSION,
     description="The six tasks of the ELMo paper, and ELMo itself, as a plug-in suite for AllenNLP",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
@@ -115,7 +117,7 @@ setup(
         **{extra: NEEDS[extra] for extra in ("allennlp", "ray", "serve", "onnx")},
         "mlflow": ["mlflow"],
         # The second wheel of `make dist`: its archives need the biLM of their minor version.
-        "models": [f"elmo_tasks_models~={read_version()}"],
+        "models": [f"elmo_tasks_models~={VERSION}"],
     },
     # With them `nlp.add_pipe("elmo")` needs no import.
     entry_points={

@@ -55,7 +55,7 @@ def predicates(path: Path) -> Rows:
 
 
 class Recipe(NamedTuple):
-    """The data of an archive: files below DATA, for training and for the choice of the best seed."""
+    """The data of an archive: files or patterns below DATA, for training and to choose the best seed."""
 
     train: tuple[str, ...]
     dev: tuple[str, ...]
@@ -65,9 +65,14 @@ class Recipe(NamedTuple):
     """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
 
 
-OPEN_GENRES = "academic bio conversation court interview news speech textbook vlog voyage"
+ONTOGUM = tuple(
+    f"coref_ontogum/train/GUM_{genre}_*"
+    for genre in (
+        *("academic", "bio", "conversation", "court", "interview"),
+        *("news", "speech", "textbook", "vlog", "voyage"),
+    )
+)
 """The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
-ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES.split())
 ZOO = {
     "ner": Recipe(
         ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
@@ -78,11 +83,7 @@ ZOO = {
     "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
     "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
     "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
-    "coref": Recipe(
-        (*ONTOGUM, "coref_litbank/train"),
-        ("coref_ontogum/dev",),
-        last=ONTOGUM,
-    ),
+    "coref": Recipe((*ONTOGUM, "coref_litbank/train"), ("coref_ontogum/dev",), last=ONTOGUM),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
     "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
 }
