@@ -24,7 +24,7 @@ _VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 class PageTables:
     """
     In place of a table whose file is not there yet stands a line that says so, and below scores of another
-    version than the usual one that says which.
+    version than the usual one that says which rows they are.
 
     # Parameters
 
@@ -124,11 +124,13 @@ class PageTables:
         if missing := self._missing(names):
             return missing
         rows = []
+        versions: dict[str, set[str]] = {}
         for file, titles in parts:
             of_systems = read_scores(self._path(file), metric)
             rows += [
                 (system, titles[system], of_systems[system]) for system in titles if system in of_systems
             ]
+            versions |= {titles[s]: self._versions(file, s) for s in titles if s in of_systems}
         table = Table(
             ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
         )
@@ -139,9 +141,7 @@ class PageTables:
                 [self.published(published[system]) if system in published else ""] if published else []
             )
             table.add(title, str(score), score.runs, *beside, *of_paper)
-        return markdown(table) + self._of_other_versions(
-            {file: file for file in names} if first else {"": name}
-        )
+        return markdown(table) + _other_versions(versions)
 
     def summary(self, tasks: Mapping[str, tuple[str, str, str, str]]) -> str:
         """
@@ -165,6 +165,7 @@ class PageTables:
                 "published reduction",
             )
         )
+        versions: dict[str, set[str]] = {}
         for title, (data, name, metric, published) in tasks.items():
             of_systems = read_scores(self._path(name), metric)
             without, with_elmo = of_systems["ours"], of_systems["elmo"]
@@ -173,7 +174,8 @@ class PageTables:
             table.add(
                 title, data, metric, str(without), str(with_elmo), seeds, *cells, self.published(published)
             )
-        return markdown(table)
+            versions[title] = self._versions(name, "ours") | self._versions(name, "elmo")
+        return markdown(table) + _other_versions(versions)
 
     def grid(
         self,
@@ -385,15 +387,15 @@ class PageTables:
 
     def _of_other_versions(self, files: Mapping[str, str]) -> str:
         """Which files, by their titles, are of runs of another version than the usual; empty if none is."""
-        of_version: dict[str, list[str]] = {}
-        for title, name in files.items():
-            text = self._path(name).read_text(encoding="utf-8") if self.has(name) else ""
-            for number in set(_VERSION.findall(text)) - {USUAL_VERSION}:
-                of_version.setdefault(number, []).append(title)
-        return "".join(
-            f"\nRuns of version {number}{': ' if any(titles) else ''}{', '.join(titles)}.\n"
-            for number, titles in sorted(of_version.items())
+        return _other_versions(
+            {title: self._versions(name) for title, name in files.items() if self.has(name)}
         )
+
+    def _versions(self, name: str, system: str = "") -> set[str]:
+        """The versions of a file's runs, or of those of one system."""
+        rows = Table.read(self._path(name))
+        of_system = rows.where("system", system) if system and "system" in rows.columns else rows
+        return {number for row in of_system.rows for cell in row for number in _VERSION.findall(str(cell))}
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""
@@ -406,6 +408,19 @@ class PageTables:
 
     def _path(self, name: str) -> Path:
         return self._results / f"{name}.csv"
+
+
+def _other_versions(versions: Mapping[str, set[str]]) -> str:
+    """A line for each version but the usual one, with the titles that have it, unless all have the same."""
+    alike = len(set(map(frozenset, versions.values()))) == 1
+    of_version: dict[str, list[str]] = {}
+    for title, numbers in versions.items():
+        for number in numbers - {USUAL_VERSION}:
+            of_version.setdefault(number, []).append(title)
+    return "".join(
+        f"\nRuns of version {number}{'' if alike else ': ' + ', '.join(titles)}.\n"
+        for number, titles in sorted(of_version.items())
+    )
 
 
 def markdown(table: Table) -> str:

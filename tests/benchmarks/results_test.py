@@ -8,7 +8,7 @@ from scipy.stats import ttest_ind
 from benchmarks.comparison import epoch_times, write_curve
 from benchmarks.page import PROJECT, RESULTS, USUAL_VERSION, PageTables, rendered, templates, typed_numbers
 from benchmarks.paper import read_experiments
-from benchmarks.results import Results, Score, p_of_one, read_scores
+from benchmarks.results import COLUMNS, Results, Score, p_of_one, read_scores
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.training.experiments import Run, spread
@@ -73,8 +73,8 @@ def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
     scores = read_scores(RESULTS / f"{name}.csv", metric)
     assert cells == [str(scores[system]).replace("(", "(sd ") for system in ("ours", "elmo")]
     assert set(map(int, seeds.split(" and "))) == {scores[system].runs for system in ("ours", "elmo")}
-    rows = (RESULTS / f"{name}.csv").read_text(encoding="utf-8")
-    assert set(re.findall(r"elmo_tasks ([\d.]+\d)", rows)) == {of_version or USUAL_VERSION}
+    rows = Table.read(RESULTS / f"{name}.csv").where("system", "ours", "elmo").column("versions")
+    assert set(re.findall(r"elmo_tasks ([\d.]+\d)", str(rows))) == {of_version or USUAL_VERSION}
 
 
 def test_rows_their_means_ratios_and_table(tmp_path):
@@ -98,6 +98,18 @@ def test_rows_their_means_ratios_and_table(tmp_path):
         "| `crf_tagger` | 41.0 (0.7) | 2 | 0.0% | not significant |",
     ]
     assert tables.scores("sst", titles) == "\nNot measured yet: `sst`.\n"
+
+
+def test_rows_of_another_version_are_named(tmp_path):
+    rows = Table(COLUMNS)
+    for system, of_version in (("ours", "9.0"), ("elmo", "9.0"), ("peer", USUAL_VERSION)):
+        rows.add("ner", system, 13, "F1", 50.0, None, f"2 cores, elmo_tasks {of_version}")
+    (tmp_path / "ner.csv").write_text(rows.csv())
+    tables = PageTables(results=tmp_path, commands=COMMANDS)
+    titles = {"ours": "`ner`", "elmo": "`ner_elmo`"}
+    assert tables.scores("ner", titles, "F1").endswith("\nRuns of version 9.0.\n")
+    both = tables.scores("ner", titles | {"peer": "`crf_tagger`"}, "F1")
+    assert both.endswith("\nRuns of version 9.0: `ner`, `ner_elmo`.\n")
 
 
 def test_p_values_of_means_and_deviations_are_those_of_the_scores():
