@@ -32,19 +32,20 @@ PREDICATES = "predicates"
 class SrlPredictor(SentencePredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the places of tokens,
-    from 0. By default the predicates are the verbs that a spaCy model finds, without auxiliaries of other
-    verbs; where no English model is installed, the words that `elmo:predicates` finds.
+    from 0. By default the predicates are the words that `elmo:predicates` finds, verbs, nouns and adjectives;
+    with `spacy_model`, or where elmo_tasks[models] is not installed, the verbs that a spaCy model finds,
+    without auxiliaries of other verbs.
 
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
     (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
     `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. With a
     dataset reader, a sentence without predicates has the reason as `no_prediction`; where the file does not
-    mark them, verbs are found as above. An instance of one predicate gives a sentence with this one.
+    mark them, they are found as above. An instance of one predicate gives a sentence with this one.
 
     # Parameters
 
     spacy_model : name of an installed spaCy model that splits `sentence` into words and finds verbs; by
-        default the tokenizer of blank English, and an installed English model for the verbs.
+        default the tokenizer of blank English, and `elmo:predicates` or the first installed English model.
     """
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
@@ -80,7 +81,7 @@ class SrlPredictor(SentencePredictor):
         except ConfigurationError as error:
             return SentenceInstance(instance.words, [], error.message)
         found = self.to_instance((instance.words, predicates))
-        found.reason = "" if predicates else "no verb is found in the sentence"
+        found.reason = "" if predicates else "no predicate is found in the sentence"
         return found
 
     def expect(self, inputs: list[JsonDict]) -> None:
@@ -149,9 +150,10 @@ class SrlPredictor(SentencePredictor):
 
     @cached_property
     def _finder(self) -> SentencePredictor | None:
-        """The predictor of `elmo:predicates`, where no spaCy model takes its place."""
-        has_model = self._english_model is not None or PREDICATES not in trained_archives()
-        return None if has_model else load(PREDICATES).predictor
+        """The predictor of `elmo:predicates`, unless a spaCy model takes its place."""
+        if self._spacy_model is not None or PREDICATES not in trained_archives():
+            return None
+        return load(PREDICATES).predictor
 
     @cached_property
     def _tagger(self) -> RenewedPipeline:

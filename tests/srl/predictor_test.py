@@ -141,10 +141,11 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     assert places(with_tagger, {"tokens": ["It", "was", "late", "and", "he", "had", "sold", "it"]}) == [1, 6]
     assert places(with_tagger, {"tokens": ["", "He", "sold", "it"]}) == [2]
     assert with_tagger.predict("") == {"tokens": [], "predicates": []}
-    # An installed model is found by itself.
+    # Without the trained archive, an installed model is found by itself.
+    monkeypatch.setattr(module, "trained_archives", dict)
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
-    assert places(predictor, {"sentence": SENTENCE}) == [1]
+    assert places(another(predictor), {"sentence": SENTENCE}) == [1]
 
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
@@ -217,7 +218,7 @@ def test_without_a_model_that_finds_verbs_the_reason_says_so(predictor, tmp_path
     assert "spacy" in result["no_prediction"]
 
 
-def test_without_a_spacy_model_the_trained_archive_finds_predicates(predictor, monkeypatch):
-    monkeypatch.setattr("spacy.util.get_installed_models", list)
+def test_the_trained_archive_finds_predicates_whatever_spacy_models_are_installed(predictor, monkeypatch):
+    monkeypatch.setattr("spacy.util.get_installed_models", lambda: ["en_core_web_sm"])
     found = another(predictor).predict("Ana Silva sold her car .")
     assert [one["predicate"] for one in found["predicates"]] == ["sold"]
