@@ -126,11 +126,11 @@ class PageTables:
         rows = []
         versions: dict[str, set[str]] = {}
         for file, titles in parts:
-            of_systems = read_scores(self._path(file), metric)
-            rows += [
-                (system, titles[system], of_systems[system]) for system in titles if system in of_systems
-            ]
-            versions |= {titles[s]: self._versions(file, s) for s in titles if s in of_systems}
+            of_systems, runs = read_scores(self._path(file), metric), Table.read(self._path(file))
+            for system, title in titles.items():
+                if system in of_systems:
+                    rows.append((system, title, of_systems[system]))
+                    versions[title] = _versions(runs, system)
         table = Table(
             ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
         )
@@ -174,7 +174,7 @@ class PageTables:
             table.add(
                 title, data, metric, str(without), str(with_elmo), seeds, *cells, self.published(published)
             )
-            versions[title] = self._versions(name, "ours") | self._versions(name, "elmo")
+            versions[title] = _versions(Table.read(self._path(name)), "ours", "elmo")
         return markdown(table) + _other_versions(versions)
 
     def grid(
@@ -254,7 +254,8 @@ class PageTables:
                     together.gain(members),
                 ]
                 table.add(title, *cells, shown_p(p_of_one(values, together.mean)))
-        return (markdown(table) if table.rows else "") + self._missing(files.values())
+        shown_table = markdown(table) if table.rows else ""
+        return shown_table + self._of_other_versions(files) + self._missing(files.values())
 
     def curve(self, name: str, systems: Mapping[str, str]) -> str:
         """
@@ -388,14 +389,12 @@ class PageTables:
     def _of_other_versions(self, files: Mapping[str, str]) -> str:
         """Which files, by their titles, are of runs of another version than the usual; empty if none is."""
         return _other_versions(
-            {title: self._versions(name) for title, name in files.items() if self.has(name)}
+            {
+                title: _versions(Table.read(self._path(name)))
+                for title, name in files.items()
+                if self.has(name)
+            }
         )
-
-    def _versions(self, name: str, system: str = "") -> set[str]:
-        """The versions of a file's runs, or of those of one system."""
-        rows = Table.read(self._path(name))
-        of_system = rows.where("system", system) if system and "system" in rows.columns else rows
-        return {number for row in of_system.rows for cell in row for number in _VERSION.findall(str(cell))}
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""
@@ -408,6 +407,12 @@ class PageTables:
 
     def _path(self, name: str) -> Path:
         return self._results / f"{name}.csv"
+
+
+def _versions(runs: Table, *systems: str) -> set[str]:
+    """The versions of runs, or of those of these systems."""
+    chosen = runs.where("system", *systems) if systems and "system" in runs.columns else runs
+    return {number for row in chosen.rows for cell in row for number in _VERSION.findall(str(cell))}
 
 
 def _other_versions(versions: Mapping[str, set[str]]) -> str:

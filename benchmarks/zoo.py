@@ -65,14 +65,20 @@ class Recipe(NamedTuple):
     """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
 
 
-ONTOGUM = tuple(
-    f"coref_ontogum/train/GUM_{genre}_*"
-    for genre in (
-        *("academic", "bio", "conversation", "court", "interview"),
-        *("news", "speech", "textbook", "vlog", "voyage"),
-    )
+OPEN_GENRES = (
+    "academic",
+    "bio",
+    "conversation",
+    "court",
+    "interview",
+    "news",
+    "speech",
+    "textbook",
+    "vlog",
+    "voyage",
 )
 """The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
+ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES)
 ZOO = {
     "ner": Recipe(
         ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
