@@ -101,11 +101,13 @@ def pytest_runtest_teardown() -> None:
     """
     A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; a level at
     which the values of blocks are logged, those that no report can hold among them; and its own kind of bars.
+    A benchmark leaves the log disabled.
     """
     if (of_allennlp := sys.modules.get("allennlp.common.logging")) is not None:
         of_allennlp.FILE_FRIENDLY_LOGGING = False
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
+    logging.disable(logging.NOTSET)
     for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
         root.removeHandler(handler)
 

@@ -3,7 +3,6 @@
 import copy
 import gzip
 import json
-import logging
 import os
 import re
 import shlex
@@ -37,12 +36,6 @@ SMALL = {
     "snli": {"model.hidden_size": 4, WORDS: 5},
     "sst": {"model.hidden_size": 4, "model.projection_size": 5, "model.classifier_sizes": [4, 4], WORDS: 5},
 }
-
-
-@pytest.fixture(autouse=True)
-def _logging():
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def run(task, *arguments):
