@@ -22,6 +22,7 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 	$(PIP) $(TORCH) -c .venv/constraints.txt
 	$(PIP) --no-deps --no-build-isolation -r .venv/constraints.txt
 	$(PIP) --no-deps --no-build-isolation -e .
+	$(VENV) -m compileall -q elmo_tasks
 	touch $@
 
 # The lock of an extra is what it needs beside requirements.lock.
