@@ -99,17 +99,19 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_teardown() -> None:
     """
-    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now; a level at
-    which the values of blocks are logged, those that no report can hold among them; and its own kind of bars.
-    A benchmark leaves the log disabled.
+    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now, and to a
+    file in the folder of the test, which goes; a level at which the values of blocks are logged, those that
+    no report can hold among them; and its own kind of bars. A benchmark leaves the log disabled.
     """
     if (of_allennlp := sys.modules.get("allennlp.common.logging")) is not None:
         of_allennlp.FILE_FRIENDLY_LOGGING = False
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     logging.disable(logging.NOTSET)
-    for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
-        root.removeHandler(handler)
+    for handler in root.handlers[:]:
+        if type(handler) in (logging.StreamHandler, logging.FileHandler):
+            root.removeHandler(handler)
+            handler.close()
 
 
 @pytest.fixture
