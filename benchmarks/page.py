@@ -423,7 +423,7 @@ def _other_versions(versions: Mapping[str, set[str]]) -> str:
         for number in numbers - {USUAL_VERSION}:
             of_version.setdefault(number, []).append(title)
     return "".join(
-        f"\nRuns of version {number}{'' if alike else ': ' + ', '.join(titles)}.\n"
+        f"\nRuns of version {number}{'' if alike else ': ' + '; '.join(titles)}.\n"
         for number, titles in sorted(of_version.items())
     )
 

@@ -109,7 +109,7 @@ def test_rows_of_another_version_are_named(tmp_path):
     titles = {"ours": "`ner`", "elmo": "`ner_elmo`"}
     assert tables.scores("ner", titles, "F1").endswith("\nRuns of version 9.0.\n")
     both = tables.scores("ner", titles | {"peer": "`crf_tagger`"}, "F1")
-    assert both.endswith("\nRuns of version 9.0: `ner`, `ner_elmo`.\n")
+    assert both.endswith("\nRuns of version 9.0: `ner`; `ner_elmo`.\n")
 
 
 def test_p_values_of_means_and_deviations_are_those_of_the_scores():
