@@ -49,8 +49,10 @@ def simple(result):
     if isinstance(result, Answer):
         return result.text
     if result and isinstance(result[0], Predicate):
-        return {each.text: dict(each.arguments) for each in result}
-    return [list(each[:2]) if isinstance(each, Entity) else each for each in result]
+        return {each.text: {part.label: part.text for part in each.arguments} for each in result}
+    if result and isinstance(result[0], Entity):
+        return [[each.text, each.type] for each in result]
+    return [[mention.text for mention in cluster] for cluster in result]
 
 
 @pytest.mark.parametrize("name", MODELS)

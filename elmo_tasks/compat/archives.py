@@ -26,7 +26,7 @@ from textwrap import shorten
 from typing import Any, Literal, NamedTuple
 
 import torch
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
 from allennlp.common.registrable import Registrable
@@ -35,9 +35,9 @@ from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, did_you_mean
 from elmo_tasks.common.files import bundled
-from elmo_tasks.common.machine import Device, gpu_number
+from elmo_tasks.common.machine import Device, chosen_device, gpu_number
 from elmo_tasks.common.unpacking import unpack
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm
@@ -151,13 +151,16 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
     archives, name = trained_archives(), text.removeprefix(TRAINED)
     if name not in archives:
         expected = ", ".join(TRAINED + each for each in archives) or "the package elmo_tasks[models]"
-        raise ConfigurationError(f"found no archive {text}, expected {expected}")
+        hint = did_you_mean(text, (TRAINED + each for each in archives))
+        raise ConfigurationError(f"found no archive {text}, expected {expected}{hint}")
     return archives[name]
 
 
 def local_archive(archive: str | PathLike[str]) -> Path:
     """Returns the local path of an archive, or the folder of a run; see `archive_path`."""
     path = Path(archive_path(archive)).expanduser()
+    if not path.exists() and fspath(archive) in trained_archives():
+        raise FileNotFoundError(f"file {archive} not found; did you mean {f'{TRAINED}{archive}'!r}?")
     # What fetches URLs takes half a second to import.
     return path if path.exists() else Path(cached_path(archive_path(archive)))
 
@@ -248,9 +251,9 @@ def open_archive(
 def _gpu_number(device: Device) -> int:
     try:
         number = gpu_number(device)
+        chosen_device(number, asked="cuda_device")
     except ElmoError as error:
         raise ConfigurationError(str(error)) from error
-    check_for_gpu(number)
     return number
 
 

@@ -16,7 +16,14 @@ from torch.nn import functional as F
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.values import PositiveFloat, PositiveInt, Probability, Size, Sizes
 from elmo_tasks.coref.antecedents import AntecedentScorer
-from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention, mark_mentions, replace_pronouns
+from elmo_tasks.coref.documents import (
+    Cluster,
+    CorefDocument,
+    Mention,
+    mark_mentions,
+    placed_mentions,
+    replace_pronouns,
+)
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
@@ -168,12 +175,16 @@ class CorefModel(ElmoModel):
         return outputs
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the tokens, the clusters, and the text with marked mentions and with pronouns replaced."""
+        """
+        Returns the tokens, the clusters, their mentions with characters, and the text with marked mentions and
+        with pronouns replaced.
+        """
         documents: list[CorefDocument] = output_dict["metadata"]
         pairs = list(zip(documents, output_dict["clusters"], strict=True))
         return {
             "tokens": [document.words.words for document in documents],
             "clusters": output_dict["clusters"],
+            "mentions": [placed_mentions(document.words, clusters) for document, clusters in pairs],
             "marked": [mark_mentions(document.words, clusters) for document, clusters in pairs],
             "resolved": [replace_pronouns(document, clusters) for document, clusters in pairs],
         }

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, language_rules
+from elmo_tasks.data.tokenization import Words, join_words, sentence_rules
 from elmo_tasks.predictors.text import TextPredictor, require, require_tokens
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
@@ -30,10 +29,10 @@ class CorefPredictor(TextPredictor):
     also at empty lines; or `{"sentences": [["..."]]}`, optionally with `speakers`, a list for each sentence.
     All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are read as they are.
 
-    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `marked`, the text
-    with `[0 ...]` around the mentions of cluster 0, and so on; `resolved`, the text with pronouns replaced by
-    the first mention of their cluster that is not a pronoun. The text is the document, or the tokens joined
-    by blanks.
+    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
+    same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the
+    mentions of cluster 0, and so on; `resolved`, the text with pronouns replaced by the first mention of their
+    cluster that is not a pronoun. The text is the document, or the tokens joined by blanks.
     """
 
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
@@ -50,7 +49,7 @@ class CorefPredictor(TextPredictor):
     def empty_result(self, content: CorefDocument | None) -> JsonDict | None:
         if content is not None:
             return None
-        return {"tokens": [], "clusters": [], "marked": "", "resolved": ""}
+        return {"tokens": [], "clusters": [], "mentions": [], "marked": "", "resolved": ""}
 
     def to_instance(self, content: CorefDocument) -> Instance:
         return self._dataset_reader.text_to_instance(content)
@@ -119,8 +118,4 @@ class CorefPredictor(TextPredictor):
         return Words(text, list(chain.from_iterable(words)), offsets), words
 
     def _sentences(self, words: list[str]) -> list[list[str]]:
-        return [words[sentence.start : sentence.end] for sentence in self._rules.analyze(words).sents]
-
-    @cached_property
-    def _rules(self) -> RenewedPipeline:
-        return RenewedPipeline(partial(language_rules, "en", sentences=True))
+        return [words[sentence.start : sentence.end] for sentence in sentence_rules().analyze(words).sents]

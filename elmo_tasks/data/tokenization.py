@@ -248,6 +248,12 @@ def shared_pipeline(language: str, model: str | None) -> RenewedPipeline:
     return RenewedPipeline(partial(_installed_model, model) if model else partial(language_rules, language))
 
 
+@cache
+def sentence_rules() -> RenewedPipeline:
+    """Returns spaCy's rules for English sentences, which all predictors share."""
+    return RenewedPipeline(partial(language_rules, "en", sentences=True))
+
+
 class PiecewiseRules:
     """
     spaCy's rules for a text of any length. Their time grows with the square of a run of signs such as `====`,

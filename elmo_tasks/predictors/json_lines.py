@@ -23,6 +23,8 @@ from elmo_tasks.data.reader import text_fields, whole_reader
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
+TOKENS_AT_ONCE = 4096
+"""Tokens, and padding, that the model reads at once; a longer input is read alone."""
 SMALL_BATCH = 256
 """Tokens; operations of such a batch take less time with one thread each."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
@@ -40,8 +42,8 @@ INPUT_ERRORS = (
 """The errors that an input may cause that is wrong or too large."""
 
 
-class _Line(JsonDict):
-    """The JSON object of a line, with its place in the input, and its error, if it has one."""
+class PlacedInput(JsonDict):
+    """An input with its place, which errors name, and the error that it has already, if any."""
 
     def __init__(self, content: Any, where: str, error: str | None = None) -> None:
         super().__init__(content)
@@ -109,18 +111,18 @@ class JsonLinesPredictor(Predictor):
         if (byte := _UNDECODED.search(line)) is not None:
             offset = len(line[: byte.start()].encode("utf-8", "surrogateescape"))
             found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {offset}, expected UTF-8"
-            return _Line({}, where, f"{found}: {shorten(text)}")
+            return PlacedInput({}, where, f"{found}: {shorten(text)}")
         try:
             content = strict_json.loads(line)
         except json.JSONDecodeError as error:
-            return _Line({}, where, f"not JSON ({error}): {shorten(text)}")
+            return PlacedInput({}, where, f"not JSON ({error}): {shorten(text)}")
         if not isinstance(content, dict):
-            return _Line({}, where, f"found {shorten(text)}, expected a JSON object")
-        return _Line(content, where)
+            return PlacedInput({}, where, f"found {shorten(text)}, expected a JSON object")
+        return PlacedInput(content, where)
 
     def unreadable_line(self, reason: str) -> JsonDict:
         """Returns an object for a line that cannot be read; predicting it raises an error."""
-        return _Line({}, self._next_line(), reason)
+        return PlacedInput({}, self._next_line(), reason)
 
     def _next_line(self) -> str:
         self.lines_read += 1
@@ -138,7 +140,10 @@ class JsonLinesPredictor(Predictor):
         return list(map(_plain, self._model.forward_on_instances(instances)))
 
     def predict_each(self, inputs: Iterable[JsonDict]) -> Iterator[JsonDict]:
-        """Yields the results of a batch in order; those before a bad input come before its error."""
+        """
+        Yields the results of inputs in order; those before a bad input come before its error. Inputs of like
+        length are read together, see `TOKENS_AT_ONCE`.
+        """
         inputs = list(inputs)
         self.expect(inputs)
         prepared: list[JsonDict | Instance] = []
@@ -149,11 +154,9 @@ class JsonLinesPredictor(Predictor):
             except ConfigurationError as error:
                 problem = error
                 break
-        predicted = iter(self._try_predict([item for item in prepared if isinstance(item, Instance)]))
-        for item, json_dict in zip(prepared, inputs, strict=False):
-            result = next(predicted) if isinstance(item, Instance) else item
+        for result, json_dict in zip(self._predicted(prepared, TOKENS_AT_ONCE), inputs, strict=False):
             if isinstance(result, Exception):
-                with _naming_line(json_dict):
+                with _naming_place(json_dict):
                     raise result
             yield result
         if problem is not None:
@@ -165,15 +168,7 @@ class JsonLinesPredictor(Predictor):
         and any other error of the model. The model reads at most `max_tokens` at once, padding included.
         """
         self.expect(inputs)
-        answers: list[Any] = [self._try_prepare(json_dict, max_tokens) for json_dict in inputs]
-        lengths = {
-            place: self.num_tokens(item) for place, item in enumerate(answers) if isinstance(item, Instance)
-        }
-        for places in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
-            batch = self._try_predict([answers[place] for place in places])
-            for place, answer in zip(places, batch, strict=True):
-                answers[place] = answer
-        return answers
+        return self._predicted([self._try_prepare(json_dict, max_tokens) for json_dict in inputs], max_tokens)
 
     def _try_prepare(self, json_dict: JsonDict, max_tokens: int) -> JsonDict | Instance | ConfigurationError:
         try:
@@ -183,6 +178,18 @@ class JsonLinesPredictor(Predictor):
         except INPUT_ERRORS as error:
             return ConfigurationError(_reason(error))
         return item
+
+    def _predicted(self, items: Sequence[Any], max_tokens: int) -> list[Any]:
+        """Puts results or errors in place of the instances, which are read in batches of like length."""
+        results = list(items)
+        lengths = {
+            place: self.num_tokens(item) for place, item in enumerate(items) if isinstance(item, Instance)
+        }
+        for places in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
+            batch = self._try_predict([items[place] for place in places])
+            for place, result in zip(places, batch, strict=True):
+                results[place] = result
+        return results
 
     def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
         """Predicts all instances at once, or, if that fails, one by one."""
@@ -199,8 +206,8 @@ class JsonLinesPredictor(Predictor):
         return self.to_instance(self.read(json_dict))
 
     def _prepare(self, json_dict: JsonDict, max_tokens: int = sys.maxsize) -> JsonDict | Instance:
-        with _naming_line(json_dict):
-            if isinstance(json_dict, _Line) and json_dict.error is not None:
+        with _naming_place(json_dict):
+            if isinstance(json_dict, PlacedInput) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)
             content = self.read(json_dict)
             result = self.empty_result(content)
@@ -229,12 +236,12 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _naming_line(json_dict: JsonDict) -> Iterator[None]:
-    """Turns an error of an input into a `ConfigurationError` with the line that the input comes from."""
+def _naming_place(json_dict: JsonDict) -> Iterator[None]:
+    """Turns an error of an input that has a place into a `ConfigurationError` that names the place."""
     try:
         yield
     except INPUT_ERRORS as error:
-        if not isinstance(json_dict, _Line):
+        if not isinstance(json_dict, PlacedInput):
             raise
         raise ConfigurationError(f"{json_dict.where}: {_reason(error)}") from error
 

@@ -1,16 +1,19 @@
 """Trained models as Python objects: `load` opens an archive, and its results are named tuples."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
-from elmo_tasks.compat.archives import TRAINED, open_archive
+from elmo_tasks.compat.archives import TRAINED, open_archive, trained_archives
+from elmo_tasks.data.input_files import shorten
+from elmo_tasks.predictors.json_lines import PlacedInput
 
 Result = TypeVar("Result")
 
@@ -33,18 +36,31 @@ class Label(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument of a predicate; the label `V` is the predicate's own."""
+    """
+    An argument of a predicate, with the characters `[start, end)` of its parts in the text; most have one.
+    The label `V` is the predicate's own.
+    """
 
     label: str
     text: str
+    spans: list[tuple[int, int]]
 
 
 class Predicate(NamedTuple):
-    """A predicate: its word, the number of its token from 0, and its arguments."""
+    """A predicate, its arguments, and its characters `[start, end)` in the text."""
 
     text: str
-    token: int
     arguments: list[Argument]
+    start: int
+    end: int
+
+
+class Mention(NamedTuple):
+    """A mention of a cluster, with its characters `[start, end)` in the text."""
+
+    text: str
+    start: int
+    end: int
 
 
 class Answer(NamedTuple):
@@ -69,16 +85,20 @@ def _predicates(result: JsonDict) -> list[Predicate]:
     return [
         Predicate(
             predicate["predicate"],
-            predicate["index"],
-            [Argument(argument["label"], argument["text"]) for argument in predicate["arguments"]],
+            [
+                Argument(argument["label"], argument["text"], list(map(tuple, argument["char_spans"])))
+                for argument in predicate["arguments"]
+            ],
+            predicate["char_start"],
+            predicate["char_end"],
         )
         for predicate in result["predicates"]
     ]
 
 
-def _clusters(result: JsonDict) -> list[list[str]]:
-    tokens = result["tokens"]
-    return [[" ".join(tokens[first : last + 1]) for first, last in cluster] for cluster in result["clusters"]]
+def _clusters(result: JsonDict) -> list[list[Mention]]:
+    keys = ("text", "char_start", "char_end")
+    return [[Mention(*(mention[key] for key in keys)) for mention in each] for each in result["mentions"]]
 
 
 def _answer(result: JsonDict) -> Answer:
@@ -106,31 +126,67 @@ class TrainedModel(Generic[Result]):
             expected = "one of a task of the paper, or a classifier"
             raise ConfigurationError(f"found the predictor {type(predictor).__name__}, expected {expected}")
         self.predictor: Any = predictor
+        self._name = name
         self._result: Callable[[JsonDict], Result] = _RESULTS[name]
 
-    def __call__(self, *texts: str) -> Result:
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}({', '.join(self._names)})>"
+
+    def __call__(self, *texts: str, **fields: Any) -> Result:
         """
-        Predicts one example: a text, or the two texts that the task reads, such as passage and question.
+        Predicts one example: the texts that the task reads, such as passage and question, in this order; or
+        fields of `allennlp predict` by their names, such as `tokens`, in place of texts or beside them.
 
         # Raises
-        `ConfigurationError`: another number of texts than the task reads.
+        `ConfigurationError`: other texts or fields than the task reads.
         """
-        return self.predict_batch([texts])[0]
+        (result,) = self.predictor.predict_batch_json([self._texts(texts, fields)])
+        return self._result(result)
 
     predict = __call__
 
-    def predict_batch(self, examples: Iterable[str | tuple[str, ...]]) -> list[Result]:
-        """Predicts examples together, which is faster; those of two texts are tuples."""
-        names = list(self.predictor.forms[0])
+    def predict_batch(
+        self, examples: Iterable[str | tuple[str, ...] | Mapping[str, Any]]
+    ) -> list[Result]:
+        """
+        Predicts examples, which is faster than one by one: texts, tuples of the texts that the task reads, or
+        mappings of the fields of `allennlp predict`.
+
+        # Raises
+        `ConfigurationError`, with the place of the first such example: it is not what the task reads.
+        """
+        # Iterating a pandas table would yield the names of its columns.
+        if isinstance(examples, str | Mapping) or getattr(examples, "ndim", 1) != 1:
+            raise ConfigurationError(f"found {shorten(repr(examples))}, expected a list of examples")
         inputs = []
-        for example in examples:
-            texts = (example,) if isinstance(example, str) else example
-            if len(texts) != len(names):
-                raise ConfigurationError(
-                    f"found {len(texts)} texts, expected {len(names)}: {', '.join(names)}"
-                )
-            inputs.append(dict(zip(names, texts, strict=True)))
-        return list(map(self._result, self.predictor.predict_batch_json(inputs) if inputs else []))
+        for number, example in enumerate(examples):
+            where = f"examples[{number}]"
+            try:
+                inputs.append(PlacedInput(self._fields(example), where))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{where}: {error.message}") from error
+        return list(map(self._result, self.predictor.predict_batch_json(inputs)))
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self.predictor.forms[0])
+
+    def _fields(self, example: Any) -> JsonDict:
+        if isinstance(example, Mapping):
+            return dict(example)
+        return self._texts(example if isinstance(example, tuple | list) else (example,), {})
+
+    def _texts(self, texts: tuple[Any, ...] | list[Any], others: JsonDict) -> JsonDict:
+        """Returns the fields of texts by their order, and others by their names."""
+        names = self._names
+        for text in texts:
+            if not isinstance(text, str):
+                raise ConfigurationError(f"found {shorten(repr(text))}, expected a text: {', '.join(names)}")
+        if len(texts) > len(names) or (len(texts) < len(names) and not others):
+            raise ConfigurationError(
+                f"found {len(texts)} texts, expected {len(names)}: {', '.join(names)}"
+            )
+        return dict(zip(names, texts, strict=False)) | others
 
 
 @overload
@@ -140,18 +196,22 @@ def load(name: Literal["sst", "snli", "topics"], *, device: Device = -1) -> Trai
 @overload
 def load(name: Literal["srl"], *, device: Device = -1) -> TrainedModel[list[Predicate]]: ...
 @overload
-def load(name: Literal["coref"], *, device: Device = -1) -> TrainedModel[list[list[str]]]: ...
+def load(name: Literal["coref"], *, device: Device = -1) -> TrainedModel[list[list[Mention]]]: ...
 @overload
 def load(name: Literal["squad"], *, device: Device = -1) -> TrainedModel[Answer]: ...
 @overload
 def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]: ...
 def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
     """
-    Opens a model that comes with the project by its name, or any archive of ours by its path or URL.
+    Opens a model that comes with the project by its name, or any archive of ours by its path or URL. A name
+    is that of the model unless an archive or the folder of a run has it.
 
     # Raises
     `ConfigurationError`: no archive has this name, or see `open_archive`.
     """
-    ours = str(name).isidentifier() and not Path(name).exists()
+    path = Path(name)
+    ours = str(name).isidentifier() and not path.exists()
+    if str(name) in trained_archives():
+        ours = not (path.is_file() or (path / CONFIG_NAME).exists())
     archive = open_archive(f"{TRAINED}{name}" if ours else name, device)
     return TrainedModel(Predictor.from_archive(archive))

@@ -1,20 +1,23 @@
 """The predictor of predicates and their arguments in plain or tokenised text, from JSON Lines."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, ClassVar
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_tasks.common.batches import batches
 from elmo_tasks.compat.archives import trained_archives
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.data.tokenization import RenewedPipeline
-from elmo_tasks.predictors.json_lines import INPUT_ERRORS
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, sentence_rules
+from elmo_tasks.predictors.json_lines import INPUT_ERRORS, TOKENS_AT_ONCE
 from elmo_tasks.predictors.text import SentencePredictor, require
 from elmo_tasks.predictors.trained import load
 from elmo_tasks.srl.reader import SentenceInstance
@@ -22,25 +25,41 @@ from elmo_tasks.srl.reader import SentenceInstance
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
-TOKENS_AT_ONCE = 4096
-"""Tokens, and padding, of sentences whose predicates are found together."""
 PREDICATES = "predicates"
 """The archive of the project that finds the words that have roles."""
+_POSITIONS_AT_ONCE = 16_384
+"""Tokens, and padding, of a batch of predicates; the model takes some 35 kB for each."""
+
+
+class SentencesWithPredicates(NamedTuple):
+    """The words of a text, the places of its predicates, and the first word of each of its sentences."""
+
+    text: Words
+    predicates: list[int]
+    starts: list[int]
+
+    def sentence_of(self, predicate: int) -> range:
+        """Returns the places of the words of a predicate's sentence."""
+        number = bisect_right(self.starts, predicate)
+        return range(self.starts[number - 1], [*self.starts, len(self.text.words)][number])
 
 
 @Predictor.register("elmo_srl")
 class SrlPredictor(SentencePredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the places of tokens,
-    from 0. By default the predicates are the words that `elmo:predicates` finds, verbs, nouns and adjectives;
-    with `spacy_model`, or where elmo_tasks[models] is not installed, the verbs that a spaCy model finds,
-    without auxiliaries of other verbs.
+    from 0. A `sentence` may be a text of several, which are found by spaCy's rules and read one by one. By
+    default the predicates are the words that `elmo:predicates` finds, verbs, nouns and adjectives; with
+    `spacy_model`, or where elmo_tasks[models] is not installed, the verbs that a spaCy model finds, without
+    auxiliaries of other verbs.
 
-    Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), `arguments`, `tags`
-    (IOB2) and a `description`, the sentence with labelled brackets. An argument has `label`, `text` and
-    `spans` (half-open; several if it is in parts); the argument labelled V is the predicate itself. With a
-    dataset reader, a sentence without predicates has the reason as `no_prediction`; where the file does not
-    mark them, they are found as above. An instance of one predicate gives a sentence with this one.
+    Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), its `char_start` and
+    `char_end`, `arguments`, `tags` (IOB2) and a `description`, its sentence with labelled brackets. An
+    argument has `label`, `text`, and its parts as `spans` of tokens and `char_spans` of characters; the
+    argument labelled V is the predicate itself. Ends are half-open; characters are those of the text, or of
+    the tokens joined by blanks. With a dataset reader, a sentence without predicates has the reason as
+    `no_prediction`; where the file does not mark them, they are found as above. An instance of one predicate
+    gives a sentence with this one.
 
     # Parameters
 
@@ -55,32 +74,41 @@ class SrlPredictor(SentencePredictor):
         return self.predict_batch_instance([instance])[0]
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
-        """Predicts all predicates of all sentences in one batch."""
+        """Predicts the predicates of all texts, many at once."""
         sentences = list(map(self._sentence, instances))
         propositions = [each for sentence in sentences for each in self.parts(sentence)]
-        outputs = iter(super().predict_batch_instance(propositions) if propositions else [])
+        parts = batches(propositions, self._length, _POSITIONS_AT_ONCE)
+        outputs = chain.from_iterable(map(super().predict_batch_instance, parts))
         return [
             {
-                "tokens": sentence.words,
-                "predicates": [one for _ in self.parts(sentence) for one in next(outputs)["predicates"]],
+                "tokens": sentence.text.words,
+                "predicates": [
+                    _placed(predicate, start, sentence.text)
+                    for start in sentence.starts
+                    for predicate in next(outputs)["predicates"]
+                ],
                 **({"no_prediction": sentence.reason} if sentence.reason else {}),
             }
             for sentence in sentences
         ]
+
+    @staticmethod
+    def _length(proposition: Instance) -> int:
+        return len(proposition["metadata"].metadata)
 
     def parts(self, instance: Instance) -> list[Instance]:
         return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
 
     def _sentence(self, instance: Instance) -> SentenceInstance:
         if not isinstance(instance, SentenceInstance):
-            return SentenceInstance(instance["metadata"].metadata.words, [instance])
+            return SentenceInstance(join_words(instance["metadata"].metadata.words), [instance])
         if instance.propositions is not None:
             return instance
         try:
-            predicates = self._verbs(instance.words)
+            predicates = self._verbs(instance.text.words)
         except ConfigurationError as error:
-            return SentenceInstance(instance.words, [], error.message)
-        found = self.to_instance((instance.words, predicates))
+            return SentenceInstance(instance.text, [], error.message)
+        found = self.to_instance(SentencesWithPredicates(instance.text, predicates, [0]))
         found.reason = "" if predicates else "no predicate is found in the sentence"
         return found
 
@@ -103,26 +131,30 @@ class SrlPredictor(SentencePredictor):
             if isinstance(result, dict)
         }
 
-    def read(self, json_dict: JsonDict) -> tuple[list[str], list[int]]:
-        """Returns the words of a sentence, and the places of its predicates."""
-        words = super().read(json_dict).words
-        expected = f'"predicates": places of the {len(words)} tokens, from 0'
+    def read(self, json_dict: JsonDict) -> SentencesWithPredicates:
+        """Returns the words of a text, its sentences, and the places of its predicates."""
+        text: Words = super().read(json_dict)
+        expected = f'"predicates": places of the {len(text.words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
         for index in indices or []:
-            if type(index) is not int or index not in range(len(words)):
+            if type(index) is not int or index not in range(len(text.words)):
                 raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
-        return words, self._verbs(words) if indices is None else indices
+        predicates = self._verbs(text.words) if indices is None else indices
+        starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
+        return SentencesWithPredicates(text, predicates, starts)
 
-    def to_instance(self, content: tuple[list[str], list[int]]) -> SentenceInstance:
-        words, indices = content
-        return SentenceInstance(
-            words, [self._dataset_reader.text_to_instance(words, index) for index in indices]
-        )
+    def to_instance(self, content: SentencesWithPredicates) -> SentenceInstance:
+        text, predicates, _ = content
+        sentences = list(map(content.sentence_of, predicates))
+        propositions = [
+            self._dataset_reader.text_to_instance(text.words[places[0] : places[-1] + 1], index - places[0])
+            for index, places in zip(predicates, sentences, strict=True)
+        ]
+        return SentenceInstance(text, propositions, starts=[places[0] for places in sentences])
 
-    def least_tokens(self, content: tuple[list[str], list[int]]) -> int:
-        """Returns the number of tokens in all instances: the sentence once for each predicate."""
-        words, indices = content
-        return len(words) * len(indices)
+    def least_tokens(self, content: SentencesWithPredicates) -> int:
+        """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
+        return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
 
     def _verbs(self, words: list[str]) -> list[int]:
         if not words:
@@ -170,3 +202,30 @@ class SrlPredictor(SentencePredictor):
 def _places(result: JsonDict) -> list[int]:
     """Returns the places of the words that `elmo:predicates` finds."""
     return [entity["token_start"] for entity in result["entities"]]
+
+
+def _sentence_starts(words: list[str]) -> Iterator[int]:
+    """Yields the first word of each sentence; what begins in lower case goes on with the one before."""
+    for sentence in sentence_rules().analyze(words).sents if words else ():
+        if sentence.start == 0 or not words[sentence.start].islower():
+            yield sentence.start
+
+
+def _placed(predicate: JsonDict, start: int, text: Words) -> JsonDict:
+    """Returns a predicate with its places in the text; its sentence begins at the word `start`."""
+    index, tags = predicate["index"] + start, predicate["tags"]
+    char_start, char_end = text.offsets[index]
+    return predicate | {
+        "index": index,
+        "char_start": char_start,
+        "char_end": char_end,
+        "arguments": [_argument_placed(argument, start, text) for argument in predicate["arguments"]],
+        "tags": ["O"] * start + tags + ["O"] * (len(text.words) - start - len(tags)),
+    }
+
+
+def _argument_placed(argument: JsonDict, start: int, text: Words) -> JsonDict:
+    spans = [[first + start, end + start] for first, end in argument["spans"]]
+    characters = [[text.offsets[first][0], text.offsets[end - 1][1]] for first, end in spans]
+    parts = " ... ".join(text.text[first:end] for first, end in characters)
+    return argument | {"text": parts, "spans": spans, "char_spans": characters}

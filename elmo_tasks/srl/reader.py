@@ -22,6 +22,7 @@ from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_number
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
+from elmo_tasks.data.tokenization import Words, join_words
 from elmo_tasks.srl.sentences import (
     Columns,
     Format,
@@ -72,21 +73,24 @@ class SrlProposition(Metadata):
 
 class SentenceInstance(Instance):
     """
-    A sentence with the instances of its predicates, which the model reads instead; `None` if they are to be
-    found. `reason` says why it has no prediction.
+    A text with the instances of its predicates, which the model reads instead; `None` if they are to be
+    found. An instance has the words of a sentence of the text; `starts` has for each its first word, 0 if it
+    is not given. `reason` says why there is no prediction.
     """
 
     def __init__(
         self,
-        words: list[str],
+        text: Words,
         propositions: list[Instance] | None,
         reason: str = "",
         ids: Mapping[str, Any] = MappingProxyType({}),
+        starts: Sequence[int] | None = None,
     ) -> None:
-        metadata = SrlProposition(words, None)
+        metadata = SrlProposition(text.words, None)
         metadata.ids = ids
         super().__init__({"metadata": MetadataField(metadata)})
-        self.words, self.propositions, self.reason = words, propositions, reason
+        self.text, self.propositions, self.reason = text, propositions, reason
+        self.starts = [0] * len(propositions or []) if starts is None else starts
 
 
 @DatasetReader.register("elmo_srl")
@@ -158,7 +162,8 @@ class SrlReader(TaskReader):
                 predicates = [each.predicate for each in sentence.propositions] + sentence.without_arguments
                 instances = [_instance(words, tokens, predicate, None) for predicate in predicates]
                 reason = "" if instances else "no predicate is marked in the sentence"
-                yield SentenceInstance(words, instances if sentence.marked else None, reason, sentence.ids)
+                found = instances if sentence.marked else None
+                yield SentenceInstance(join_words(words), found, reason, sentence.ids)
                 continue
             for proposition in sentence.propositions:
                 yield _instance(words, tokens, proposition.predicate, proposition.tags)

@@ -13,6 +13,9 @@ from tests.coref.tiny import Tiny
 TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
 
 
+FIELDS = {"tokens", "clusters", "mentions", "marked", "resolved"}
+
+
 @pytest.fixture(scope="module")
 def predictor():
     """The predictor of a model that makes some links."""
@@ -25,13 +28,19 @@ def test_a_document(predictor):
     result = predictor.predict(TEXT)
     assert isinstance(predictor, CorefPredictor)
     assert json.loads(json.dumps(result)) == result
-    assert set(result) == {"tokens", "clusters", "marked", "resolved"}
+    assert set(result) == FIELDS
     assert result["tokens"][:6] == ["Ana", "Silva", "lost", "her", "keys", "."]
     assert result["clusters"]
     for cluster in result["clusters"]:
         assert len(cluster) > 1
         for first, last in cluster:
             assert 0 <= first <= last < len(result["tokens"])
+    offsets = predictor.read({"document": TEXT}).words.offsets
+    for cluster, mentions in zip(result["clusters"], result["mentions"], strict=True):
+        for (first, last), mention in zip(cluster, mentions, strict=True):
+            start, end = mention["char_start"], mention["char_end"]
+            assert (start, end) == (offsets[first][0], offsets[last][1])
+            assert mention["text"] == TEXT[start:end]
     unmarked = result["marked"].replace("]", "")
     for number in range(len(result["clusters"])):
         unmarked = unmarked.replace(f"[{number} ", "")
@@ -70,14 +79,14 @@ def test_a_document_has_one_result_alone_and_among_others(predictor):
 def test_instances_of_the_reader(predictor):
     instances = list(predictor._dataset_reader.read(bundled("fixtures/coref/dev.conll")))
     results = predictor.predict_batch_instance(instances)
-    assert [set(result) for result in results] == [{"tokens", "clusters", "marked", "resolved"}] * 4
+    assert [set(result) for result in results] == [FIELDS] * 4
 
 
 @pytest.mark.parametrize(
     "inputs", [{"document": ""}, {"document": " \n\n "}, {"tokens": []}, {"sentences": []}]
 )
 def test_no_words_have_no_clusters(predictor, inputs):
-    assert predictor.predict_json(inputs) == {"tokens": [], "clusters": [], "marked": "", "resolved": ""}
+    assert predictor.predict_json(inputs) == dict.fromkeys(FIELDS, []) | {"marked": "", "resolved": ""}
 
 
 @pytest.mark.parametrize(

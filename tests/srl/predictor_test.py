@@ -65,6 +65,50 @@ def test_arguments_have_their_text_and_can_be_written_as_json(predictor):
             (label, [list(span) for span in spans]) for label, spans in from_tags(each["tags"])
         ]
         assert len(each["tags"]) == len(words)
+        assert SENTENCE[each["char_start"] : each["char_end"]] == each["predicate"]
+        for argument in each["arguments"]:
+            parts = [SENTENCE[start:end] for start, end in argument["char_spans"]]
+            assert argument["text"] == " ... ".join(parts)
+
+
+TWO_SENTENCES = '"Did it  rain?" he asked. Anna sold the bicycle and left.'
+FIRST_WORDS = 9
+
+
+def test_each_sentence_of_a_text_is_read_by_itself(predictor):
+    result = predictor.predict_json({"sentence": TWO_SENTENCES, "predicates": [3, FIRST_WORDS + 1]})
+    alone = [
+        predictor.predict_json({"sentence": TWO_SENTENCES.partition(" Anna")[0], "predicates": [3]}),
+        predictor.predict_json({"sentence": SENTENCE, "predicates": [1]}),
+    ]
+    assert result["tokens"] == alone[0]["tokens"] + alone[1]["tokens"]
+    first, second = (one["predicates"][0] for one in alone)
+    assert result["predicates"][0] == first | {"tags": first["tags"] + 7 * ["O"]}
+    found = result["predicates"][1]
+    assert found["index"] == FIRST_WORDS + second["index"]
+    assert found["tags"] == FIRST_WORDS * ["O"] + second["tags"]
+    assert found["description"] == second["description"]
+    assert TWO_SENTENCES[found["char_start"] : found["char_end"]] == "sold"
+    for argument, other in zip(found["arguments"], second["arguments"], strict=True):
+        assert argument["text"] == other["text"]
+        assert [[start - FIRST_WORDS, end - FIRST_WORDS] for start, end in argument["spans"]] == other["spans"]
+    # Tokens are one sentence, whatever they are.
+    tokens = predictor.predict_json({"tokens": result["tokens"], "predicates": [3]})
+    assert tokens["predicates"][0]["description"].endswith("left .")
+
+
+def test_many_predicates_are_read_in_parts(predictor, monkeypatch):
+    inputs = {"tokens": ["Anna", "sold", "it", "and", "left"] * 8, "predicates": list(range(40))}
+    together = predictor.predict_json(inputs)
+    sizes = []
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_POSITIONS_AT_ONCE", 120)
+        hook = predictor._model.register_forward_hook(
+            lambda model, arguments, outputs: sizes.append(len(outputs["metadata"]))
+        )
+        assert predictor.predict_json(inputs) == together
+        hook.remove()
+    assert sizes == [3] * 13 + [1]
 
 
 def test_predicates_of_a_batch_are_found_together_and_as_one_by_one(predictor):
