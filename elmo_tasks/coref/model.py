@@ -176,8 +176,8 @@ class CorefModel(ElmoModel):
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """
-        Returns the tokens, the clusters, their mentions with characters, and the text with marked mentions and
-        with pronouns replaced.
+        Returns the tokens, the clusters, their mentions with their characters, and the text with marked
+        mentions and with pronouns replaced.
         """
         documents: list[CorefDocument] = output_dict["metadata"]
         pairs = list(zip(documents, output_dict["clusters"], strict=True))

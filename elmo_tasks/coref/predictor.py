@@ -31,8 +31,8 @@ class CorefPredictor(TextPredictor):
 
     Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
     same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the
-    mentions of cluster 0, and so on; `resolved`, the text with pronouns replaced by the first mention of their
-    cluster that is not a pronoun. The text is the document, or the tokens joined by blanks.
+    mentions of cluster 0, and so on; `resolved`, the text with pronouns replaced by the first mention of
+    their cluster that is not a pronoun. The text is the document, or the tokens joined by blanks.
     """
 
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})

@@ -7,14 +7,16 @@ AllenNLP is imported only when the archive is opened.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from spacy.language import Language
+from spacy.scorer import get_ner_prf
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import minibatch
 
 from elmo_tasks.common.machine import Device
@@ -108,6 +110,10 @@ class NerPipe(ArchivePipe):
         super().__init__(name=name, archive=archive, predictor="elmo_ner", cuda_device=cuda_device)
         self._batch_size = batch_size
         self._overwrite_ents = overwrite_ents
+
+    def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
+        """Returns spaCy's scores of entities, such as `ents_f`."""
+        return get_ner_prf(examples, **options)
 
     def annotate(self, docs: list[Doc]) -> None:
         numbered = [(number, sentence) for number, doc in enumerate(docs) for sentence in sentences(doc)]

@@ -145,9 +145,7 @@ class TrainedModel(Generic[Result]):
 
     predict = __call__
 
-    def predict_batch(
-        self, examples: Iterable[str | tuple[str, ...] | Mapping[str, Any]]
-    ) -> list[Result]:
+    def predict_batch(self, examples: Iterable[str | tuple[str, ...] | Mapping[str, Any]]) -> list[Result]:
         """
         Predicts examples, which is faster than one by one: texts, tuples of the texts that the task reads, or
         mappings of the fields of `allennlp predict`.
@@ -183,9 +181,7 @@ class TrainedModel(Generic[Result]):
             if not isinstance(text, str):
                 raise ConfigurationError(f"found {shorten(repr(text))}, expected a text: {', '.join(names)}")
         if len(texts) > len(names) or (len(texts) < len(names) and not others):
-            raise ConfigurationError(
-                f"found {len(texts)} texts, expected {len(names)}: {', '.join(names)}"
-            )
+            raise ConfigurationError(f"found {len(texts)} texts, expected {len(names)}: {', '.join(names)}")
         return dict(zip(names, texts, strict=False)) | others
 
 

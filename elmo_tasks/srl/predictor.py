@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
-from types import MappingProxyType
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from allennlp.common import JsonDict

@@ -86,7 +86,7 @@ def test_instances_of_the_reader(predictor):
     "inputs", [{"document": ""}, {"document": " \n\n "}, {"tokens": []}, {"sentences": []}]
 )
 def test_no_words_have_no_clusters(predictor, inputs):
-    assert predictor.predict_json(inputs) == dict.fromkeys(FIELDS, []) | {"marked": "", "resolved": ""}
+    assert predictor.predict_json(inputs) == {name: [] for name in FIELDS} | {"marked": "", "resolved": ""}
 
 
 @pytest.mark.parametrize(

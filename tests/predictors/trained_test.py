@@ -98,9 +98,9 @@ def test_one_long_text_costs_the_short_ones_nothing(model):
 
 
 def test_names(tmp_path, monkeypatch):
-    with pytest.raises(ConfigurationError, match="did you mean 'elmo:ner'?"):
+    with pytest.raises(ConfigurationError, match="did you mean 'elmo:ner'"):
         load("NER")
-    with pytest.raises(FileNotFoundError, match="file ner not found; did you mean 'elmo:ner'?"):
+    with pytest.raises(FileNotFoundError, match="file ner not found; did you mean 'elmo:ner'"):
         open_archive("ner")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ner").mkdir()

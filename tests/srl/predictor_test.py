@@ -91,7 +91,9 @@ def test_each_sentence_of_a_text_is_read_by_itself(predictor):
     assert TWO_SENTENCES[found["char_start"] : found["char_end"]] == "sold"
     for argument, other in zip(found["arguments"], second["arguments"], strict=True):
         assert argument["text"] == other["text"]
-        assert [[start - FIRST_WORDS, end - FIRST_WORDS] for start, end in argument["spans"]] == other["spans"]
+        assert [[start - FIRST_WORDS, end - FIRST_WORDS] for start, end in argument["spans"]] == other[
+            "spans"
+        ]
     # Tokens are one sentence, whatever they are.
     tokens = predictor.predict_json({"tokens": result["tokens"], "predicates": [3]})
     assert tokens["predicates"][0]["description"].endswith("left .")
