@@ -1,6 +1,5 @@
 """The columns of texts and of labels, and the classes, of data that nothing is known of."""
 
-import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.delimited import find_dialect
+from elmo_tasks.data.formats.delimited import read_rows
 from elmo_tasks.data.formats.records import class_names, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
@@ -72,7 +71,7 @@ def read_table(sample: FileSample) -> Table | None:
             for record in read_records(file, columns=columns, encoding=sample.encoding)
         ]
         names = class_names(sample.files[0]) if format == "parquet" else {}
-    except (InputError, csv.Error):
+    except InputError:
         return None
     return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
 
@@ -87,11 +86,8 @@ def _has_sentences(sample: FileSample) -> bool:
 
 
 def _unnamed(sample: FileSample) -> list[str] | None:
-    lines = list(read_lines(sample.files[0], encoding=sample.encoding))
-    delimiter, quotes = find_dialect(lines)
-    texts = (f"{line}\n" for _, line in lines if line.strip())
-    rows = csv.reader(texts, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)
-    first, *others = [[cell.strip() for cell in row] for row in islice(rows, _SAMPLE)] or [[]]
+    rows = islice(read_rows(sample.files[0], encoding=sample.encoding), _SAMPLE)
+    first, *others = [[cell.strip() for cell in row] for _, row in rows] or [[]]
     while first and not first[-1]:
         first.pop()
     recurs = any(cell and cell == other for row in others for cell, other in zip(first, row, strict=False))

@@ -15,7 +15,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
 from elmo_tasks.data.formats import texts
-from elmo_tasks.data.formats.delimited import find_dialect
+from elmo_tasks.data.formats.delimited import dialect_of
 from elmo_tasks.data.formats.records import RecordFormat, class_names, is_parquet, read_records, record_format
 from elmo_tasks.data.guesses import as_label, only_item
 from elmo_tasks.data.input_files import (
@@ -24,7 +24,6 @@ from elmo_tasks.data.input_files import (
     Record,
     input_files,
     named_by,
-    read_lines,
     shorten_json,
 )
 from elmo_tasks.data.reader import TaskReader
@@ -145,13 +144,16 @@ class LabelledTextReader(TaskReader):
         format = self._format_of(path) if format == "auto" else format
         if format != "delimited":
             return format
-        lines = list(read_lines(path, encoding=self.encoding))
-        delimiter = find_dialect(
-            lines, columns=self.columns, delimiter=self.delimiter, quotes=self.quotes
-        ).delimiter
+        dialect = dialect_of(
+            path,
+            columns=self.columns,
+            delimiter=self.delimiter,
+            quotes=self.quotes,
+            encoding=self.encoding,
+        )
         names = {mark: name for name, mark in _DELIMITERS.items()}
         header = "" if self.columns is None else " without a header"
-        return names.get(delimiter, f"delimited by {delimiter}") + header
+        return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
