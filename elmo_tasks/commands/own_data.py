@@ -20,6 +20,7 @@ from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, posit
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.data.guesses import has_header
 from elmo_tasks.data.input_files import read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
@@ -83,7 +84,10 @@ class Inspect(Verb):
             if not found:
                 problems[task] = problem
         if self.task is None and not any(each.labels for each in fits):
-            fits = [*data_of_probes(self.path, sample), *fits]
+            probes = list(data_of_probes(self.path, sample))
+            if has_header(sample) and not probes:
+                raise ConfigurationError(problems["classification"])
+            fits = probes + fits
         if not fits:
             reasons = "; ".join(
                 f"{task}: {problem if self.task else shorten(problem, 120)}"
@@ -118,7 +122,10 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
         yield _of_probe(task, sample, records, 0, command.format(path=quoted))
         return
     sizes = [len(line.split()) for line in sample.lines]
-    is_text = not any("\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines)
+    is_table = sample.files[0].suffix == ".csv" or has_header(sample)
+    is_text = not is_table and not any(
+        "\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines
+    )
     if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
         overrides = shlex.quote(json.dumps({"train_data_path": path}))
         command = f"allennlp train training_configs/bilm.jsonnet -s runs/bilm --overrides {overrides}"
@@ -226,7 +233,7 @@ class TrainOnOwnData(Verb):
     def _inspection(self) -> Inspection:
         readings, problem = inspect(self.task, self.train, sample_of(self.train))
         if not readings or not readings[0].labels:
-            raise ConfigurationError(f"{self.train}: {problem}; try `allennlp elmo inspect {self.train}`")
+            raise ConfigurationError(f"{problem}; try `allennlp elmo inspect {shlex.quote(self.train)}`")
         return readings[0]
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:

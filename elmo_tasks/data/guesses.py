@@ -59,27 +59,30 @@ def as_label(value: Any) -> str:
 
 
 def read_table(sample: FileSample) -> Table | None:
-    """Returns the records of data, or `None` if they are none."""
-    try:
-        format = record_format(sample.files[0], encoding=sample.encoding)
-        if format == "delimited" and _has_sentences(sample):
-            return None
-        columns = _unnamed(sample) if format == "delimited" else None
-        rows = [
-            record.values
-            for file in sample.files
-            for record in read_records(file, columns=columns, encoding=sample.encoding)
-        ]
-        names = class_names(sample.files[0]) if format == "parquet" else {}
-    except InputError:
+    """Returns the records of data, or `None` if they are none. `InputError`: one of them is damaged."""
+    format = record_format(sample.files[0], encoding=sample.encoding)
+    if format == "delimited" and _has_sentences(sample):
         return None
+    columns = _unnamed(sample) if format == "delimited" else None
+    rows = [
+        record.values
+        for file in sample.files
+        for record in read_records(file, columns=columns, encoding=sample.encoding)
+    ]
+    names = class_names(sample.files[0]) if format == "parquet" else {}
     return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
+
+
+def has_header(sample: FileSample) -> bool:
+    """Tells whether the first line names columns of texts and of labels."""
+    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
+    names = {cell.strip('" ') for cell in cells}
+    return not names.isdisjoint(LABELS) and not names.isdisjoint(TEXTS)
 
 
 def _has_sentences(sample: FileSample) -> bool:
     """Tells whether empty lines separate the lines, as in files with a token a line."""
-    header = set(re.split("[,;|\t]", sample.lines[0].lower().strip())) if sample.lines else set()
-    if header & {*LABELS} and header & {*TEXTS}:
+    if has_header(sample):
         return False
     lines = [line.strip() for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
     return not any('"' in line for line in lines) and "\n\n" in "\n".join(lines).strip()
@@ -98,7 +101,7 @@ def _unnamed(sample: FileSample) -> list[str] | None:
 
 
 def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
-    """Yields the keys of a classifier's reader for data."""
+    """Yields the keys of a classifier's reader for data. `InputError`: a record is damaged."""
     if len(sample.files) > 1 and sample.files[0].suffix not in _RECORDS:
         names_of_files = set() if _has_sentences(sample) else _names_of_files(sample.files)
         for names in ({file.parent.name for file in sample.files}, names_of_files):
@@ -109,10 +112,18 @@ def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
     if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
         labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
         yield {"classes": sorted(label.removeprefix(FASTTEXT) for label in labels)}
-    elif (table := read_table(sample)) is not None and (keys := _table_keys(table)):
+        return
+    table, problem = None, None
+    try:
+        table = read_table(sample)
+    except InputError as error:
+        problem = error
+    if table is not None and (keys := _table_keys(table)):
         yield keys
     elif sample.lines and not _has_sentences(sample) and len(labels := _first_words(sample)) > 1:
         yield {"format": "label_text", "classes": sorted(labels)}
+    elif problem is not None:
+        raise problem
 
 
 def _names_of_files(files: Sequence[Path]) -> set[str]:

@@ -56,8 +56,11 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
     assert issubclass(cls, TaskReader)
     found: list[Inspection] = []
     problems: list[str] = []
-    with _logged():
-        candidates = list(cls.candidates(sample))
+    try:
+        with _logged():
+            candidates = list(cls.candidates(sample))
+    except InputError as error:
+        return [], str(error)
     for keys in candidates:
         block = {"type": name, **keys}
         if sample.encoding != "utf-8":
@@ -68,7 +71,7 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
             problems.append(str(error))
     found.sort(key=lambda each: -sum(each.labels.values()))
     return [each for each in found if each.labels or not found[0].labels], (
-        problems or ["no column of labels"]
+        problems or [f"{path}: found no column of labels, expected one"]
     )[0]
 
 

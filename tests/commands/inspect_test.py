@@ -10,7 +10,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.own_data import Inspect
 from elmo_tasks.common.files import bundled
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 FIXTURES = bundled("fixtures").resolve()
 
@@ -167,6 +167,21 @@ def test_no_format_fits(tmp_path):
     message = error_of(ConfigurationError, Inspect(path=str(path), task="sst", json=False).run)
     assert message.startswith(f"{path}: found no format of sst (sst: {path}, line 1")
     assert "found no file" in error_of(ConfigurationError, Inspect(path="nowhere", task=None, json=False).run)
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("slow, dull and long,neg", "3 columns"),
+        ('"Hi" he said and left,neg', "no csv"),
+        ("a dull film indeed,", "label ''"),
+    ],
+)
+def test_a_damaged_row_of_a_table(tmp_path, row, found):
+    (tmp_path / "a.csv").write_text(f"text,label\nfine,pos\n{row}\nnot so fine really,neg\nvery good work,pos\n")
+    for task in (None, "classification"):
+        message = error_of(ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task=task, json=False).run)
+        assert mentions(message, f"{tmp_path / 'a.csv'}, line 3", found)
 
 
 def test_a_misfit_says_how_to_look(allennlp, tmp_path):
