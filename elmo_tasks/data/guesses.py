@@ -24,6 +24,9 @@ _SHORT = 10
 _SAMPLE = 1000
 """The rows that tell whether the first is a header."""
 _PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial"}
+_UNLABELLED = {"unsup"}
+"""Folders beside those of classes, as in IMDB."""
+_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _RECORDS = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 
 
@@ -102,33 +105,52 @@ def _unnamed(sample: FileSample) -> list[str] | None:
 
 def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
     """Yields the keys of a classifier's reader for data. `InputError`: a record is damaged."""
-    if len(sample.files) > 1 and sample.files[0].suffix not in _RECORDS:
-        names_of_files = set() if _has_sentences(sample) else _names_of_files(sample.files)
-        for names in ({file.parent.name for file in sample.files}, names_of_files):
-            parts = {part for name in names for part in re.split(r"[\W_]", name)}
-            if len(names) > 1 and not parts & _PARTS:
-                yield {"classes": sorted(names)}
-                return
+    if names := _names_of_places(sample):
+        yield {"classes": sorted(names)}
+        return
     if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
         labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
         yield {"classes": sorted(label.removeprefix(FASTTEXT) for label in labels)}
         return
-    table, problem = None, None
     try:
         table = read_table(sample)
-    except InputError as error:
-        problem = error
+    except InputError:
+        if _has_tabs(sample) or not (labels := _first_words(sample)):
+            raise
+        yield {"format": "label_text", "classes": sorted(labels)}
+        return
     if table is not None and (keys := _table_keys(table)):
         yield keys
-    elif sample.lines and not _has_sentences(sample) and len(labels := _first_words(sample)) > 1:
+    elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
         yield {"format": "label_text", "classes": sorted(labels)}
-    elif problem is not None:
-        raise problem
 
 
-def _names_of_files(files: Sequence[Path]) -> set[str]:
-    stems = {file.stem for file in files}
-    return stems if len(stems) == len(files) else {file.suffix[1:] for file in files}
+def _names_of_places(sample: FileSample) -> set[str]:
+    """Returns the names of folders, or else of files, that may be classes; none if they are something else."""
+    folders = {file.parent for file in sample.files}
+    innermost = folders.difference(*(folder.parents for folder in folders))
+    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
+    if len(files) < 2 or any(file.suffix in _RECORDS for file in files):
+        return set()
+    for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
+        parts = {part for name in names for part in re.split(r"[\W_]", name)}
+        if 1 < len(names) <= MAX_CLASSES and not parts & _PARTS:
+            return names
+    return set()
+
+
+def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
+    if _has_sentences(sample) or _has_tabs(sample):
+        return set()
+    names = {file.stem for file in files}
+    if len(names) < len(files):
+        names = {file.suffix[1:] for file in files}
+    return set() if "txt" in names else names
+
+
+def _has_tabs(sample: FileSample) -> bool:
+    """Tells whether the lines are rows of a table."""
+    return all("\t" in line for line in sample.lines)
 
 
 def _all_lines(sample: FileSample) -> Iterator[str]:
@@ -137,13 +159,14 @@ def _all_lines(sample: FileSample) -> Iterator[str]:
 
 
 def _first_words(sample: FileSample) -> set[str]:
-    """Returns the first words of the lines, before a colon, if they are few, and so may be labels."""
+    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
+    if not sample.lines or _has_sentences(sample) or len({file.suffix for file in sample.files}) > 1:
+        return set()
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
     few = (
         all(re.fullmatch(r"[\w.+-]+", label) for label in labels)
-        and 2 * len(labels) <= len(words)
-        and len(labels) <= MAX_CLASSES
+        and 2 <= len(labels) <= min(len(words) // 2, MAX_CLASSES)
     )
     return labels if few and all(len(each) == 2 for each in words) else set()
 

@@ -158,6 +158,8 @@ class LabelledTextReader(TaskReader):
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
         format = self._format_of_all(files)
+        if format in ("class_folders", "class_files") and not self.every_record:
+            files = self._of_classes(file_path, files, format)
         read = partial(self._file, format=format)
         if format == "class_folders":  # one log for all files
             read, files = partial(self._folders, files=files), [cast(Path, file_path)]
@@ -174,15 +176,25 @@ class LabelledTextReader(TaskReader):
         instance["metadata"].metadata.ids = ids_of(example.record.values)
         return instance
 
+    def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
+        """Returns the files of classes, and counts the others in the log; all files if none is of a class."""
+
+        def has_class(file: Path) -> bool:
+            if format == "class_folders":
+                return file.parent.name in self.label_names
+            return texts.class_of_file(file, self.label_names) is not None
+
+        of_classes = [file for file in files if has_class(file)] or files
+        if len(of_classes) < len(files):
+            other = next(file for file in files if not has_class(file))
+            number = len(files) - len(of_classes)
+            logger.warning("%s: %d files left out, of no class, such as %s", path, number, other)
+        return of_classes
+
     def _folders(
         self, path: Path, counts: Counter[str], *, files: list[Path]
     ) -> Iterator[_Example | InputError]:
-        of_classes = [file for file in files if file.parent.name in self.label_names]
-        if len(of_classes) < len(files):
-            other = next(file for file in files if file.parent.name not in self.label_names)
-            number = len(files) - len(of_classes)
-            logger.warning("%s: %d files left out, in no folder of a class, such as %s", path, number, other)
-        for file in of_classes:
+        for file in files:
             records = texts.read_document(file, encoding=self.encoding)
             yield from self._examples(file, _labelled(records, file.parent.name), counts)
         self._check(path, counts)

@@ -169,6 +169,39 @@ def test_no_format_fits(tmp_path):
     assert "found no file" in error_of(ConfigurationError, Inspect(path="nowhere", task=None, json=False).run)
 
 
+TEXT = "A text.\nMore.\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["rt/rt.neg", "rt/rt.pos", "README.1.0.txt"], ["neg", "pos"]),
+        (["neg.txt", "pos.txt", "README.md"], ["neg", "pos"]),
+        (["pos/0.txt", "neg/0.txt", "unsup/0.txt", "urls_pos.txt", "bow.feat"], ["neg", "pos"]),
+        (["train/pos/0.txt", "train/neg/0.txt", "train/urls.txt", "test/pos/0.txt"], ["neg", "pos"]),
+        (["tech/0.txt", "sport/0.txt", "README.TXT"], ["sport", "tech"]),
+        (["doc1.ann", "doc1.txt", "doc2.ann", "doc2.txt"], None),
+    ],
+)
+def test_folders_and_files_of_classes(capsys, tmp_path, names, labels):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(TEXT)
+    if labels is None:
+        error_of(ConfigurationError, inspected, capsys, tmp_path, "classification")
+        return
+    found = inspected(capsys, tmp_path)
+    assert found["dataset_reader"]["classes"] == labels == sorted(found["labels"])
+    left_out = sum(not any(label in name for label in labels) or "urls" in name for name in names)
+    assert mentions(found["warnings"][0], f"{left_out} files left out")
+
+
+def test_tables_are_no_classes(capsys, tmp_path):
+    for name in ("sentences", "labels", "splits"):
+        (tmp_path / f"{name}.txt").write_text(f"id\t{name}\n1\tfine\n2\tfine\n3\tdull\n")
+    error_of(ConfigurationError, inspected, capsys, tmp_path, "classification")
+
+
 @pytest.mark.parametrize(
     ("row", "found"),
     [
