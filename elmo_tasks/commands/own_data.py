@@ -153,10 +153,12 @@ def description(path: str, found: Inspection) -> list[str]:
         return [f"{path}: {found.task}, {found.encoding}", f"  {found.records:,} records{tokens}"]
     labels = list(found.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
+    columns = [f"{role}: {', '.join(names)}" for role, names in found.columns.items() if names]
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return [
         f"{path}: {found.task}, format {found.format}, {found.encoding}",
         f"  {found.records:,} records, {found.tokens:,} tokens",
+        *([f"  {'; '.join(columns)}"] if columns else []),
         f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
         f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
         *(f"  {note}" for note in found.notes[-_NOTES:]),

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats.delimited import read_rows
-from elmo_tasks.data.formats.records import class_names, read_records, record_format
+from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
 from elmo_tasks.data.reader import FileSample
@@ -17,7 +17,15 @@ LABELS = (
     *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
     *("intent", "quality", "rating", "stars", "v1"),
 )
+GOLD, UNDECIDED = "gold_label", "-"
+"""The column of labels of SNLI and MultiNLI, and its value where annotators did not agree."""
 TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "title", "v2")
+_PAIRS = (
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
+    *(("sentence_a", "sentence_b"), ("text_a", "text_b"), ("claim", "evidence"), ("query", "passage")),
+    *(("question", "sentence"), ("question", "passage"), ("question", "context")),
+)
+"""The names that published sets give to the texts of a pair, in small letters."""
 MAX_CLASSES = 200
 _SHORT = 10
 """The characters that texts have on average, at least."""
@@ -42,10 +50,12 @@ class Table(NamedTuple):
         return list(self.rows[0]) if self.rows else []
 
     def classes(self, column: str) -> list[str]:
-        """Returns the different values of a column, as a reader calls them, in order."""
+        """Returns the different labels in a column, as a reader calls them, in order."""
         if column in self.class_names:
             return list(self.class_names[column])
         values = {as_label(value) for row in self.rows if (value := row.get(column)) not in (None, "")}
+        if column == GOLD:
+            values.discard(UNDECIDED)
         numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
         return sorted(values, key=int if numbers else str)
 
@@ -62,7 +72,10 @@ def as_label(value: Any) -> str:
 
 
 def read_table(sample: FileSample) -> Table | None:
-    """Returns the records of data, or `None` if they are none. `InputError`: one of them is damaged."""
+    """
+    Returns the records of data without rejected ones, or `None` if they are none. `InputError`: one of them
+    is damaged.
+    """
     format = record_format(sample.files[0], encoding=sample.encoding)
     if format == "delimited" and _has_sentences(sample):
         return None
@@ -71,6 +84,7 @@ def read_table(sample: FileSample) -> Table | None:
         record.values
         for file in sample.files
         for record in read_records(file, columns=columns, encoding=sample.encoding)
+        if not is_rejected(record.values)
     ]
     names = class_names(sample.files[0]) if format == "parquet" else {}
     return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
@@ -126,7 +140,7 @@ def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
 
 
 def _names_of_places(sample: FileSample) -> set[str]:
-    """Returns the names of folders, or else of files, that may be classes; none if they are something else."""
+    """Returns the names of folders, or else of files, if they may be those of classes."""
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
     files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
@@ -164,9 +178,8 @@ def _first_words(sample: FileSample) -> set[str]:
         return set()
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
-    few = (
-        all(re.fullmatch(r"[\w.+-]+", label) for label in labels)
-        and 2 <= len(labels) <= min(len(words) // 2, MAX_CLASSES)
+    few = all(re.fullmatch(r"[\w.+-]+", label) for label in labels) and 2 <= len(labels) <= min(
+        len(words) // 2, MAX_CLASSES
     )
     return labels if few and all(len(each) == 2 for each in words) else set()
 
@@ -187,6 +200,8 @@ def _table_keys(table: Table) -> dict[str, Any]:
 
 def _label_column(table: Table) -> str | None:
     def fits(name: str) -> bool:
+        if any(_is_nested(row.get(name)) for row in table.rows):
+            return False
         return 2 <= len(table.classes(name)) <= min(MAX_CLASSES, max(2, len(table.rows) - 1))
 
     named = [name for each in LABELS for name in table.columns if name.lower() == each and fits(name)]
@@ -197,9 +212,27 @@ def _label_column(table: Table) -> str | None:
     return min(few, key=lambda name: len(table.classes(name)), default=None)
 
 
-def text_columns(table: Table, label: str) -> list[str]:
-    """Returns the columns of texts, by their values, without that of the labels."""
-    return [name for name in table.columns if name != label and _is_text(table, name)]
+def _is_nested(value: Any) -> bool:
+    """Tells whether a value is an object, or a list of objects or lists: annotations of parts of a text."""
+    if isinstance(value, list):
+        return any(isinstance(part, dict | list) for part in value)
+    return isinstance(value, dict)
+
+
+def text_columns(table: Table, label: str | None = None) -> list[str]:
+    """Returns the columns of texts, by their values, without that of the labels, and without parses."""
+    names = (name for name in table.columns if name != label and not name.endswith("_parse"))
+    return [name for name in names if _is_text(table, name)]
+
+
+def unread_texts(table: Table, read: Collection[str]) -> list[str]:
+    """Returns the columns of texts that are not among those read, without numbers and codes of one word."""
+
+    def has_words(name: str) -> bool:
+        values = [str(row.get(name)) for row in table.rows]
+        return 2 * sum(re.search(r"\s|[^\x00-\x7f]", value) is not None for value in values) > len(values)
+
+    return [name for name in text_columns(table) if name not in read and has_words(name)]
 
 
 def _is_text(table: Table, name: str) -> bool:
@@ -210,8 +243,10 @@ def _is_text(table: Table, name: str) -> bool:
 
 def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
     """Yields pairs of columns such as `sentence1` and `sentence2`."""
-    if {"premise", "hypothesis"} <= set(names):
-        yield "premise", "hypothesis"
+    named = {name.lower(): name for name in names}
+    for first, second in _PAIRS:
+        if first in named and second in named:
+            yield named[first], named[second]
     for name in names:
         if "1" in name and (other := name.replace("1", "2")) in names:
             yield name, other

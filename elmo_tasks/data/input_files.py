@@ -104,8 +104,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     - A list of these, which is not empty: the files of each, in the order of the list.
 
     # Raises
-    `InputError`, with `path`: there is no file, an archive is damaged or a document of an office, or an archive
-    lies in a folder or in another archive.
+    `InputError`, with `path`: there is no file, an archive is damaged or a document of an office, or an
+    archive lies in a folder or in another archive.
     """
     if isinstance(path, list):
         if not path:

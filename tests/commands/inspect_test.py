@@ -169,6 +169,89 @@ def test_no_format_fits(tmp_path):
     assert "found no file" in error_of(ConfigurationError, Inspect(path="nowhere", task=None, json=False).run)
 
 
+PARSES = "gold_label\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n" + "".join(
+    f"{label}\t(ROOT (S Ann runs.))\t(ROOT (S It rains.))\tAnn runs home.\tIt rains here.\n"
+    for label in ("neutral", "-", "entailment", "neutral")
+)
+
+
+def lines(first, second, third, *values):
+    """Returns JSON Lines of records with these columns, of which the last two have the texts."""
+    return "".join(
+        json.dumps({first: value, second: f"Does Ann run {number}?", third: f"Ann runs {number} miles."})
+        + "\n"
+        for number, value in enumerate(values)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "labels"),
+    [
+        (PARSES, ["sentence1", "sentence2"], {"neutral": 2, "entailment": 1}),
+        (lines("label", "sentence", "question", "a", "b", "a"), ["question", "sentence"], {"a": 2, "b": 1}),
+        (
+            lines("label", "sentence_A", "sentence_B", "a", "b", "a"),
+            ["sentence_A", "sentence_B"],
+            {"a": 2, "b": 1},
+        ),
+        (
+            lines("answer", "question", "passage", True, False, True),
+            ["question", "passage"],
+            {"true": 2, "false": 1},
+        ),
+    ],
+)
+def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
+    (tmp_path / "a").write_text(content)
+    found = inspected(capsys, tmp_path / "a", "classification")
+    assert [found["dataset_reader"][f"sentence{number}"] for number in (1, 2)] == columns
+    assert found["columns"]["texts"] == columns
+    assert found["labels"] == labels
+    assert not found["columns"]["not read"]
+    assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
+
+
+def test_a_text_that_is_not_read(capsys, tmp_path):
+    (tmp_path / "a").write_text(lines("label", "title", "text", "a", "b", "a"))
+    assert inspected(capsys, tmp_path / "a")["columns"] == {
+        "texts": ["text"],
+        "label": ["label"],
+        "not read": ["title"],
+    }
+    Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
+    assert "texts: text; label: label; not read: title" in capsys.readouterr().out
+
+
+def test_rejected_records_are_left_out(capsys, tmp_path):
+    records = [
+        ("accept", "ham"),
+        ("accept", "spam"),
+        ("reject", "eggs"),
+        ("ignore", "ham"),
+        ("accept", "ham"),
+    ]
+    (tmp_path / "a").write_text(
+        "".join(
+            json.dumps({"text": f"a message {number}", "label": label, "answer": answer}) + "\n"
+            for number, (answer, label) in enumerate(records)
+        )
+    )
+    found = inspected(capsys, tmp_path / "a", "classification")
+    assert found["labels"] == {"ham": 2, "spam": 1}
+    assert found["dataset_reader"]["label"] == "label"
+    assert "left out: 2" in found["notes"][0]
+
+
+def test_annotations_of_parts_are_no_classes(capsys, tmp_path):
+    (tmp_path / "a").write_text(
+        "".join(
+            json.dumps({"text": f"Ann met {name}", "label": {"PER": {name: [[8, 10]]}}}) + "\n"
+            for name in "ab" * 9
+        )
+    )
+    error_of(ConfigurationError, inspected, capsys, tmp_path / "a", "classification")
+
+
 TEXT = "A text.\nMore.\n"
 
 
@@ -211,9 +294,13 @@ def test_tables_are_no_classes(capsys, tmp_path):
     ],
 )
 def test_a_damaged_row_of_a_table(tmp_path, row, found):
-    (tmp_path / "a.csv").write_text(f"text,label\nfine,pos\n{row}\nnot so fine really,neg\nvery good work,pos\n")
+    (tmp_path / "a.csv").write_text(
+        f"text,label\nfine,pos\n{row}\nnot so fine really,neg\nvery good work,pos\n"
+    )
     for task in (None, "classification"):
-        message = error_of(ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task=task, json=False).run)
+        message = error_of(
+            ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task=task, json=False).run
+        )
         assert mentions(message, f"{tmp_path / 'a.csv'}, line 3", found)
 
 
