@@ -164,7 +164,7 @@ def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
 
 def _has_tabs(sample: FileSample) -> bool:
     """Tells whether the lines are rows of a table."""
-    return all("\t" in line for line in sample.lines)
+    return bool(sample.lines) and all("\t" in line for line in sample.lines)
 
 
 def _all_lines(sample: FileSample) -> Iterator[str]:
