@@ -225,9 +225,11 @@ class TrainOnOwnData(Verb):
         print(f"\n{table.markdown().rstrip()}")
         archive = self.output / "model.tar.gz"
         self._show_examples(archive)
+        is_pair = "sentence2" in inspection.dataset_reader
+        record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
         print(
             f"\nThe config is {self.output / CONFIG_NAME}; the epoch of the best {metric} "
-            f'is kept. To predict, write {{"sentence": "..."}} a line, and run this; for a file in the '
+            f"is kept. To predict, write {json.dumps(record)} a line, and run this; for a file in the "
             f"format of {self.train}, add --use-dataset-reader.\n\n"
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
