@@ -9,7 +9,7 @@ from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.guesses import classification_keys
+from elmo_tasks.data.guesses import GOLD, UNDECIDED, classification_keys
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
@@ -41,7 +41,8 @@ class ClassificationReader(LabelledTextReader):
     sentence1 : the column of the text, or several columns whose texts are joined by blanks; empty texts are
         left out.
     sentence2 : the same for the second sentence of pairs; null: single sentences.
-    label : the column of the class; null: the files are text to pre-train on, without labels.
+    label : the column of the class; null: the files are text to pre-train on, without labels. In the
+        column `gold_label`, `-` is no class: the record is left out, and counted in the log.
     The others : see `LabelledTextReader`.
 
     # Raises
@@ -66,6 +67,7 @@ class ClassificationReader(LabelledTextReader):
             if names is not None
         ]
         self.label = label
+        self.undecided = (UNDECIDED,) if label == GOLD else ()
 
     @property
     def pairs(self) -> bool:

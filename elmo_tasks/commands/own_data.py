@@ -20,6 +20,7 @@ from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, posit
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.data.guesses import has_header
 from elmo_tasks.data.input_files import read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
@@ -83,7 +84,10 @@ class Inspect(Verb):
             if not found:
                 problems[task] = problem
         if self.task is None and not any(each.labels for each in fits):
-            fits = [*data_of_probes(self.path, sample), *fits]
+            probes = list(data_of_probes(self.path, sample))
+            if has_header(sample) and not probes:
+                raise ConfigurationError(problems["classification"])
+            fits = probes + fits
         if not fits:
             reasons = "; ".join(
                 f"{task}: {problem if self.task else shorten(problem, 120)}"
@@ -118,7 +122,10 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
         yield _of_probe(task, sample, records, 0, command.format(path=quoted))
         return
     sizes = [len(line.split()) for line in sample.lines]
-    is_text = not any("\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines)
+    is_table = sample.files[0].suffix == ".csv" or has_header(sample)
+    is_text = not is_table and not any(
+        "\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines
+    )
     if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
         overrides = shlex.quote(json.dumps({"train_data_path": path}))
         command = f"allennlp train training_configs/bilm.jsonnet -s runs/bilm --overrides {overrides}"
@@ -146,10 +153,12 @@ def description(path: str, found: Inspection) -> list[str]:
         return [f"{path}: {found.task}, {found.encoding}", f"  {found.records:,} records{tokens}"]
     labels = list(found.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
+    columns = [f"{role}: {', '.join(names)}" for role, names in found.columns.items() if names]
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return [
         f"{path}: {found.task}, format {found.format}, {found.encoding}",
         f"  {found.records:,} records, {found.tokens:,} tokens",
+        *([f"  {'; '.join(columns)}"] if columns else []),
         f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
         f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
         *(f"  {note}" for note in found.notes[-_NOTES:]),
@@ -216,9 +225,11 @@ class TrainOnOwnData(Verb):
         print(f"\n{table.markdown().rstrip()}")
         archive = self.output / "model.tar.gz"
         self._show_examples(archive)
+        is_pair = "sentence2" in inspection.dataset_reader
+        record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
         print(
             f"\nThe config is {self.output / CONFIG_NAME}; the epoch of the best {metric} "
-            f'is kept. To predict, write {{"sentence": "..."}} a line, and run this; for a file in the '
+            f"is kept. To predict, write {json.dumps(record)} a line, and run this; for a file in the "
             f"format of {self.train}, add --use-dataset-reader.\n\n"
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
@@ -226,7 +237,7 @@ class TrainOnOwnData(Verb):
     def _inspection(self) -> Inspection:
         readings, problem = inspect(self.task, self.train, sample_of(self.train))
         if not readings or not readings[0].labels:
-            raise ConfigurationError(f"{self.train}: {problem}; try `allennlp elmo inspect {self.train}`")
+            raise ConfigurationError(f"{problem}; try `allennlp elmo inspect {shlex.quote(self.train)}`")
         return readings[0]
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """The columns of texts and of labels, and the classes, of data that nothing is known of."""
 
-import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.delimited import find_dialect
-from elmo_tasks.data.formats.records import class_names, read_records, record_format
+from elmo_tasks.data.formats.delimited import read_rows
+from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
 from elmo_tasks.data.reader import FileSample
@@ -18,13 +17,24 @@ LABELS = (
     *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
     *("intent", "quality", "rating", "stars", "v1"),
 )
+GOLD, UNDECIDED = "gold_label", "-"
+"""The column of labels of SNLI and MultiNLI, and its value where annotators did not agree."""
 TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "title", "v2")
+_PAIRS = (
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
+    *(("sentence_a", "sentence_b"), ("text_a", "text_b"), ("claim", "evidence"), ("query", "passage")),
+    *(("question", "sentence"), ("question", "passage"), ("question", "context")),
+)
+"""The names that published sets give to the texts of a pair, in small letters."""
 MAX_CLASSES = 200
 _SHORT = 10
 """The characters that texts have on average, at least."""
 _SAMPLE = 1000
 """The rows that tell whether the first is a header."""
 _PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial"}
+_UNLABELLED = {"unsup"}
+"""Folders beside those of classes, as in IMDB."""
+_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _RECORDS = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 
 
@@ -40,10 +50,12 @@ class Table(NamedTuple):
         return list(self.rows[0]) if self.rows else []
 
     def classes(self, column: str) -> list[str]:
-        """Returns the different values of a column, as a reader calls them, in order."""
+        """Returns the different labels in a column, as a reader calls them, in order."""
         if column in self.class_names:
             return list(self.class_names[column])
         values = {as_label(value) for row in self.rows if (value := row.get(column)) not in (None, "")}
+        if column == GOLD:
+            values.discard(UNDECIDED)
         numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
         return sorted(values, key=int if numbers else str)
 
@@ -60,38 +72,42 @@ def as_label(value: Any) -> str:
 
 
 def read_table(sample: FileSample) -> Table | None:
-    """Returns the records of data, or `None` if they are none."""
-    try:
-        format = record_format(sample.files[0], encoding=sample.encoding)
-        if format == "delimited" and _has_sentences(sample):
-            return None
-        columns = _unnamed(sample) if format == "delimited" else None
-        rows = [
-            record.values
-            for file in sample.files
-            for record in read_records(file, columns=columns, encoding=sample.encoding)
-        ]
-        names = class_names(sample.files[0]) if format == "parquet" else {}
-    except (InputError, csv.Error):
+    """
+    Returns the records of data without rejected ones, or `None` if they are none. `InputError`: one of them
+    is damaged.
+    """
+    format = record_format(sample.files[0], encoding=sample.encoding)
+    if format == "delimited" and _has_sentences(sample):
         return None
+    columns = _unnamed(sample) if format == "delimited" else None
+    rows = [
+        record.values
+        for file in sample.files
+        for record in read_records(file, columns=columns, encoding=sample.encoding)
+        if not is_rejected(record.values)
+    ]
+    names = class_names(sample.files[0]) if format == "parquet" else {}
     return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
+
+
+def has_header(sample: FileSample) -> bool:
+    """Tells whether the first line names columns of texts and of labels."""
+    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
+    names = {cell.strip('" ') for cell in cells}
+    return not names.isdisjoint(LABELS) and not names.isdisjoint(TEXTS)
 
 
 def _has_sentences(sample: FileSample) -> bool:
     """Tells whether empty lines separate the lines, as in files with a token a line."""
-    header = set(re.split("[,;|\t]", sample.lines[0].lower().strip())) if sample.lines else set()
-    if header & {*LABELS} and header & {*TEXTS}:
+    if has_header(sample):
         return False
     lines = [line.strip() for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
     return not any('"' in line for line in lines) and "\n\n" in "\n".join(lines).strip()
 
 
 def _unnamed(sample: FileSample) -> list[str] | None:
-    lines = list(read_lines(sample.files[0], encoding=sample.encoding))
-    delimiter, quotes = find_dialect(lines)
-    texts = (f"{line}\n" for _, line in lines if line.strip())
-    rows = csv.reader(texts, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)
-    first, *others = [[cell.strip() for cell in row] for row in islice(rows, _SAMPLE)] or [[]]
+    rows = islice(read_rows(sample.files[0], encoding=sample.encoding), _SAMPLE)
+    first, *others = [[cell.strip() for cell in row] for _, row in rows] or [[]]
     while first and not first[-1]:
         first.pop()
     recurs = any(cell and cell == other for row in others for cell, other in zip(first, row, strict=False))
@@ -102,26 +118,53 @@ def _unnamed(sample: FileSample) -> list[str] | None:
 
 
 def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
-    """Yields the keys of a classifier's reader for data."""
-    if len(sample.files) > 1 and sample.files[0].suffix not in _RECORDS:
-        names_of_files = set() if _has_sentences(sample) else _names_of_files(sample.files)
-        for names in ({file.parent.name for file in sample.files}, names_of_files):
-            parts = {part for name in names for part in re.split(r"[\W_]", name)}
-            if len(names) > 1 and not parts & _PARTS:
-                yield {"classes": sorted(names)}
-                return
+    """Yields the keys of a classifier's reader for data. `InputError`: a record is damaged."""
+    if names := _names_of_places(sample):
+        yield {"classes": sorted(names)}
+        return
     if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
         labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
         yield {"classes": sorted(label.removeprefix(FASTTEXT) for label in labels)}
-    elif (table := read_table(sample)) is not None and (keys := _table_keys(table)):
+        return
+    try:
+        table = read_table(sample)
+    except InputError:
+        if _has_tabs(sample) or not (labels := _first_words(sample)):
+            raise
+        yield {"format": "label_text", "classes": sorted(labels)}
+        return
+    if table is not None and (keys := _table_keys(table)):
         yield keys
-    elif sample.lines and not _has_sentences(sample) and len(labels := _first_words(sample)) > 1:
+    elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
         yield {"format": "label_text", "classes": sorted(labels)}
 
 
-def _names_of_files(files: Sequence[Path]) -> set[str]:
-    stems = {file.stem for file in files}
-    return stems if len(stems) == len(files) else {file.suffix[1:] for file in files}
+def _names_of_places(sample: FileSample) -> set[str]:
+    """Returns the names of folders, or else of files, if they may be those of classes."""
+    folders = {file.parent for file in sample.files}
+    innermost = folders.difference(*(folder.parents for folder in folders))
+    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
+    if len(files) < 2 or any(file.suffix in _RECORDS for file in files):
+        return set()
+    for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
+        parts = {part for name in names for part in re.split(r"[\W_]", name)}
+        if 1 < len(names) <= MAX_CLASSES and not parts & _PARTS:
+            return names
+    return set()
+
+
+def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
+    if _has_sentences(sample) or _has_tabs(sample):
+        return set()
+    names = {file.stem for file in files}
+    if len(names) < len(files):
+        names = {file.suffix[1:] for file in files}
+    return set() if "txt" in names else names
+
+
+def _has_tabs(sample: FileSample) -> bool:
+    """Tells whether the lines are rows of a table."""
+    return bool(sample.lines) and all("\t" in line for line in sample.lines)
 
 
 def _all_lines(sample: FileSample) -> Iterator[str]:
@@ -130,13 +173,13 @@ def _all_lines(sample: FileSample) -> Iterator[str]:
 
 
 def _first_words(sample: FileSample) -> set[str]:
-    """Returns the first words of the lines, before a colon, if they are few, and so may be labels."""
+    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
+    if not sample.lines or _has_sentences(sample) or len({file.suffix for file in sample.files}) > 1:
+        return set()
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
-    few = (
-        all(re.fullmatch(r"[\w.+-]+", label) for label in labels)
-        and 2 * len(labels) <= len(words)
-        and len(labels) <= MAX_CLASSES
+    few = all(re.fullmatch(r"[\w.+-]+", label) for label in labels) and 2 <= len(labels) <= min(
+        len(words) // 2, MAX_CLASSES
     )
     return labels if few and all(len(each) == 2 for each in words) else set()
 
@@ -157,6 +200,8 @@ def _table_keys(table: Table) -> dict[str, Any]:
 
 def _label_column(table: Table) -> str | None:
     def fits(name: str) -> bool:
+        if any(_is_nested(row.get(name)) for row in table.rows):
+            return False
         return 2 <= len(table.classes(name)) <= min(MAX_CLASSES, max(2, len(table.rows) - 1))
 
     named = [name for each in LABELS for name in table.columns if name.lower() == each and fits(name)]
@@ -167,9 +212,27 @@ def _label_column(table: Table) -> str | None:
     return min(few, key=lambda name: len(table.classes(name)), default=None)
 
 
-def text_columns(table: Table, label: str) -> list[str]:
-    """Returns the columns of texts, by their values, without that of the labels."""
-    return [name for name in table.columns if name != label and _is_text(table, name)]
+def _is_nested(value: Any) -> bool:
+    """Tells whether a value is an object, or a list of objects or lists: annotations of parts of a text."""
+    if isinstance(value, list):
+        return any(isinstance(part, dict | list) for part in value)
+    return isinstance(value, dict)
+
+
+def text_columns(table: Table, label: str | None = None) -> list[str]:
+    """Returns the columns of texts, by their values, without that of the labels, and without parses."""
+    names = (name for name in table.columns if name != label and not name.endswith("_parse"))
+    return [name for name in names if _is_text(table, name)]
+
+
+def unread_texts(table: Table, read: Collection[str]) -> list[str]:
+    """Returns the columns of texts that are not among those read, without numbers and codes of one word."""
+
+    def has_words(name: str) -> bool:
+        values = [str(row.get(name)) for row in table.rows]
+        return 2 * sum(re.search(r"\s|[^\x00-\x7f]", value) is not None for value in values) > len(values)
+
+    return [name for name in text_columns(table) if name not in read and has_words(name)]
 
 
 def _is_text(table: Table, name: str) -> bool:
@@ -180,8 +243,10 @@ def _is_text(table: Table, name: str) -> bool:
 
 def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
     """Yields pairs of columns such as `sentence1` and `sentence2`."""
-    if {"premise", "hypothesis"} <= set(names):
-        yield "premise", "hypothesis"
+    named = {name.lower(): name for name in names}
+    for first, second in _PAIRS:
+        if first in named and second in named:
+            yield named[first], named[second]
     for name in names:
         if "1" in name and (other := name.replace("1", "2")) in names:
             yield name, other

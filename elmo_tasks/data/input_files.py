@@ -28,6 +28,13 @@ from elmo_tasks.common.unpacking import is_archive, unpacked
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
+_OFFICE = {
+    ".xlsx": "an Excel workbook",
+    ".ods": "an OpenDocument table",
+    ".docx": "a Word document",
+    ".odt": "an OpenDocument text",
+}
+"""The files of offices, which are zip archives."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
 _SAMPLE = 1 << 16
@@ -97,8 +104,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     - A list of these, which is not empty: the files of each, in the order of the list.
 
     # Raises
-    `InputError`, with `path`: there is no file, an archive is damaged, or an archive lies in a folder or in
-    another archive.
+    `InputError`, with `path`: there is no file, an archive is damaged or a document of an office, or an
+    archive lies in a folder or in another archive.
     """
     if isinstance(path, list):
         if not path:
@@ -227,6 +234,8 @@ def _content(path: str) -> str:
     """Returns the folder of an archive's contents, or the path of any other file or folder."""
     if not is_archive(Path(path)):
         return path
+    if document := _OFFICE.get(Path(path).suffix.lower()):
+        raise InputError.at(path, found=document, expected="text; save it as csv, or as plain text")
     try:
         return str(unpacked(Path(path)))
     except Exception as error:  # each kind of archive raises its own classes, with no common base

@@ -35,6 +35,8 @@ class Inspection:
     longest: int = 0
     longest_record: int = 0
     """Its place among the records, from 1."""
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    """See `TaskReader.columns_of`."""
     labels: dict[str, int] = field(default_factory=dict)
     """The number of records of each class, or of spans of each type, the most frequent first."""
     notes: list[str] = field(default_factory=list)
@@ -56,8 +58,11 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
     assert issubclass(cls, TaskReader)
     found: list[Inspection] = []
     problems: list[str] = []
-    with _logged():
-        candidates = list(cls.candidates(sample))
+    try:
+        with _logged():
+            candidates = list(cls.candidates(sample))
+    except InputError as error:
+        return [], str(error)
     for keys in candidates:
         block = {"type": name, **keys}
         if sample.encoding != "utf-8":
@@ -68,7 +73,7 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
             problems.append(str(error))
     found.sort(key=lambda each: -sum(each.labels.values()))
     return [each for each in found if each.labels or not found[0].labels], (
-        problems or ["no column of labels"]
+        problems or [f"{path}: found no column of labels, expected one"]
     )[0]
 
 
@@ -108,6 +113,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
         tokens=sum(sizes),
         longest=longest,
         longest_record=sizes.index(longest) + 1 if sizes else 0,
+        columns=reader.columns_of(sample.files),
         labels=dict(labels.most_common()),
         notes=[each.getMessage() for each in log if each.levelno < logging.WARNING],
         warnings=[each.getMessage() for each in log if each.levelno >= logging.WARNING],

@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
 
@@ -15,22 +16,31 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
 from elmo_tasks.data.formats import texts
-from elmo_tasks.data.formats.delimited import find_dialect
-from elmo_tasks.data.formats.records import RecordFormat, class_names, is_parquet, read_records, record_format
-from elmo_tasks.data.guesses import as_label, only_item
+from elmo_tasks.data.formats.delimited import dialect_of
+from elmo_tasks.data.formats.records import (
+    ANSWER,
+    RecordFormat,
+    class_names,
+    is_parquet,
+    is_rejected,
+    read_records,
+    record_format,
+)
+from elmo_tasks.data.guesses import Table, as_label, only_item, unread_texts
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
     Record,
     input_files,
     named_by,
-    read_lines,
     shorten_json,
 )
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
 
+_SAMPLE = 100
+"""The records that tell which columns hold texts."""
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _DELIMITED = ("auto", "delimited", *_DELIMITERS)
 _RECORDS: dict[str, RecordFormat] = {
@@ -69,6 +79,7 @@ class LabelledTextReader(TaskReader):
     delimiter : between the columns; by default that of `csv` or `tsv`, or else found from the file.
     quotes : whether quotes stand around cells, and a doubled quote in them for one; `auto` finds it.
     skip_bad : whether to leave out, and count, records with an error: no words, or an unknown label.
+        Records that Prodigy's annotators have rejected or ignored are left out, and counted, in any case.
     The others : see `TaskReader`.
 
     # Raises
@@ -77,7 +88,7 @@ class LabelledTextReader(TaskReader):
     in a file, a format error, no such column, text that is no string or has no words, or an unknown label.
     """
 
-    undecided: ClassVar[Sequence[str]] = ()
+    undecided: Sequence[str] = ()
     """The labels of records without a class, which are left out, and counted."""
     text_names: ClassVar[tuple[str, str]]
     metadata_class: ClassVar[Callable[..., Metadata]]
@@ -145,17 +156,34 @@ class LabelledTextReader(TaskReader):
         format = self._format_of(path) if format == "auto" else format
         if format != "delimited":
             return format
-        lines = list(read_lines(path, encoding=self.encoding))
-        delimiter = find_dialect(
-            lines, columns=self.columns, delimiter=self.delimiter, quotes=self.quotes
-        ).delimiter
+        dialect = dialect_of(
+            path,
+            columns=self.columns,
+            delimiter=self.delimiter,
+            quotes=self.quotes,
+            encoding=self.encoding,
+        )
         names = {mark: name for name, mark in _DELIMITERS.items()}
         header = "" if self.columns is None else " without a header"
-        return names.get(delimiter, f"delimited by {delimiter}") + header
+        return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
+
+    def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
+        format = self._format_of_all(files)
+        format = self._format_of(files[0]) if format == "auto" else format
+        if format not in _RECORDS:
+            return {}
+        rows = [record.values for record in islice(self._records(files[0], format), _SAMPLE)]
+        texts = [name for names in self.text_columns(rows[0]) for name in names]
+        label = self.label_column(rows[0])
+        labels = [] if label is None else [label]
+        unread = unread_texts(Table(rows, True, {}), texts + labels)
+        return {"texts": texts, "label": labels, "not read": unread}
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
         format = self._format_of_all(files)
+        if format in ("class_folders", "class_files") and not self.every_record:
+            files = self._of_classes(file_path, files, format)
         read = partial(self._file, format=format)
         if format == "class_folders":  # one log for all files
             read, files = partial(self._folders, files=files), [cast(Path, file_path)]
@@ -172,15 +200,25 @@ class LabelledTextReader(TaskReader):
         instance["metadata"].metadata.ids = ids_of(example.record.values)
         return instance
 
+    def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
+        """Returns the files of classes, and counts the others in the log; all files if none is of a class."""
+
+        def has_class(file: Path) -> bool:
+            if format == "class_folders":
+                return file.parent.name in self.label_names
+            return texts.class_of_file(file, self.label_names) is not None
+
+        of_classes = [file for file in files if has_class(file)] or files
+        if len(of_classes) < len(files):
+            other = next(file for file in files if not has_class(file))
+            number = len(files) - len(of_classes)
+            logger.warning("%s: %d files left out, of no class, such as %s", path, number, other)
+        return of_classes
+
     def _folders(
         self, path: Path, counts: Counter[str], *, files: list[Path]
     ) -> Iterator[_Example | InputError]:
-        of_classes = [file for file in files if file.parent.name in self.label_names]
-        if len(of_classes) < len(files):
-            other = next(file for file in files if file.parent.name not in self.label_names)
-            number = len(files) - len(of_classes)
-            logger.warning("%s: %d files left out, in no folder of a class, such as %s", path, number, other)
-        for file in of_classes:
+        for file in files:
             records = texts.read_document(file, encoding=self.encoding)
             yield from self._examples(file, _labelled(records, file.parent.name), counts)
         self._check(path, counts)
@@ -191,7 +229,7 @@ class LabelledTextReader(TaskReader):
 
     def _check(self, path: Path, counts: Counter[str]) -> None:
         if not counts["instances"]:
-            found = "no record" + self._undecided(counts)
+            found = "no record" + self._left_out(counts)
             raise InputError.at(path, found=found, expected="at least one")
 
     def _records(self, path: Path, format: str) -> Iterator[Record]:
@@ -230,6 +268,9 @@ class LabelledTextReader(TaskReader):
     ) -> Iterator[_Example | InputError]:
         names = class_names(path) if is_parquet(path) else {}
         for example in self.good(path, (partial(self._example, record, names) for record in records)):
+            if example is None:
+                counts["rejected"] += 1
+                continue
             label = None if isinstance(example, InputError) else example.label
             if label in self.undecided:
                 counts["undecided"] += 1
@@ -238,10 +279,17 @@ class LabelledTextReader(TaskReader):
             counts[f"of {label}"] += 1
             yield example
 
-    def _example(self, record: Record, names: Mapping[str, Sequence[str]]) -> _Example:
+    def _example(self, record: Record, names: Mapping[str, Sequence[str]]) -> _Example | None:
+        """Returns the example of a record; `None` if it is rejected."""
         with named_by(ids_of(record.values)):
+            if is_rejected(record.values) and not self.every_record and not self._reads_answer(record):
+                return None
             words = [_text(record, column) for column in self.text_columns(record.values)]
             return _Example(record, words, None if self.every_record else self._label(record, names))
+
+    def _reads_answer(self, record: Record) -> bool:
+        texts, label = self.text_columns(record.values), self.label_column(record.values)
+        return ANSWER in (label, *chain(*texts))
 
     def _label(self, record: Record, names: Mapping[str, Sequence[str]]) -> str | None:
         column = self.label_column(record.values)
@@ -261,11 +309,15 @@ class LabelledTextReader(TaskReader):
     def _describe(self, counts: Counter[str]) -> str:
         by_class = ", ".join(f"{name} {counts[f'of {name}']}" for name in self.classes)
         labels = "no labels" if counts["of None"] else by_class
-        return f"{counts['instances']} instances ({labels}){self._undecided(counts)}"
+        return f"{counts['instances']} instances ({labels}){self._left_out(counts)}"
 
-    def _undecided(self, counts: Counter[str]) -> str:
-        number = counts["undecided"]
-        return f"; left out: {number} with the label {self.undecided[0]!r}" if number else ""
+    def _left_out(self, counts: Counter[str]) -> str:
+        reasons = []
+        if number := counts["undecided"]:
+            reasons.append(f"{number} with the label {self.undecided[0]!r}")
+        if number := counts["rejected"]:
+            reasons.append(f"{number} that annotators have rejected or ignored")
+        return f"; left out: {', '.join(reasons)}" if reasons else ""
 
 
 def _labelled(records: Iterator[Record], label: str) -> Iterator[Record]:

@@ -158,6 +158,10 @@ class TaskReader(ShardedReader):
         """Returns the name of the files' format."""
         raise NotImplementedError
 
+    def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
+        """Returns the columns read as `texts` and `label`, and those of texts `not read`, if there are."""
+        return {}
+
     def labels_of(self, instance: Instance) -> Iterator[str]:
         """Yields the class of an instance, or the types of its spans."""
         for field in instance.fields.values():

@@ -1,6 +1,6 @@
 """Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI, ANLI and the like."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Optional, Union
@@ -9,7 +9,7 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.guesses import read_table, text_columns
+from elmo_tasks.data.guesses import UNDECIDED, read_table, text_columns
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
@@ -63,7 +63,7 @@ class SnliReader(LabelledTextReader):
     """
 
     renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
-    undecided: ClassVar[Sequence[str]] = ("-", "-1")
+    undecided = (UNDECIDED, "-1")
     pairs = True
     text_names = ("premise", "hypothesis")
     metadata_class = SnliPair

@@ -296,10 +296,12 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "rt.bad").write_text("v w\n\n")
     (tmp_path / "files" / "good.txt").write_text("x y\nz\n")
+    (tmp_path / "files" / "README").write_text("On the texts.\n")
     for named in ("auto", "class_files"):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "files")))
         assert words(instances) == [["x", "y"], ["z"], ["v", "w"]]
         assert labels(instances) == ["good", "good", "bad"]
+        assert mentions(caplog.text, "1 files left out", "files/README")
 
 
 def test_bad_records_are_left_out_and_counted(tmp_path, caplog):

@@ -10,7 +10,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.own_data import Inspect
 from elmo_tasks.common.files import bundled
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 FIXTURES = bundled("fixtures").resolve()
 
@@ -167,6 +167,141 @@ def test_no_format_fits(tmp_path):
     message = error_of(ConfigurationError, Inspect(path=str(path), task="sst", json=False).run)
     assert message.startswith(f"{path}: found no format of sst (sst: {path}, line 1")
     assert "found no file" in error_of(ConfigurationError, Inspect(path="nowhere", task=None, json=False).run)
+
+
+PARSES = "gold_label\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n" + "".join(
+    f"{label}\t(ROOT (S Ann runs.))\t(ROOT (S It rains.))\tAnn runs home.\tIt rains here.\n"
+    for label in ("neutral", "-", "entailment", "neutral")
+)
+
+
+def lines(first, second, third, *values):
+    """Returns JSON Lines of records with these columns, of which the last two have the texts."""
+    return "".join(
+        json.dumps({first: value, second: f"Does Ann run {number}?", third: f"Ann runs {number} miles."})
+        + "\n"
+        for number, value in enumerate(values)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "labels"),
+    [
+        (PARSES, ["sentence1", "sentence2"], {"neutral": 2, "entailment": 1}),
+        (lines("label", "sentence", "question", "a", "b", "a"), ["question", "sentence"], {"a": 2, "b": 1}),
+        (
+            lines("label", "sentence_A", "sentence_B", "a", "b", "a"),
+            ["sentence_A", "sentence_B"],
+            {"a": 2, "b": 1},
+        ),
+        (
+            lines("answer", "question", "passage", True, False, True),
+            ["question", "passage"],
+            {"true": 2, "false": 1},
+        ),
+    ],
+)
+def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
+    (tmp_path / "a").write_text(content)
+    found = inspected(capsys, tmp_path / "a", "classification")
+    assert [found["dataset_reader"][f"sentence{number}"] for number in (1, 2)] == columns
+    assert found["columns"]["texts"] == columns
+    assert found["labels"] == labels
+    assert not found["columns"]["not read"]
+    assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
+
+
+def test_a_text_that_is_not_read(capsys, tmp_path):
+    (tmp_path / "a").write_text(lines("label", "title", "text", "a", "b", "a"))
+    assert inspected(capsys, tmp_path / "a")["columns"] == {
+        "texts": ["text"],
+        "label": ["label"],
+        "not read": ["title"],
+    }
+    Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
+    assert "texts: text; label: label; not read: title" in capsys.readouterr().out
+
+
+def test_rejected_records_are_left_out(capsys, tmp_path):
+    records = [
+        ("accept", "ham"),
+        ("accept", "spam"),
+        ("reject", "eggs"),
+        ("ignore", "ham"),
+        ("accept", "ham"),
+    ]
+    (tmp_path / "a").write_text(
+        "".join(
+            json.dumps({"text": f"a message {number}", "label": label, "answer": answer}) + "\n"
+            for number, (answer, label) in enumerate(records)
+        )
+    )
+    found = inspected(capsys, tmp_path / "a", "classification")
+    assert found["labels"] == {"ham": 2, "spam": 1}
+    assert found["dataset_reader"]["label"] == "label"
+    assert "left out: 2" in found["notes"][0]
+
+
+def test_annotations_of_parts_are_no_classes(capsys, tmp_path):
+    (tmp_path / "a").write_text(
+        "".join(
+            json.dumps({"text": f"Ann met {name}", "label": {"PER": {name: [[8, 10]]}}}) + "\n"
+            for name in "ab" * 9
+        )
+    )
+    error_of(ConfigurationError, inspected, capsys, tmp_path / "a", "classification")
+
+
+TEXT = "A text.\nMore.\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["rt/rt.neg", "rt/rt.pos", "README.1.0.txt"], ["neg", "pos"]),
+        (["neg.txt", "pos.txt", "README.md"], ["neg", "pos"]),
+        (["pos/0.txt", "neg/0.txt", "unsup/0.txt", "urls_pos.txt", "bow.feat"], ["neg", "pos"]),
+        (["train/pos/0.txt", "train/neg/0.txt", "train/urls.txt", "test/pos/0.txt"], ["neg", "pos"]),
+        (["tech/0.txt", "sport/0.txt", "README.TXT"], ["sport", "tech"]),
+        (["doc1.ann", "doc1.txt", "doc2.ann", "doc2.txt"], None),
+    ],
+)
+def test_folders_and_files_of_classes(capsys, tmp_path, names, labels):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(TEXT)
+    if labels is None:
+        error_of(ConfigurationError, inspected, capsys, tmp_path, "classification")
+        return
+    found = inspected(capsys, tmp_path)
+    assert found["dataset_reader"]["classes"] == labels == sorted(found["labels"])
+    left_out = sum(not any(label in name for label in labels) or "urls" in name for name in names)
+    assert mentions(found["warnings"][0], f"{left_out} files left out")
+
+
+def test_tables_are_no_classes(capsys, tmp_path):
+    for name in ("sentences", "labels", "splits"):
+        (tmp_path / f"{name}.txt").write_text(f"id\t{name}\n1\tfine\n2\tfine\n3\tdull\n")
+    error_of(ConfigurationError, inspected, capsys, tmp_path, "classification")
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("slow, dull and long,neg", "3 columns"),
+        ('"Hi" he said and left,neg', "no csv"),
+        ("a dull film indeed,", "label ''"),
+    ],
+)
+def test_a_damaged_row_of_a_table(tmp_path, row, found):
+    (tmp_path / "a.csv").write_text(
+        f"text,label\nfine,pos\n{row}\nnot so fine really,neg\nvery good work,pos\n"
+    )
+    for task in (None, "classification"):
+        message = error_of(
+            ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task=task, json=False).run
+        )
+        assert mentions(message, f"{tmp_path / 'a.csv'}, line 3", found)
 
 
 def test_a_misfit_says_how_to_look(allennlp, tmp_path):

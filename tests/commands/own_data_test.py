@@ -32,6 +32,15 @@ def test_classify_holds_out_a_part_and_shows_how_to_predict(tmp_path, allennlp):
     assert "already exists" in allennlp(*arguments, status=1)
 
 
+def test_classify_pairs(tmp_path, allennlp):
+    rows = (f"Who saw {number}?\tAnn saw {number}.\t{'ab'[number % 2]}\n" for number in range(10))
+    (tmp_path / "a.tsv").write_text("question\tsentence\tlabel\n" + "".join(rows))
+    shown = allennlp("elmo", "classify", tmp_path / "a.tsv", "-o", tmp_path / "run", "--epochs", 1)
+    assert "texts: question, sentence; label: label" in shown
+    assert 'write {"sentence1": "...", "sentence2": "..."} a line' in shown
+    assert json.loads((tmp_path / "run/config.json").read_text())["model"]["pairs"] is True
+
+
 def test_tag_with_dev_data(tmp_path, allennlp):
     train, dev = (bundled(f"fixtures/ner/{name}.conll").resolve() for name in ("dev", "test"))
     shown = allennlp("elmo", "tag", train, dev, "-o", tmp_path / "run", "--epochs", 1)

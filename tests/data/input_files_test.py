@@ -85,6 +85,13 @@ def test_nothing_there(tree, missing):
         input_files([])
 
 
+def test_a_document_of_an_office(tmp_path):
+    with zipfile.ZipFile(tmp_path / "book.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    with pytest.raises(InputError, match=r"book\.xlsx: found an Excel workbook, expected text"):
+        input_files(f"{tmp_path}/book.xlsx")
+
+
 def test_an_archive_member(tree):
     with zipfile.ZipFile(tree / "data.zip", "w") as archive:
         archive.writestr("train/x.txt", "one\n")

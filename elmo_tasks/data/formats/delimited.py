@@ -20,6 +20,7 @@ DELIMITERS = ("\t", ",", ";", "|")
 _MAX_FIELD = (1 << 31) - 1
 """Characters of a csv field; Python's default, 131,072, is less than a long document."""
 _SAMPLE = 100
+_SEPARATOR = re.compile("sep=.")
 _DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
 """A whole cell with a doubled quote in it."""
 
@@ -43,7 +44,7 @@ def read_delimited(
     encoding: str = "utf-8",
 ) -> Iterator[Record]:
     """
-    Yields the records of a file, see `find_dialect`. Without `columns`, the first row has the names. Rows of
+    Yields the records of a file, see `dialect_of`. Without `columns`, the first row has the names. Rows of
     blanks and empty cells, empty cells at the end of a row, and blanks around names and at the end of a row
     are left out. Columns without a name have no values in a record; text in those at the end is counted, and
     the log warns of it.
@@ -52,9 +53,7 @@ def read_delimited(
     `InputError`, with file and line: a quote is not closed, or the header has a column twice; and see
     `read_lines`. A row with another number of columns is a damaged record.
     """
-    lines = [(number, line.rstrip(" ")) for number, line in read_lines(path, encoding=encoding)]
-    dialect = find_dialect(lines, columns=columns, delimiter=delimiter, quotes=quotes)
-    rows = (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
+    rows = read_rows(path, columns=columns, delimiter=delimiter, quotes=quotes, encoding=encoding)
     if columns is None:
         header, columns = next(rows, (1, []))
         columns = [name.strip() for name in columns]
@@ -82,15 +81,30 @@ def read_delimited(
         )
 
 
-def find_dialect(
-    lines: Sequence[tuple[int, str]],
+def read_rows(
+    path: Path,
     *,
     columns: Sequence[str] | None = None,
     delimiter: str = "auto",
     quotes: bool | Literal["auto"] = "auto",
+    encoding: str = "utf-8",
+) -> Rows:
+    """Yields the rows of a file, that of the names included; see `read_delimited`."""
+    lines = _lines(path, encoding)
+    dialect = _find_dialect(lines, columns, delimiter, quotes)
+    return (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
+
+
+def dialect_of(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str = "auto",
+    quotes: bool | Literal["auto"] = "auto",
+    encoding: str = "utf-8",
 ) -> Dialect:
     """
-    Returns the dialect of the numbered lines of a file.
+    Returns the dialect of a file.
 
     # Parameters
 
@@ -100,7 +114,29 @@ def find_dialect(
         them, and they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each
         cell of the first row.
     """
-    texts = [line for _, line in lines if line.strip()]
+    return _find_dialect(_lines(path, encoding), columns, delimiter, quotes)
+
+
+def _lines(path: Path, encoding: str) -> list[tuple[int, str]]:
+    """
+    Returns the numbered lines. A carriage return ends a line where nothing else does, as in Excel's csv for
+    Macintosh; Excel's first line with the delimiter is left out.
+    """
+    lines = list(read_lines(path, encoding=encoding))
+    if len(lines) == 1:
+        lines = list(enumerate(lines[0][1].removesuffix("\r").split("\r"), start=1))
+    first = 1 if lines and _SEPARATOR.fullmatch(lines[0][1]) else 0
+    return [(number, line.rstrip(" ")) for number, line in lines[first:]]
+
+
+def _find_dialect(
+    lines: Sequence[tuple[int, str]],
+    columns: Sequence[str] | None,
+    delimiter: str,
+    quotes: bool | Literal["auto"],
+) -> Dialect:
+    # A carriage return in a cell that has no quotes is an error of `csv`.
+    texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
     if delimiter == "auto":
         delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
     if quotes == "auto":
@@ -141,15 +177,15 @@ def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -
     texts = (f"{line}\n" for _, line in lines)
     rows = csv.reader(texts, delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
-        first = rows.line_num + 1
+        start = rows.line_num
         try:
             row = next(rows)
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError.at(path, first, found=f"no csv ({error})", expected="csv") from error
+            raise InputError.at(path, lines[start][0], found=f"no csv ({error})", expected="csv") from error
         if any(map(str.strip, row)):
-            yield first, row
+            yield lines[start][0], row
 
 
 def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:

@@ -7,7 +7,7 @@ name the classes of its numbers, needs pyarrow.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,8 @@ from elmo_tasks.data.input_files import (
     shorten_json,
 )
 
+ANSWER = "answer"
+"""The field with the decision of Prodigy's annotators."""
 _DATA = "data"
 _BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s,{]*", r"[\s:]*"))
 _decode = json.JSONDecoder().raw_decode
@@ -169,6 +171,11 @@ def read_records(
     if format == "json":
         return read_json_records(path, encoding=encoding)
     return read_delimited(path, columns=columns, delimiter=delimiter, quotes=quotes, encoding=encoding)
+
+
+def is_rejected(values: Mapping[str, Any]) -> bool:
+    """Tells whether the annotators of Prodigy have rejected or ignored a record."""
+    return values.get(ANSWER) in ("reject", "ignore")
 
 
 def record_format(path: Path, *, encoding: str = "utf-8") -> RecordFormat:

@@ -50,6 +50,10 @@ def records(path, content, read=read_records, **options):
         ("text\nx, y\nz\n", {"delimiter": "\t"}, [(2, ["x, y"]), (3, ["z"])]),
         ("a\tb \n \t\nx\t1 \n  \n", {}, [(3, ["x", "1"])]),
         ('a, "b" \n"x, y", "1" \n,\n', {}, [(2, ["x, y", "1"])]),
+        ("a,b\rx,1\ry,2\r", {}, [(2, ["x", "1"]), (3, ["y", "2"])]),
+        ("a\tb\nx\ry\t1\n", {}, [(2, ["x\ry", "1"])]),
+        ("sep=;\r\na;b\r\nx;1\r\n", {}, [(3, ["x", "1"])]),
+        ('sep=,\na,b\n"x\ny",1\nz,2\n', {}, [(3, ["x\ny", "1"]), (5, ["z", "2"])]),
     ],
 )
 def test_delimited(tmp_path, content, options, expected):
