@@ -65,6 +65,12 @@ _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "lab
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
+_OUTSIDE = "O"
+_NAME_OF_WORDS = re.compile("(token|word|form|text)s?", re.IGNORECASE)
+_NAME_OF_TAGS = re.compile(
+    r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
+)
+"""The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
 _ANSWER, _ACCEPTED = "answer", "accept"
 """The field by which Prodigy tells whether its annotators have accepted a record."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
@@ -156,16 +162,20 @@ def found_format(path: Path, settings: Settings) -> str:
 
 def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
-    Yields the keys of a reader for lines in columns, one for each column that may be the tags: those with
-    `O`, or with nothing but tags, the last first. The words are in the first other column that is not of
-    numbers.
+    Yields the keys of a reader for lines in columns, one for each column that may be the tags, the last
+    first. The words are in the first other column that is not of numbers. A header names both.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
     rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    columns = [{row[place] for row in rows if len(row) == width} for place in range(width)]
-    tags = [place for place, values in enumerate(columns) if place and _may_be_tags(values)]
+    rows = [row for row in rows if len(row) == width]
+    header = rows.pop(0) if rows and _has_names(rows[0]) else None
+    columns = [{row[place] for row in rows} for place in range(width)]
+    tags = _tag_places(columns)
     words = [place for place in range(width) if place not in tags and not _are_numbers(columns[place])]
+    if header:
+        tags = [place for place in tags if _NAME_OF_TAGS.fullmatch(header[place])]
+        words = [place for place in words if _NAME_OF_WORDS.fullmatch(header[place])]
     for tag in reversed(tags if words else []):
         names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
         if len(names) == 4 and (words[0], tag) == (0, 3):
@@ -176,8 +186,22 @@ def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {}
 
 
-def _may_be_tags(values: set[str]) -> bool:
-    return not values & _CHUNKS and ("O" in values or all(map(_TAG.fullmatch, values)))
+def _has_names(cells: list[str]) -> bool:
+    return any(map(_NAME_OF_WORDS.fullmatch, cells)) and any(map(_NAME_OF_TAGS.fullmatch, cells))
+
+
+def _tag_places(columns: Sequence[set[str]]) -> list[int]:
+    """
+    Returns the columns that may be the tags: those with nothing but `O` and tags with prefixes. If none has
+    a prefix, those with `O`, without the one of most values, which are the words: "O" is a word, too.
+    """
+    possible = [place for place, values in enumerate(columns) if values and not values & _CHUNKS]
+    tags = [place for place in possible if all(map(_TAG.fullmatch, columns[place] - {_OUTSIDE}))]
+    if any(columns[place] - {_OUTSIDE} for place in tags):
+        return tags
+    texts = [place for place, values in enumerate(columns) if not _are_numbers(values)]
+    words = max(texts, key=lambda place: len(columns[place]), default=None)
+    return [place for place in possible if _OUTSIDE in columns[place] and place != words]
 
 
 def _are_numbers(values: set[str]) -> bool:
@@ -199,8 +223,24 @@ def _columns(path: Path, settings: Settings) -> Iterator[Make]:
     layout, encoding = _without_tags(path, settings) or settings.layout, settings.encoding
     word = layout.names.index(WORD)
     tag = layout.names.index(TAG) if TAG in layout.names else None
-    for lines in layout.sentences(path, separators=SEPARATORS, encoding=encoding):
+    numbered = read_lines(path, encoding=encoding)
+    if tag is not None:
+        numbered = _without_header(numbered, layout, word, tag)
+    for lines in layout.sentences(path, numbered, separators=SEPARATORS):
         yield partial(_rows, path, layout, lines, word, tag)
+
+
+def _without_header(
+    lines: Iterator[tuple[int, str]], layout: ColumnLayout, word: int, tag: int
+) -> Iterator[tuple[int, str]]:
+    """Yields numbered lines without a first row that names the columns of words and of tags."""
+    for number, line in lines:
+        if line.strip(BLANKS):
+            cells = layout.split(line)
+            is_header = layout.fits(cells) and _has_names([cells[word], cells[tag]])
+            yield from () if is_header else [(number, line)]
+            break
+    yield from lines
 
 
 def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
@@ -208,15 +248,17 @@ def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     layout = settings.layout
     lines = (line.rstrip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
     rows = (layout.split(line) for line in lines if line and not line.startswith(_COMMENTS))
-    width, last = 0, set()
+    columns: list[set[str]] = []
     for cells in rows:
-        width = width or len(cells)
-        if len(cells) != width or width >= len(layout.names):
+        columns = columns or [set() for _ in cells]
+        if len(cells) != len(columns) or len(cells) >= len(layout.names):
             return None
-        last.add(cells[-1])
-    if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in last):
+        for values, cell in zip(columns, cells, strict=True):
+            values.add(cell)
+    width = len(columns)
+    if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in columns[0]):
         return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
-    if width == len(layout.names) - 1 and layout.names[-1] == TAG and not _may_be_tags(last):
+    if width == len(layout.names) - 1 and layout.names[-1] == TAG and width - 1 not in _tag_places(columns):
         return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
     return None
 

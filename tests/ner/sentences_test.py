@@ -13,6 +13,7 @@ from spacy.tokens import DocBin
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.ner.reader import NerReader
+from elmo_tasks.ner.sentences import column_keys
 from tests.errors import error_of
 
 ANN = ("Ann Lee:PER", "Rome:LOC")
@@ -47,6 +48,9 @@ TEXTS = [
     ("A B\nB I\nin O\nC B\n", TWO, "A B in C", ["A B:ENTITY", "C:ENTITY"]),
     ("Ann (PER*\nLee *)\nin *\nRome (LOC)\n", TWO, "Ann Lee in Rome", ANN),
     ("Ann\nLee\n\n#\nRome\n", {}, "Ann Lee|# Rome", None),
+    ("1 O\n2 Brasil\n", {"columns": ["id", "word", "tag"]}, "O Brasil", None),
+    ("Word\tTag\nAnn\tPER\nin\tO\nRome\tLOC\n", TWO, "Ann in Rome", ["Ann:PER", "Rome:LOC"]),
+    ("\nTOKEN NE-COARSE-LIT\n# language = fr\nAnn B-PER\nLee I-PER\n", TWO, "Ann Lee", ANN[:1]),
     (CONLL_2012, {}, "Ann Lee saw Rome .", ["Ann Lee:PERSON", "Rome:GPE"]),
     (CONLLU, {}, "Ann Lee saw Rome", ANN),
     (CONLLU.replace("name=", "x="), {}, "Ann Lee saw Rome", None),
@@ -250,6 +254,8 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
             ', line 1: found "tags": [1]',
         ),
         ("x\n\ny O\n", ", line 1: found 1 columns"),
+        ("Ann y z B-PER\n###MEDLINE:9\n", ", line 2: found 1 columns"),
+        ("Wort y z Art\nAnn y z B-PER\nin y z O\n", ", line 1: found the tag 'Art'"),
         ("Müller B-PER\n".encode("latin-1"), ", line 1: found the byte 0xfc"),
     ],
 )
@@ -264,6 +270,20 @@ def test_a_prediction_has_an_instance_for_each_record(tmp_path):
         reader.every_record = every_record
         instances = reader.read(str(tmp_path / "a"))
         assert [each["metadata"].metadata.ids["id"] for each in instances] == ids
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("1\tO\tO\t-\n2\tBrasil\tB-LOC\t-\n", [["column1", "word", "tag", "column4"]]),
+        ("O DET O\nBrasil PROPN LOC\nem ADP O\nano NOUN O\n", [["word", "column2", "tag"]]),
+        ("Ann B-PER O\nO O O\n", [["word", "column2", "tag"], ["word", "tag", "column3"]]),
+        ("B-Rating\tfive\nI-Rating\tstar\nO\tO\n", [["tag", "word"]]),
+        ("doc TOKEN NE-COARSE MISC\nx Ann B-PER B-X\nx in O O\n", [["column1", "word", "tag", "column4"]]),
+    ],
+)
+def test_columns_are_found(content, columns):
+    assert [each["columns"] for each in column_keys(content.splitlines())] == columns
 
 
 def test_the_format_can_be_given(tmp_path):

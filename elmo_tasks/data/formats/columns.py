@@ -101,10 +101,10 @@ class ColumnLayout:
         cells, names = self.split(line), self.names
         if len(cells) != len(names):
             if len(cells) < len(names) or any(cells[len(names) :]):
-                found, expected = (
-                    f"{len(cells)} columns in {line[:80]!r}",
-                    f"{len(names)}: {', '.join(names)}",
-                )
+                found = f"{len(cells)} columns in {line[:80]!r}"
+                expected = f"{len(names)}: {', '.join(names)}"
+                if line.startswith("#"):
+                    expected += "; a reader's key `comments` leaves out lines of the same begin"
                 raise InputError.at(path, number, found=found, expected=expected)
             del cells[len(names) :]
         return cells
