@@ -299,6 +299,10 @@ def _like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSenten
     if not sentence.tagged:
         expected = f"some, as in line {first.line()}"
         raise InputError.at(path, sentence.line(), found="no tags", expected=expected)
+    if (sentence.tags is None) is not (first.tags is None):
+        found, other = ("tags", "spans") if first.tags is None else ("spans", "tags")
+        expected = f"{other}, as in line {first.line()}"
+        raise InputError.at(path, sentence.line(), found=found, expected=expected)
     return sentence
 
 

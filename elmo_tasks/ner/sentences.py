@@ -5,9 +5,11 @@ Sentences with entities, in the formats of files that have them.
 | --- | --- | --- |
 | `columns` | `EU NNP B-NP B-ORG` | CoNLL-2003, W-NUT and the like; words alone are read without tags |
 | `conll2012` | `nw/wsj 0 0 EU NNP ... (ORG) -` | OntoNotes; the entities are in column 11 |
-| `conllu` | ten columns, `name=B-ORG` in the last | NorNE |
+| `conllu` | ten columns, `name=B-ORG` in the last | NorNE; `NER=B-org`: hr500k, ParlaMint |
 | `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
+| | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
 | | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy |
+| | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
 | `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
 | `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
 | `atis` | `seq.in`, and `seq.out` beside it | ATIS, SNIPS |
@@ -54,7 +56,7 @@ _COMMENTS = ("# ", "#\t", "## ", *SEPARATORS)
 _DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
 _OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
 _OF_CONLLU = 10
-_NAME = re.compile(r"(?:^|\|)name=([^|]*)")
+_NAME = re.compile(r"(?:^|\|)(?:name|ner)=([^|]*)", re.IGNORECASE)
 _WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
 _CSV = (
     ("sentence #", "sentence_id", "sentence"),
@@ -63,6 +65,7 @@ _CSV = (
 )
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
+_OF_TOKENS = ("entities", "spans")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
 _OUTSIDE = "O"
@@ -404,9 +407,9 @@ def _with_tokens(
 ) -> FileSentence:
     values = record.values
     words, tags = values[name], None
-    tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
     if not words:
         raise NoWordsError(str(_wrong(record, name, "tokens")))
+    tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
     if tag is not None and not settings.every_record:
         tags, names = values[tag], settings.tag_names or classes.get(tag)
         if len(tags) != len(words):
@@ -418,7 +421,29 @@ def _with_tokens(
             if not all(type(each) is int and 0 <= each < len(names) for each in tags):
                 raise _wrong(record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names")
             tags = [names[each] for each in tags]
-    return _sentence(record.path, words, [record.line], tags)
+    sentence = _sentence(record.path, words, [record.line], tags)
+    if tag is None and not settings.every_record:
+        sentence.spans = _token_spans(record, len(words))
+    return sentence
+
+
+def _token_spans(record: Record, length: int) -> list[Span] | None:
+    """Returns the spans of a record with tokens and without a list of tags; `None` if it has no labels."""
+    values = record.values
+    name = next((each for each in (*_OF_TOKENS, *_TAGS) if values.get(each) is not None), None)
+    if name is None or values[name] == []:
+        return None if name is None else []
+    if name not in _OF_TOKENS:
+        raise _wrong(record, name, f"a list of {length} tags, one a token")
+    expected = f'[{{"type": "LABEL", "start": 0, "end": 1}}], tokens from 0 to {length}, and no "text"'
+    if not _is_list_of(values[name], dict) or any(isinstance(values.get(each), str) for each in _TEXT):
+        raise _wrong(record, name, expected)
+    spans = [Span(each.get("start"), each.get("end"), each.get("type")) for each in values[name]]
+    for start, end, label in spans:
+        is_span = type(start) is type(end) is int and 0 <= start < end <= length
+        if not is_span or not isinstance(label, str) or not label:
+            raise _wrong(record, name, expected)
+    return spans
 
 
 def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> FileSentence:
@@ -433,15 +458,17 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         content = settings.split(values[text])
     if not content.words:
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
-    name = next((name for name in _SPANS if _is_list_of(values.get(name), (list, dict))), None)
-    if name is None and _ANSWER in values:  # Prodigy leaves out empty lists
-        return FileSentence(content.words, [record.line], characters=[], text=content)
-    if name is None or settings.every_record:
-        return FileSentence(content.words, [record.line], text=content)
+    given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
+    if settings.every_record or not given:
+        characters = [] if _ANSWER in values else None  # Prodigy leaves out empty lists
+        return FileSentence(content.words, [record.line], characters=characters, text=content)
+    name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
     try:
-        characters = [_character_span(each) for each in values[name]]
-    except (KeyError, TypeError, ValueError) as error:
-        expected = '[start, end, "LABEL"], or {"start": 0, "end": 4, "label": "LABEL"}'
+        characters = _character_spans(values[name], content.text)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        expected = (
+            '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
+        )
         raise _wrong(record, name, expected) from error
     for start, end, _ in characters:
         if not 0 <= start < end <= len(content.text) or not content.text[start:end].strip():
@@ -451,6 +478,20 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
 
 def _wrong(record: Record, name: str, expected: str) -> InputError:
     return record.error(f'"{name}": {shorten_json(record.values[name])}', expected)
+
+
+def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
+    if isinstance(values, list):
+        return [_character_span(each) for each in values]
+    places = [
+        (label, mention, *place)
+        for label, mentions in values.items()
+        for mention, places in mentions.items()
+        for place in places
+    ]
+    if any(text[start : last + 1] != mention for _, mention, start, last in places):
+        raise ValueError
+    return [_character_span((start, last + 1, label)) for label, _, start, last in places]
 
 
 def _character_span(value: Any) -> CharacterSpan:

@@ -53,6 +53,7 @@ TEXTS = [
     ("\nTOKEN NE-COARSE-LIT\n# language = fr\nAnn B-PER\nLee I-PER\n", TWO, "Ann Lee", ANN[:1]),
     (CONLL_2012, {}, "Ann Lee saw Rome .", ["Ann Lee:PERSON", "Rome:GPE"]),
     (CONLLU, {}, "Ann Lee saw Rome", ANN),
+    (CONLLU.replace("name=", "NER="), {}, "Ann Lee saw Rome", ANN),
     (CONLLU.replace("name=", "x="), {}, "Ann Lee saw Rome", None),
     (GMB, {}, 'Ann Lee "|Rome', ANN),
     ("sentence_id,words,labels\n0,Ann,B-PER\n0,Lee,I-PER\n1,Rome,B-LOC\n", {}, "Ann Lee|Rome", ANN),
@@ -72,6 +73,11 @@ PRODIGY = {
     "answer": "accept",
 }
 SAW = "Ann Lee saw Rome."
+SPERT = {
+    "tokens": ["Ann", "Lee", "saw"],
+    "entities": [{"type": "PER", "start": 0, "end": 2}],
+    "relations": [],
+}
 RECORDS = [
     (TAGGED, {}, "Ann Lee|Rome", ANN),
     ([{"words": ["Ann"], "tags": [1]}], {"tag_names": ["O", "B-PER"]}, "Ann", ["Ann:PER"]),
@@ -84,6 +90,14 @@ RECORDS = [
         ["Ann:X"],
     ),
     ([{"text": "no one", "label": []}], {}, "no one", []),
+    ([{"text": "no one", "label": None}], {}, "no one", None),
+    (
+        [{"text": SAW, "label": {"LOC": {"Rome": [[12, 15]]}, "PER": {"Ann Lee": [[0, 6]]}}}],
+        {},
+        "Ann Lee saw Rome .",
+        ANN,
+    ),
+    ([SPERT, {"tokens": ["Rome"], "entities": []}], {}, "Ann Lee saw|Rome", ANN[:1]),
     ([{"text": "안나는 로마"}], {"tokenizer": "characters"}, "안 나 는 로 마", None),
     ([PRODIGY, {"text": "Bob", "spans": [], "answer": "reject"}], {}, "Ann Lee", ANN[:1]),
 ]
@@ -231,6 +245,15 @@ def test_oddities_are_read_counted_and_reported(tmp_path, caplog, content, line,
         (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 2, "A"]]}), {}, 2),
         (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 1, 7]]}), {}, 2),
         (lines({"text": "x", "label": []}, {"x": "y"}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": "A"}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": {"A": {"x": [[0, 0]]}}}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": {"A": [[0, 0]]}}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "ner_tags": ["O"]}), {}, 2),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "tags": "O"}), {}, 2),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "entities": []}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"entities": [[0, 1, "A"]]}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"text": "Ann Lee saw"}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"tokens": ["y"]}), {}, 2),
     ],
 )
 def test_bad_sentences(tmp_path, caplog, content, parameters, line):
