@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Span as SpacySpan
 
 WORD, TAG = "word", "tag"
+CONLL_2003 = (WORD, "pos", "chunk", TAG)
 NerFormat = Literal[
     "auto", "columns", "conll2012", "conllu", "json", "parquet", "csv", "wikiner", "atis", "spacy"
 ]
@@ -164,9 +165,21 @@ def found_format(path: Path, settings: Settings) -> str:
 
 
 def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the keys of a reader for each of the `found_columns`; none for those of CoNLL-2003."""
+    found = list(found_columns(lines))
+    for names, delimiter in found:
+        if tuple(names) == CONLL_2003:
+            yield {}
+        else:
+            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+    if not found:
+        yield {}
+
+
+def found_columns(lines: Sequence[str]) -> Iterator[tuple[list[str], str | None]]:
     """
-    Yields the keys of a reader for lines in columns, one for each column that may be the tags, the last
-    first. The words are in the first other column that is not of numbers. A header names both.
+    Yields the names of the columns of lines, and what separates them, for each column that may be the tags,
+    the last first. The words are in the first other column that is not of numbers. A header names both.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
     rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
@@ -180,13 +193,11 @@ def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
         tags = [place for place in tags if _NAME_OF_TAGS.fullmatch(header[place])]
         words = [place for place in words if _NAME_OF_WORDS.fullmatch(header[place])]
     for tag in reversed(tags if words else []):
-        names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
-        if len(names) == 4 and (words[0], tag) == (0, 3):
-            yield {}
+        if (width, words[0], tag) == (4, 0, 3):
+            names = list(CONLL_2003)
         else:
-            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
-    if not tags or not words:
-        yield {}
+            names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
+        yield names, delimiter
 
 
 def _has_names(cells: list[str]) -> bool:
