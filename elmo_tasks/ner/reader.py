@@ -255,10 +255,10 @@ class NerReader(TaskReader):
         try:
             scheme = Scheme.IOB2 if brackets else self._scheme([each.tags or [] for each in sentences])
         except TagError as error:
-            first = sentences[error.sentence]
-            if error.sentence == error.position == 0 and len(first.lines) == len(first.words):
+            sentence = sentences[error.sentence]
+            if error.sentence == error.position == 0 and len(sentence.lines) == len(sentence.words):
                 error.expected += ", or a header with names such as word and tag"
-            raise _at(path, first, error) from error
+            raise _at(path, sentence, error) from error
         except MixedSchemeError as error:
             first, second = error.first, error.second
             first_line, line = (sentences[each.sentence].line(each.position) for each in (first, second))

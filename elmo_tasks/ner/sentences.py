@@ -471,8 +471,8 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
     given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
     if settings.every_record or not given:
-        characters = [] if _ANSWER in values else None  # Prodigy leaves out empty lists
-        return FileSentence(content.words, [record.line], characters=characters, text=content)
+        none: list[CharacterSpan] | None = [] if _ANSWER in values else None  # Prodigy leaves out empty lists
+        return FileSentence(content.words, [record.line], characters=none, text=content)
     name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
     try:
         characters = _character_spans(values[name], content.text)
