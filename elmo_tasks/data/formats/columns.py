@@ -25,6 +25,7 @@ _BLANKS = re.compile(f"[{BLANKS}]+")
 _COMMENT = re.compile(r"#+(?:[ \t]|$)")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
+_VALUE = re.compile(r"# \S+ = ")
 
 Lines = list[tuple[int, str]]
 
@@ -40,7 +41,8 @@ class ColumnLayout:
     needed : names that must occur exactly once.
     comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` before the first
         word of a sentence, and do not look like a row: they have another number of columns or of tabs, or a
-        key such as `# id`. `None`: there are no comments.
+        key such as `# id`; and `# key = value` anywhere, with another number of columns. `None`: there are no
+        comments.
 
     # Raises
     `ConfigurationError`: a needed name does not occur exactly once.
@@ -115,7 +117,10 @@ class ColumnLayout:
         first = 0
         while first < len(group) and group[first][1].startswith("#") and self._is_comment(group, first):
             first += 1
-        return group[first:] if first else group
+        return [each for each in group[first:] if not self._is_value(each[1])]
+
+    def _is_value(self, line: str) -> bool:
+        return _VALUE.match(line) is not None and not self.fits(self.split(line))
 
     def _is_comment(self, group: Lines, index: int) -> bool:
         line = group[index][1]
