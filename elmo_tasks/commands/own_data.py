@@ -109,9 +109,12 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
     lines = (
         [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
     )
-    has_sentences = "" in map(str.strip, lines[1:-1])
+    has_sentences = "\n\n" in "\n".join(map(str.strip, lines)).strip()
+    is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
     for task, read, command in _PROBES:
-        if task == "analogies" and (has_sentences or len(lines) > _MOST_ANALOGIES):
+        if task == "analogies" and len(lines) > _MOST_ANALOGIES:
+            continue
+        if task in ("similarity", "analogies") and (has_sentences or is_json):
             continue
         if task == "parts of speech" and not has_sentences:
             continue

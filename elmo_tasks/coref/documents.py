@@ -9,7 +9,8 @@ speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or marks
 `(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. The open mention of a
 chain that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.` and
 `?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
-document, part, number, word and chains. Other lines that begin with `#` are comments.
+document, part, number, word and chains. SemEval-2010 has 17 or more: number, word, others and chains. Other
+lines that begin with `#` are comments.
 
 JSON Lines have one object a line, of one of three layouts:
 
@@ -57,7 +58,8 @@ _COLUMNS = 12
 _SPEAKER = 9
 _WORD_OF_FEW = {3: 1, 5: 3}
 """The column of the word in files with fewer columns, by their number."""
-_WORD = 3
+_NUMBER, _WORD = 2, 3
+_WORD_OF_SEMEVAL = 1
 _NOTHING = ("-", "_", "")
 _MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
 _SPECIAL = ("[CLS]", "[SEP]")
@@ -152,7 +154,8 @@ def _read_json(path: Path, number: int, line: str) -> CorefDocument:
         try:
             document = from_json(content)
         except ConfigurationError as error:
-            kind = InputError if any(content["sentences"] or []) else NoWordsError
+            sentences = content["sentences"]
+            kind = NoWordsError if isinstance(sentences, list) and not any(sentences) else InputError
             raise kind(f"{path}, line {number}: {error.message}") from error
     document.line = number
     return document
@@ -277,6 +280,7 @@ class _Part:
         self.lines: list[tuple[int, str]] = []
         self._path, self._id, self._first = path, id, first
         self._columns = 0
+        self._is_semeval = False
         self._sentences: list[list[str]] = [[]]
         self._speakers: list[list[str]] = [[]]
         self._tokens = 0
@@ -291,14 +295,22 @@ class _Part:
                 self._sentences.append([])
                 self._speakers.append([])
             return
-        columns = self._columns = self._columns or len(row)
+        if not self._columns:
+            self._columns = len(row)
+            self._is_semeval = len(row) >= _COLUMNS and row[0] == "1" and row[_NUMBER] not in ("0", "1")
+        columns = self._columns
         few = columns in _WORD_OF_FEW
         if len(row) != columns if few else len(row) < _COLUMNS:
             found = f"{len(row)} columns in {line[:80]!r}"
             expected = f"{columns} as before" if few else f"at least {_COLUMNS}, or 3: number, word, chains"
             raise InputError.at(self._path, number, found=found, expected=expected)
-        self._sentences[-1].append(unescape(row[_WORD_OF_FEW.get(columns, _WORD)]))
-        speaker = NO_SPEAKER if few else row[_SPEAKER]
+        of_2012 = not few and not self._is_semeval
+        if of_2012 and not row[_NUMBER].isdecimal():
+            found = f"{row[_NUMBER]!r} in column {_NUMBER + 1}"
+            raise InputError.at(self._path, number, found=found, expected="the token's number, of CoNLL-2012")
+        word = _WORD_OF_SEMEVAL if self._is_semeval else _WORD_OF_FEW.get(columns, _WORD)
+        self._sentences[-1].append(unescape(row[word]))
+        speaker = row[_SPEAKER] if of_2012 else NO_SPEAKER
         self._speakers[-1].append(NO_SPEAKER if speaker in _NOTHING else speaker)
         if row[-1] not in _NOTHING:
             for marks in row[-1].split("|"):

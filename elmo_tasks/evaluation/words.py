@@ -162,6 +162,8 @@ COSINES_AT_ONCE = 1 << 22
 """Bounds the memory, whatever the number of questions and the size of the vocabulary."""
 _EPSILON = 0.001
 """The epsilon of 3CosMul, as in the paper, section 6."""
+_MOST_PAIRS = 500
+"""Pairs of a file at most: those of BATS have 50."""
 _QUESTIONS, _ANSWERS = ".questions", ".answers"
 _SYNTACTIC = re.compile(r"gram|[ID]\d\d ")
 """The beginnings of syntactic sections: Google's, and inflection and derivation in BATS."""
@@ -240,9 +242,12 @@ def _with_answers(file: Path, lines: list[tuple[int, list[str]]]) -> list[Questi
 
 def _of_pairs(file: Path, lines: list[tuple[int, list[str]]]) -> list[Question]:
     for line, words in lines:
-        if len(words) != 2 or len(lines) < 2:
+        if len(words) != 2 or not words[1].strip("/") or _is_number(words, 1) or len(lines) < 2:
             found = repr(" ".join(words))
             raise InputError.at(file, line, found=found, expected="pairs of words, at least two")
+    if len(lines) > _MOST_PAIRS:
+        found, expected = f"{len(lines):,} pairs", f"{_MOST_PAIRS} at most, since every two make a question"
+        raise InputError.at(file, found=found, expected=expected)
     pairs = [(word, [variant for variant in others.split("/") if variant]) for _, (word, others) in lines]
     section = file.name.removesuffix(".gz").removesuffix(".txt")
     return [

@@ -1,12 +1,15 @@
 """Sentences with entities, from files of many formats: CoNLL 2003, JSON Lines, Parquet and others."""
 
+import json
 import logging
+import shlex
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar
 
@@ -18,6 +21,7 @@ from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
 from elmo_tasks.data.formats.columns import ColumnLayout, gold_files
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.inspection import sample_of
 from elmo_tasks.data.reader import FileSample, TaskReader, check_words, text_field
 from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
@@ -35,6 +39,7 @@ from elmo_tasks.data.tag_schemes import (
 )
 from elmo_tasks.data.tokenization import Words, join_words
 from elmo_tasks.ner.sentences import (
+    CONLL_2003,
     TAG,
     WORD,
     CharacterSpan,
@@ -42,6 +47,7 @@ from elmo_tasks.ner.sentences import (
     NerFormat,
     Settings,
     column_keys,
+    found_columns,
     found_format,
     read_sentences,
     without_companions,
@@ -111,7 +117,7 @@ class NerReader(TaskReader):
         self,
         *,
         format: NerFormat = "auto",
-        columns: Sequence[Name] = (WORD, "pos", "chunk", TAG),
+        columns: Sequence[Name] = CONLL_2003,
         delimiter: Optional[Name] = None,
         comments: Optional[Name] = "auto",
         tag_scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BIOUL", "BMES", "IO"] = "auto",
@@ -189,7 +195,12 @@ class NerReader(TaskReader):
         """Yields the sentences with their entities, after the whole file is read for its scheme."""
         settings = self.settings
         format = found_format(path, settings) if self.format == "auto" else self.format
-        made = list(self.good(path, read_sentences(path, format, settings)))
+        try:
+            made = list(self.good(path, read_sentences(path, format, settings)))
+        except InputError as error:
+            if format == "columns":
+                self._add_remedy(error, path)
+            raise
         sentences = [each for each in made if isinstance(each, FileSentence)]
         if made.count(None) == len(made):
             raise InputError.at(path, found="no sentence", expected="at least one")
@@ -206,6 +217,15 @@ class NerReader(TaskReader):
         counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
         counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
         yield from examples
+
+    def _add_remedy(self, error: InputError, path: Path) -> None:
+        """Tells the keys for the columns of a file that has another number of them."""
+        for names, delimiter in islice(found_columns(sample_of(str(path)).lines), 1):
+            if len(names) != len(self.columns.names):
+                keys: dict[str, Any] = {"dataset_reader.columns": names}
+                if delimiter != self.columns.delimiter:
+                    keys["dataset_reader.delimiter"] = delimiter
+                error.add_note(f"for these columns: --overrides {shlex.quote(json.dumps(keys))}")
 
     def _with_entities(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
         if all(tag in _NO_TAG for sentence in sentences for tag in sentence.tags or ()):
@@ -235,7 +255,10 @@ class NerReader(TaskReader):
         try:
             scheme = Scheme.IOB2 if brackets else self._scheme([each.tags or [] for each in sentences])
         except TagError as error:
-            raise _at(path, sentences[error.sentence], error) from error
+            sentence = sentences[error.sentence]
+            if error.sentence == error.position == 0 and len(sentence.lines) == len(sentence.words):
+                error.expected += ", or a header with names such as word and tag"
+            raise _at(path, sentence, error) from error
         except MixedSchemeError as error:
             first, second = error.first, error.second
             first_line, line = (sentences[each.sentence].line(each.position) for each in (first, second))
@@ -296,6 +319,10 @@ def _like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSenten
     if not sentence.tagged:
         expected = f"some, as in line {first.line()}"
         raise InputError.at(path, sentence.line(), found="no tags", expected=expected)
+    if (sentence.tags is None) is not (first.tags is None):
+        found, other = ("tags", "spans") if first.tags is None else ("spans", "tags")
+        expected = f"{other}, as in line {first.line()}"
+        raise InputError.at(path, sentence.line(), found=found, expected=expected)
     return sentence
 
 

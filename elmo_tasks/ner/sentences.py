@@ -5,9 +5,11 @@ Sentences with entities, in the formats of files that have them.
 | --- | --- | --- |
 | `columns` | `EU NNP B-NP B-ORG` | CoNLL-2003, W-NUT and the like; words alone are read without tags |
 | `conll2012` | `nw/wsj 0 0 EU NNP ... (ORG) -` | OntoNotes; the entities are in column 11 |
-| `conllu` | ten columns, `name=B-ORG` in the last | NorNE |
+| `conllu` | ten columns, `name=B-ORG` in the last | NorNE; `NER=B-org`: hr500k, ParlaMint |
 | `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
+| | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
 | | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy |
+| | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
 | `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
 | `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
 | `atis` | `seq.in`, and `seq.out` beside it | ATIS, SNIPS |
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Span as SpacySpan
 
 WORD, TAG = "word", "tag"
+CONLL_2003 = (WORD, "pos", "chunk", TAG)
 NerFormat = Literal[
     "auto", "columns", "conll2012", "conllu", "json", "parquet", "csv", "wikiner", "atis", "spacy"
 ]
@@ -54,7 +57,7 @@ _COMMENTS = ("# ", "#\t", "## ", *SEPARATORS)
 _DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
 _OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
 _OF_CONLLU = 10
-_NAME = re.compile(r"(?:^|\|)name=([^|]*)")
+_NAME = re.compile(r"(?:^|\|)(?:name|ner)=([^|]*)", re.IGNORECASE)
 _WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
 _CSV = (
     ("sentence #", "sentence_id", "sentence"),
@@ -63,8 +66,15 @@ _CSV = (
 )
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
+_OF_TOKENS = ("entities", "spans")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
+_OUTSIDE = "O"
+_NAME_OF_WORDS = re.compile("(token|word|form|text)s?", re.IGNORECASE)
+_NAME_OF_TAGS = re.compile(
+    r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
+)
+"""The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
 _ANSWER, _ACCEPTED = "answer", "accept"
 """The field by which Prodigy tells whether its annotators have accepted a record."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
@@ -155,29 +165,57 @@ def found_format(path: Path, settings: Settings) -> str:
 
 
 def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the keys of a reader for each of the `found_columns`; none for those of CoNLL-2003."""
+    found = list(found_columns(lines))
+    for names, delimiter in found:
+        if tuple(names) == CONLL_2003:
+            yield {}
+        else:
+            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+    if not found:
+        yield {}
+
+
+def found_columns(lines: Sequence[str]) -> Iterator[tuple[list[str], str | None]]:
     """
-    Yields the keys of a reader for lines in columns, one for each column that may be the tags: those with
-    `O`, or with nothing but tags, the last first. The words are in the first other column that is not of
-    numbers.
+    Yields the names of the columns of lines, and what separates them, for each column that may be the tags,
+    the last first. The words are in the first other column that is not of numbers. A header names both.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
     rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    columns = [{row[place] for row in rows if len(row) == width} for place in range(width)]
-    tags = [place for place, values in enumerate(columns) if place and _may_be_tags(values)]
+    rows = [row for row in rows if len(row) == width]
+    header = rows.pop(0) if rows and _has_names(rows[0]) else None
+    columns = [{row[place] for row in rows} for place in range(width)]
+    tags = _tag_places(columns)
     words = [place for place in range(width) if place not in tags and not _are_numbers(columns[place])]
+    if header:
+        tags = [place for place in tags if _NAME_OF_TAGS.fullmatch(header[place])]
+        words = [place for place in words if _NAME_OF_WORDS.fullmatch(header[place])]
     for tag in reversed(tags if words else []):
-        names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
-        if len(names) == 4 and (words[0], tag) == (0, 3):
-            yield {}
+        if (width, words[0], tag) == (4, 0, 3):
+            names = list(CONLL_2003)
         else:
-            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
-    if not tags or not words:
-        yield {}
+            names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
+        yield names, delimiter
 
 
-def _may_be_tags(values: set[str]) -> bool:
-    return not values & _CHUNKS and ("O" in values or all(map(_TAG.fullmatch, values)))
+def _has_names(cells: list[str]) -> bool:
+    return any(map(_NAME_OF_WORDS.fullmatch, cells)) and any(map(_NAME_OF_TAGS.fullmatch, cells))
+
+
+def _tag_places(columns: Sequence[set[str]]) -> list[int]:
+    """
+    Returns the columns that may be the tags: those with nothing but `O` and tags with prefixes. If none has
+    a prefix, those with `O`, without the one of most values, which are the words: "O" is a word, too.
+    """
+    possible = [place for place, values in enumerate(columns) if values and not values & _CHUNKS]
+    tags = [place for place in possible if all(map(_TAG.fullmatch, columns[place] - {_OUTSIDE}))]
+    if any(columns[place] - {_OUTSIDE} for place in tags):
+        return tags
+    texts = [place for place, values in enumerate(columns) if not _are_numbers(values)]
+    words = max(texts, key=lambda place: len(columns[place]), default=None)
+    return [place for place in possible if _OUTSIDE in columns[place] and place != words]
 
 
 def _are_numbers(values: set[str]) -> bool:
@@ -199,8 +237,24 @@ def _columns(path: Path, settings: Settings) -> Iterator[Make]:
     layout, encoding = _without_tags(path, settings) or settings.layout, settings.encoding
     word = layout.names.index(WORD)
     tag = layout.names.index(TAG) if TAG in layout.names else None
-    for lines in layout.sentences(path, separators=SEPARATORS, encoding=encoding):
+    numbered = read_lines(path, encoding=encoding)
+    if tag is not None:
+        numbered = _without_header(numbered, layout, word, tag)
+    for lines in layout.sentences(path, numbered, separators=SEPARATORS):
         yield partial(_rows, path, layout, lines, word, tag)
+
+
+def _without_header(
+    lines: Iterator[tuple[int, str]], layout: ColumnLayout, word: int, tag: int
+) -> Iterator[tuple[int, str]]:
+    """Yields numbered lines without a first row that names the columns of words and of tags."""
+    for number, line in lines:
+        if line.strip(BLANKS):
+            cells = layout.split(line)
+            is_header = layout.fits(cells) and _has_names([cells[word], cells[tag]])
+            yield from () if is_header else [(number, line)]
+            break
+    yield from lines
 
 
 def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
@@ -208,15 +262,17 @@ def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     layout = settings.layout
     lines = (line.rstrip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
     rows = (layout.split(line) for line in lines if line and not line.startswith(_COMMENTS))
-    width, last = 0, set()
+    columns: list[set[str]] = []
     for cells in rows:
-        width = width or len(cells)
-        if len(cells) != width or width >= len(layout.names):
+        columns = columns or [set() for _ in cells]
+        if len(cells) != len(columns) or len(cells) >= len(layout.names):
             return None
-        last.add(cells[-1])
-    if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in last):
+        for values, cell in zip(columns, cells, strict=True):
+            values.add(cell)
+    width = len(columns)
+    if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in columns[0]):
         return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
-    if width == len(layout.names) - 1 and layout.names[-1] == TAG and not _may_be_tags(last):
+    if width == len(layout.names) - 1 and layout.names[-1] == TAG and width - 1 not in _tag_places(columns):
         return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
     return None
 
@@ -362,9 +418,9 @@ def _with_tokens(
 ) -> FileSentence:
     values = record.values
     words, tags = values[name], None
-    tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
     if not words:
         raise NoWordsError(str(_wrong(record, name, "tokens")))
+    tag = next((each for each in _TAGS if isinstance(values.get(each), list)), None)
     if tag is not None and not settings.every_record:
         tags, names = values[tag], settings.tag_names or classes.get(tag)
         if len(tags) != len(words):
@@ -376,7 +432,29 @@ def _with_tokens(
             if not all(type(each) is int and 0 <= each < len(names) for each in tags):
                 raise _wrong(record, tag, f"numbers from 0 to {len(names) - 1}: {len(names)} have names")
             tags = [names[each] for each in tags]
-    return _sentence(record.path, words, [record.line], tags)
+    sentence = _sentence(record.path, words, [record.line], tags)
+    if tag is None and not settings.every_record:
+        sentence.spans = _token_spans(record, len(words))
+    return sentence
+
+
+def _token_spans(record: Record, length: int) -> list[Span] | None:
+    """Returns the spans of a record with tokens and without a list of tags; `None` if it has no labels."""
+    values = record.values
+    name = next((each for each in (*_OF_TOKENS, *_TAGS) if values.get(each) is not None), None)
+    if name is None or values[name] == []:
+        return None if name is None else []
+    if name not in _OF_TOKENS:
+        raise _wrong(record, name, f"a list of {length} tags, one a token")
+    expected = f'[{{"type": "LABEL", "start": 0, "end": 1}}], tokens from 0 to {length}, and no "text"'
+    if not _is_list_of(values[name], dict) or any(isinstance(values.get(each), str) for each in _TEXT):
+        raise _wrong(record, name, expected)
+    spans = [Span(each.get("start"), each.get("end"), each.get("type")) for each in values[name]]
+    for start, end, label in spans:
+        is_span = type(start) is type(end) is int and 0 <= start < end <= length
+        if not is_span or not isinstance(label, str) or not label:
+            raise _wrong(record, name, expected)
+    return spans
 
 
 def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> FileSentence:
@@ -391,15 +469,17 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         content = settings.split(values[text])
     if not content.words:
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
-    name = next((name for name in _SPANS if _is_list_of(values.get(name), (list, dict))), None)
-    if name is None and _ANSWER in values:  # Prodigy leaves out empty lists
-        return FileSentence(content.words, [record.line], characters=[], text=content)
-    if name is None or settings.every_record:
-        return FileSentence(content.words, [record.line], text=content)
+    given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
+    if settings.every_record or not given:
+        none: list[CharacterSpan] | None = [] if _ANSWER in values else None  # Prodigy leaves out empty lists
+        return FileSentence(content.words, [record.line], characters=none, text=content)
+    name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
     try:
-        characters = [_character_span(each) for each in values[name]]
-    except (KeyError, TypeError, ValueError) as error:
-        expected = '[start, end, "LABEL"], or {"start": 0, "end": 4, "label": "LABEL"}'
+        characters = _character_spans(values[name], content.text)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        expected = (
+            '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
+        )
         raise _wrong(record, name, expected) from error
     for start, end, _ in characters:
         if not 0 <= start < end <= len(content.text) or not content.text[start:end].strip():
@@ -409,6 +489,20 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
 
 def _wrong(record: Record, name: str, expected: str) -> InputError:
     return record.error(f'"{name}": {shorten_json(record.values[name])}', expected)
+
+
+def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
+    if isinstance(values, list):
+        return [_character_span(each) for each in values]
+    places = [
+        (label, mention, *place)
+        for label, mentions in values.items()
+        for mention, places in mentions.items()
+        for place in places
+    ]
+    if any(text[start : last + 1] != mention for _, mention, start, last in places):
+        raise ValueError
+    return [_character_span((start, last + 1, label)) for label, _, start, last in places]
 
 
 def _character_span(value: Any) -> CharacterSpan:

@@ -161,6 +161,20 @@ def test_text_for_people(capsys):
     assert '"dataset_reader.unanswerable": true' in shown
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[["Ann runs to Rome.", {"entities": [[0, 3, "PER"], [12, 16, "LOC"]]}]]\n',
+        "1\tAnn\tann\tann\tNNP\t2\n2\truns\trun\trun\tVBZ\t0\n\n1\tIt\tit\tit\tPRP\t2\n2\tfell\tfall\tfall\tVBD\t0\n",
+        "".join(f"word{number} {number}\n" for number in range(300)),
+    ],
+)
+def test_data_that_no_probe_reads(tmp_path, content):
+    (tmp_path / "a").write_text(content)
+    message = error_of(ConfigurationError, Inspect(path=str(tmp_path / "a"), task=None, json=False).run)
+    assert message.startswith(f"{tmp_path / 'a'}: found no format of ")
+
+
 def test_no_format_fits(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("A plain text .\n")

@@ -135,6 +135,7 @@ def test_words_with_white_space_and_empty_words(tmp_path):
             ANA.replace("#end document\n", "") + ANA,
             "line 11: found #begin document (nw/d); part 000, expected",
         ),
+        (ANA.replace("\t0\tlost", "\tx\tlost"), "line 3: found 'x' in column 3"),
         (ANA + "#end document", "line 12: found '#end document'"),
         (conll(), "line 2: found a document"),
         ("{'a'", "line 1: found no JSON"),
@@ -178,6 +179,16 @@ LITBANK = "\n".join(
         "#end document",
     ]
 )
+SEMEVAL = "\n".join(
+    [
+        "#begin document wsj_1294.mrg",
+        *(
+            "\t".join([str(number), word, *["_"] * 13, chains or "_"]) if word else ""
+            for number, (word, chains) in zip([1, 2, 3, 4, 5, 0, 1, 2], LITBANK_ROWS, strict=True)
+        ),
+        "#end document wsj_1294.mrg",
+    ]
+)
 BERT = {
     "doc_key": "nw/d_0",
     "sentences": [
@@ -208,6 +219,7 @@ PRECO = {
             [7],
         ),
         (ANA.replace("; part 000", ""), "nw/d", [5, 2]),
+        (SEMEVAL, "wsj_1294.mrg", [5, 2]),
         (json.dumps(BERT), "nw/d_0", [5, 2]),
         (json.dumps(PRECO), "nw/d_0", [5, 2]),
     ],
@@ -267,6 +279,8 @@ def test_an_empty_speaker_is_unknown(tmp_path):
         ("clusters", [[[0, True]]], "[0, True]"),
         ("clusters", {"0": []}, "{'0': []}"),
         ("sentences", ["Ana lost"], "['Ana lost']"),
+        ("sentences", 5, "5"),
+        ("sentences", True, "True"),
         ("sentences", [["Ana", 5]], "[['Ana', 5]]"),
         ("sentences", [["Ana"], []], "none, or one without words"),
         ("sentences", [], "none"),

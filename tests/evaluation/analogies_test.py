@@ -149,6 +149,9 @@ def test_any_variant_is_right():
         ("", "q: found no question"),
         (": family\n", "q: found no question"),
         ("boy girl\n", "line 1: found 'boy girl'"),
+        ("dog dogs\nox /\n", "line 2: found 'ox /'"),
+        ("dog dogs\nox 12\n", "line 2: found 'ox 12'"),
+        ("dog dogs\n" * 501, "q: found 501 pairs"),
         (": family\nboy girl son\n", "line 2: found 'boy girl son'"),
     ],
 )

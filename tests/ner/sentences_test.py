@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from itertools import chain
 
 import pytest
@@ -13,6 +14,7 @@ from spacy.tokens import DocBin
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.ner.reader import NerReader
+from elmo_tasks.ner.sentences import column_keys
 from tests.errors import error_of
 
 ANN = ("Ann Lee:PER", "Rome:LOC")
@@ -47,8 +49,12 @@ TEXTS = [
     ("A B\nB I\nin O\nC B\n", TWO, "A B in C", ["A B:ENTITY", "C:ENTITY"]),
     ("Ann (PER*\nLee *)\nin *\nRome (LOC)\n", TWO, "Ann Lee in Rome", ANN),
     ("Ann\nLee\n\n#\nRome\n", {}, "Ann Lee|# Rome", None),
+    ("1 O\n2 Brasil\n", {"columns": ["id", "word", "tag"]}, "O Brasil", None),
+    ("Word\tTag\nAnn\tPER\nin\tO\nRome\tLOC\n", TWO, "Ann in Rome", ["Ann:PER", "Rome:LOC"]),
+    ("\nTOKEN NE-COARSE-LIT\n# language = fr\nAnn B-PER\nLee I-PER\n", TWO, "Ann Lee", ANN[:1]),
     (CONLL_2012, {}, "Ann Lee saw Rome .", ["Ann Lee:PERSON", "Rome:GPE"]),
     (CONLLU, {}, "Ann Lee saw Rome", ANN),
+    (CONLLU.replace("name=", "NER="), {}, "Ann Lee saw Rome", ANN),
     (CONLLU.replace("name=", "x="), {}, "Ann Lee saw Rome", None),
     (GMB, {}, 'Ann Lee "|Rome', ANN),
     ("sentence_id,words,labels\n0,Ann,B-PER\n0,Lee,I-PER\n1,Rome,B-LOC\n", {}, "Ann Lee|Rome", ANN),
@@ -68,6 +74,11 @@ PRODIGY = {
     "answer": "accept",
 }
 SAW = "Ann Lee saw Rome."
+SPERT = {
+    "tokens": ["Ann", "Lee", "saw"],
+    "entities": [{"type": "PER", "start": 0, "end": 2}],
+    "relations": [],
+}
 RECORDS = [
     (TAGGED, {}, "Ann Lee|Rome", ANN),
     ([{"words": ["Ann"], "tags": [1]}], {"tag_names": ["O", "B-PER"]}, "Ann", ["Ann:PER"]),
@@ -80,6 +91,14 @@ RECORDS = [
         ["Ann:X"],
     ),
     ([{"text": "no one", "label": []}], {}, "no one", []),
+    ([{"text": "no one", "label": None}], {}, "no one", None),
+    (
+        [{"text": SAW, "label": {"LOC": {"Rome": [[12, 15]]}, "PER": {"Ann Lee": [[0, 6]]}}}],
+        {},
+        "Ann Lee saw Rome .",
+        ANN,
+    ),
+    ([SPERT, {"tokens": ["Rome"], "entities": []}], {}, "Ann Lee saw|Rome", ANN[:1]),
     ([{"text": "안나는 로마"}], {"tokenizer": "characters"}, "안 나 는 로 마", None),
     ([PRODIGY, {"text": "Bob", "spans": [], "answer": "reject"}], {}, "Ann Lee", ANN[:1]),
 ]
@@ -227,6 +246,15 @@ def test_oddities_are_read_counted_and_reported(tmp_path, caplog, content, line,
         (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 2, "A"]]}), {}, 2),
         (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 1, 7]]}), {}, 2),
         (lines({"text": "x", "label": []}, {"x": "y"}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": "A"}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": {"A": {"x": [[0, 0]]}}}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": {"A": [[0, 0]]}}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "ner_tags": ["O"]}), {}, 2),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "tags": "O"}), {}, 2),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "entities": []}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"entities": [[0, 1, "A"]]}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"text": "Ann Lee saw"}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"tokens": ["y"]}), {}, 2),
     ],
 )
 def test_bad_sentences(tmp_path, caplog, content, parameters, line):
@@ -250,6 +278,8 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
             ', line 1: found "tags": [1]',
         ),
         ("x\n\ny O\n", ", line 1: found 1 columns"),
+        ("Ann y z B-PER\n###MEDLINE:9\n", ", line 2: found 1 columns"),
+        ("Wort y z Art\nAnn y z B-PER\nin y z O\n", ", line 1: found the tag 'Art'"),
         ("Müller B-PER\n".encode("latin-1"), ", line 1: found the byte 0xfc"),
     ],
 )
@@ -264,6 +294,38 @@ def test_a_prediction_has_an_instance_for_each_record(tmp_path):
         reader.every_record = every_record
         instances = reader.read(str(tmp_path / "a"))
         assert [each["metadata"].metadata.ids["id"] for each in instances] == ids
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("1\tO\tO\t-\n2\tBrasil\tB-LOC\t-\n", [["column1", "word", "tag", "column4"]]),
+        ("O DET O\nBrasil PROPN LOC\nem ADP O\nano NOUN O\n", [["word", "column2", "tag"]]),
+        ("Ann B-PER O\nO O O\n", [["word", "column2", "tag"], ["word", "tag", "column3"]]),
+        ("B-Rating\tfive\nI-Rating\tstar\nO\tO\n", [["tag", "word"]]),
+        ("doc TOKEN NE-COARSE MISC\nx Ann B-PER B-X\nx in O O\n", [["column1", "word", "tag", "column4"]]),
+    ],
+)
+def test_columns_are_found(content, columns):
+    assert [each["columns"] for each in column_keys(content.splitlines())] == columns
+
+
+@pytest.mark.parametrize(
+    ("content", "keys"),
+    [
+        ("Ann N B-NP B-PER\n", {"columns": ["word", "pos", "chunk", "tag"]}),
+        ("1\tAnn\tB-PER\n", {"columns": ["column1", "word", "tag"], "delimiter": "\t"}),
+    ],
+)
+def test_a_file_of_other_columns_names_the_keys_that_read_it(tmp_path, content, keys):
+    (tmp_path / "a").write_text(content)
+    with pytest.raises(InputError) as caught:
+        list(NerReader(**TWO).read(str(tmp_path / "a")))
+    remedy, _ = caught.value.__notes__
+    (found,) = re.findall(r"--overrides '(.*)'", remedy)
+    assert json.loads(found) == {f"dataset_reader.{name}": value for name, value in keys.items()}
+    (instance,) = NerReader(**keys).read(str(tmp_path / "a"))
+    assert entities(instance) == ["Ann:PER"]
 
 
 def test_the_format_can_be_given(tmp_path):

@@ -95,8 +95,8 @@ def test_each_sentence_of_a_text_is_read_by_itself(predictor):
             "spans"
         ]
     # Tokens are one sentence, whatever they are.
-    tokens = predictor.predict_json({"tokens": result["tokens"], "predicates": [3]})
-    assert tokens["predicates"][0]["description"].endswith("left .")
+    assert predictor.read({"sentence": TWO_SENTENCES, "predicates": []}).starts == [0, FIRST_WORDS]
+    assert predictor.read({"tokens": result["tokens"], "predicates": []}).starts == [0]
 
 
 def test_many_predicates_are_read_in_parts(predictor, monkeypatch):

@@ -25,6 +25,7 @@ _BLANKS = re.compile(f"[{BLANKS}]+")
 _COMMENT = re.compile(r"#+(?:[ \t]|$)")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
+_VALUE = re.compile(r"# \S+ = ")
 
 Lines = list[tuple[int, str]]
 
@@ -40,7 +41,8 @@ class ColumnLayout:
     needed : names that must occur exactly once.
     comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` before the first
         word of a sentence, and do not look like a row: they have another number of columns or of tabs, or a
-        key such as `# id`. `None`: there are no comments.
+        key such as `# id`; and `# key = value` anywhere, with another number of columns. `None`: there are no
+        comments.
 
     # Raises
     `ConfigurationError`: a needed name does not occur exactly once.
@@ -101,10 +103,10 @@ class ColumnLayout:
         cells, names = self.split(line), self.names
         if len(cells) != len(names):
             if len(cells) < len(names) or any(cells[len(names) :]):
-                found, expected = (
-                    f"{len(cells)} columns in {line[:80]!r}",
-                    f"{len(names)}: {', '.join(names)}",
-                )
+                found = f"{len(cells)} columns in {line[:80]!r}"
+                expected = f"{len(names)}: {', '.join(names)}"
+                if line.startswith("#"):
+                    expected += "; a reader's key `comments` leaves out lines of the same begin"
                 raise InputError.at(path, number, found=found, expected=expected)
             del cells[len(names) :]
         return cells
@@ -115,7 +117,10 @@ class ColumnLayout:
         first = 0
         while first < len(group) and group[first][1].startswith("#") and self._is_comment(group, first):
             first += 1
-        return group[first:] if first else group
+        return [each for each in group[first:] if not self._is_value(each[1])]
+
+    def _is_value(self, line: str) -> bool:
+        return _VALUE.match(line) is not None and not self.fits(self.split(line))
 
     def _is_comment(self, group: Lines, index: int) -> bool:
         line = group[index][1]
