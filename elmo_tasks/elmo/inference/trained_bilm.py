@@ -205,8 +205,18 @@ class TrainedBiLm(BiLm):
     def forward(
         self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
-        """See `FrozenBiLm.forward`."""
+        """
+        See `FrozenBiLm.forward`.
+
+        # Raises
+        `ElmoError`: `marked` ids, and modules of others or hooks inside.
+        """
         if structure(self) != self._structure:
+            if marked:
+                raise ElmoError(
+                    "bilm: found other modules, other weights or hooks, expected the biLM as it was made, "
+                    "which alone reads ids with their marks"
+                )
             return super().forward(ids, state)
         if (frozen := self._without_gradients()) is not None:
             return frozen(ids, state, marked)
@@ -267,7 +277,7 @@ class TrainedBiLm(BiLm):
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
         to the outputs of each layer in each direction, the same, and the state after the last steps.
         """
-        # In full precision also where the rest is in mixed: a sum over many steps is what a state is.
+        # Full precision, even where the rest runs in mixed precision: a state is a sum over many steps.
         with torch.autocast(inputs[0].device.type, enabled=False):
             dtype = state.cell.dtype
             inputs = inputs[0].to(dtype), inputs[1].to(dtype)
