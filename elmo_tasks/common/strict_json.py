@@ -62,8 +62,8 @@ def loads(text: str) -> Any:
     Returns the value of a JSON text.
 
     # Raises
-    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity, also as `1e999`; half of a surrogate
-    pair; a number of more than 4,300 digits; more than `MAX_LEVELS` levels.
+    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity, also as `1e999`; half of a
+    surrogate pair; a number of more than 4,300 digits; more than `MAX_LEVELS` levels.
     """
     try:
         value = _decode(text)
