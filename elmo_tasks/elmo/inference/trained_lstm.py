@@ -300,8 +300,8 @@ def _forward(
     size, dim = hidden.size(2), cell.size(2)
     outputs = cell.new_empty(2, sum(batch_sizes), size)
     last_hidden, last_cell = hidden.clone(), cell.clone()
-    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
-    # enough for all gates while what the candidate's is of is doubled.
+    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: one sigmoid serves all
+    # gates once the candidate's rows of weight and bias are doubled.
     for part in (weights.gates, weights.bias):
         part[:, 2 * dim : 3 * dim] *= 2
     on_cpu = weights.gates.device.type == "cpu"
