@@ -35,7 +35,7 @@ from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, read_steps, state_af
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained_layer
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLease,
+    BufferLoan,
     Product,
     Products,
     product,
@@ -75,7 +75,7 @@ class TrainedFilters(Function):
     ) -> torch.Tensor:
         dtype, loan, rows = (
             products.dtype(embedding),
-            BufferLease(products.buffers),
+            BufferLoan(products.buffers),
             len(parts) * WINDOWS_AT_ONCE,
         )
         rounded_embedding, rounded_weight, rounded_bias = (x.to(dtype) for x in (embedding, weight, bias))
@@ -248,8 +248,12 @@ class TrainedBiLm(BiLm):
 
     def token_vectors(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
-        for each word its row among them, `(words,)`.
+        Returns the vectors of the distinct words, and for each word its row among them.
+
+        *Shape:* `(words, *id)` to `(distinct words, projection_dim)` and `(words,)`.
+
+        # Raises
+        `ElmoError`, see `check_structure`.
         """
         self.check_structure()
         encoder = self.token_encoder
@@ -271,8 +275,9 @@ class TrainedBiLm(BiLm):
         recurring: bool = False,
     ) -> tuple[list[Pair], LstmState]:
         """
-        All LSTM layers; `dropout` is the probability with which an input of a layer is left out. `recurring`
-        says that all sequences have one length, and all batches this shape: then a GPU records the passes.
+        Runs all LSTM layers. `dropout` is the probability with which an input of a layer is left out.
+        `recurring` says that all sequences have one length, and all batches this shape: then a GPU records
+        the passes.
 
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
         to the outputs of each layer in each direction, the same, and the state after the last steps.
