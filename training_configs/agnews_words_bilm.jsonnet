@@ -2,8 +2,8 @@
 // Which of the 20 most frequent words are taken for which is counted, too: accuracy, precision, recall, F1 and
 // confusion matrix.
 //
-// Of real data, vectors of the training text, one tokenised sentence a line, as many numbers a word as `projection_dim`
-// (`python -m benchmarks ag-news` makes both):
+// With real data, `input_vectors` holds vectors of the words of the training text. TEXT is that text, one tokenised sentence
+// a line, and --dim is the biLM's `projection_dim`:
 //
 //   allennlp elmo vectors word2vec TEXT runs/word2vec.txt.gz --dim 128
 //   allennlp train training_configs/agnews_words_bilm.jsonnet -s runs/agnews_words_bilm --overrides '{

@@ -3,7 +3,7 @@
 // `bilm_english_last.jsonnet` ends it with a rate that falls to zero. With AVX512_BF16 or AMX,
 // --overrides '{"model.precision": "bfloat16"}' is 1.4 times as fast.
 local text(name) = 'text/english/%s.txt.gz' % name;
-// How many times each corpus is read in a round; benchmarks/english_text.py counts the vocabulary with the same
+// How many times each corpus is read in a round; benchmarks/english.py counts the vocabulary with the same
 // weights.
 local weights = {
   wikipedia: 1, litbank: 1, wikinews: 2, gmb_voa: 3, un_debates: 1, us_gov_web: 1,

@@ -262,8 +262,8 @@ class Models(Verb):
         table = Table(("name", "task", "trained on", "licence of the text", "score", "MB"))
         for name, path in trained_archives().items():
             card = trained_card(name)
-            size = path.stat().st_size / 1e6
-            table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score")), round(size, 1))
+            size = f"{path.stat().st_size / 1e6:.1f}"
+            table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score")), size)
         print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")
 
 

@@ -88,7 +88,7 @@ class VectorArguments:
         metavar="WEIGHTS",
     )
     vectors: list[Input] = option(
-        "evaluate static word vectors, too: text as GloVe and word2vec write it, gzip or not; may be "
+        "evaluate static word vectors, too: text as of GloVe, or word2vec's binary file, gzip or not; may be "
         "repeated",
         [],
         action="append",

@@ -121,7 +121,7 @@ RESULTS = "results.csv"
 
 
 def _vectors_option(method: str) -> Any:
-    help = f"word vectors as text (default: the output of `vectors {method}` for the training data)"
+    help = f"file of word vectors (default: the output of `vectors {method}` for the training data)"
     return option(help, metavar="FILE")
 
 

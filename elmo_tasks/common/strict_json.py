@@ -1,12 +1,13 @@
 """
 JSON by the standard (RFC 8259), within the limits of Python.
 
-Python's own reader takes `NaN`, and half of a surrogate pair, which no file can hold. It does not say where a
-number of 5,000 digits is, or where lists nest 10,000 levels deep.
+Python's own reader takes `NaN`, reads `1e999` as an infinity, and takes half of a surrogate pair, which no
+file can hold. It does not say where a number of 5,000 digits is, or where lists nest 10,000 levels deep.
 """
 
 import json
 import re
+from math import inf
 from typing import Any
 
 from elmo_tasks.common.errors import ElmoError, FilePath
@@ -19,10 +20,11 @@ MAX_LEVELS = 100
 _MAX_DIGITS = 4300
 """Python's own bound."""
 _TOKENS = re.compile(
-    rf'(?P<text>"(?:[^"\\]|\\.)*")|(?P<open>[\[{{])|(?P<close>[\]}}])|(?P<number>\d{{{_MAX_DIGITS + 1},}})'
-    r"|(?P<constant>NaN|-?Infinity)",
+    r'(?P<text>"(?:[^"\\]|\\.)*")|(?P<open>[\[{])|(?P<close>[\]}])|(?P<constant>NaN|-?Infinity)'
+    rf"|(?P<digits>-?\d{{{_MAX_DIGITS + 1},}}+(?![.eE]))|(?P<float>-?\d++[\d.eE+-]+)|\d++",
     re.DOTALL,
 )
+_CONTAINERS = frozenset([dict, list])
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
@@ -60,19 +62,21 @@ def loads(text: str) -> Any:
     Returns the value of a JSON text.
 
     # Raises
-    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity; half of a surrogate pair; a number
-    of more than 4,300 digits; more than `MAX_LEVELS` levels.
+    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity, also as `1e999`; half of a
+    surrogate pair; a number of more than 4,300 digits; more than `MAX_LEVELS` levels.
     """
     try:
         value = _decode(text)
-        if _is_deep(value):
-            raise RecursionError
+        _check(value)
         if half := _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
     except _ConstantError as error:
         raise json.JSONDecodeError(f"{error} is no number of JSON", text, _place(text, "constant")) from error
+    except OverflowError as error:
+        message = "A number beyond 1.8e308, the largest float"
+        raise json.JSONDecodeError(message, text, _place(text, "float")) from error
     except RecursionError as error:
         raise json.JSONDecodeError(f"More than {MAX_LEVELS} levels", text, _place(text, "open")) from error
     except UnicodeEncodeError as error:
@@ -81,25 +85,33 @@ def loads(text: str) -> Any:
         raise json.JSONDecodeError(message, text, half.start()) from error
     except ValueError as error:
         message = f"A number of more than {_MAX_DIGITS:,} digits"
-        raise json.JSONDecodeError(message, text, _place(text, "number")) from error
+        raise json.JSONDecodeError(message, text, _place(text, "digits")) from error
     return value
 
 
-def _is_deep(value: Any) -> bool:
+def _check(value: Any) -> None:
+    """Raises `OverflowError` for an infinity, and `RecursionError` for more than `MAX_LEVELS` levels."""
     level = [value]
     for _ in range(MAX_LEVELS + 1):
-        containers = [each for each in level if isinstance(each, dict | list)]
+        if inf in level or -inf in level:
+            raise OverflowError
+        containers = [each for each in level if type(each) in _CONTAINERS]
         if not containers:
-            return False
+            return
         level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
-    return True
+    raise RecursionError
 
 
 def _place(text: str, kind: str) -> int:
-    """Returns the place of the first token of a kind; of opening brackets, the first that is too deep."""
+    """
+    Returns the place of the first token of a kind; of opening brackets, the first that is too deep; of
+    floats, the first that is infinite.
+    """
     level = 0
     for token in _TOKENS.finditer(text):
         level += (token.lastgroup == "open") - (token.lastgroup == "close")
-        if token.lastgroup == kind and (kind != "open" or level > MAX_LEVELS):
+        if token.lastgroup != kind or (kind == "open" and level <= MAX_LEVELS):
+            continue
+        if kind != "float" or abs(float(token[0])) == inf:
             return token.start()
     return 0

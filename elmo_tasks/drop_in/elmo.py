@@ -204,7 +204,11 @@ def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharac
 
 
 def allennlps_states(state: LstmState) -> tuple[torch.Tensor, ...]:
-    """*Shape:* `(layers, 2, batch, size)` to AllenNLP's `(layers, batch, 2 size)`."""
+    """
+    Returns a state in AllenNLP's layout.
+
+    *Shape:* `(layers, 2, batch, size)` to `(layers, batch, 2 size)`.
+    """
     return tuple(part.transpose(1, 2).flatten(2) for part in state)
 
 

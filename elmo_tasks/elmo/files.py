@@ -88,9 +88,11 @@ def give_up_soon() -> None:
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
     """
+    Checks that options and weights are both given, or neither, or as weights a folder or zip that holds both.
+    `None` stands for what is not given.
+
     # Raises
-    `ElmoError`, with the `names` of the two: options or weights are given alone, and it is no folder or zip
-    that holds both; `None` stands for what is not given.
+    `ElmoError`, with the `names` of the two: one is given alone.
     """
     if (options is None) == (weight_file is None):
         return

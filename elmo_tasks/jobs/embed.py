@@ -68,9 +68,8 @@ class EmbedShard:
 
     def __call__(self, shard: Shard, advance: Advance) -> Outcome:
         sink, encoder = self._job.sink, self._encoder
-        if encoder.stateful and encoder.state is None and shard.number:
-            state = read_note(sink.folder, shard.number - 1)["state"]
-            encoder.state = LstmState(*(torch.tensor(part, device=encoder.bilm.device) for part in state))
+        if encoder.stateful and encoder.state is None:
+            encoder.state = self._state_before(shard)
         rejects: list[dict[str, Any]] = []
         sentences = tokens = 0
         with sink.part(shard) as write:
@@ -86,6 +85,13 @@ class EmbedShard:
         }
         state = None if encoder.state is None else [part.tolist() for part in encoder.state]
         return sink.done(counts, rejects=rejects, state=state)
+
+    def _state_before(self, shard: Shard) -> LstmState:
+        """Returns the state that the shard before has noted; the first one, if there is none."""
+        noted = read_note(self._job.sink.folder, shard.number - 1)["state"] if shard.number else None
+        if noted is None:
+            return self._encoder.start
+        return LstmState(*(torch.tensor(part, device=self._encoder.bilm.device) for part in noted))
 
     def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
         for line, content in enumerate(self._reader.lines(shard), start=shard.line):

@@ -57,8 +57,8 @@ class BiLmModel(StrictParams, Model):
         these files.
     softmax_file : path, URL or `hf://` name of HDF5 with the softmax of `weight_file`, `softmax/W` and
         `softmax/b`, which bilm-tf's authors published apart from the other weights.
-    input_vectors : path or URL of a text file with the initial vectors of a new biLM that reads words,
-        `projection_dim` numbers a word (see `take_vectors`). An archive does not need it.
+    input_vectors : path or URL of a file of word vectors, the initial ones of a new biLM that reads words, of
+        `projection_dim` numbers each (see `take_vectors`). An archive does not need it.
     frequent_words : the number of most frequent words among which evaluations count confusions, in both
         directions (`FrequentWords`); 0: none.
     precision : of the matrix products of training, `float32` or the faster `bfloat16`. Weights, sums and

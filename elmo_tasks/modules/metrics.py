@@ -110,7 +110,7 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
 
     @property
     def confusion(self) -> torch.Tensor:
-        """*Shape:* counts `(gold classes, predicted classes)`."""
+        """The number of instances of each pair of classes. *Shape:* `(gold classes, predicted classes)`."""
         return self.total_counts()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:

@@ -157,7 +157,9 @@ class Page:
 def _sentence(error: HTTPException) -> str:
     """Returns the reason of a refusal in the words of a reader."""
     if (match := _TOO_LONG.search(error.detail)) is not None:
-        return f"The text has {match[1]} words and signs, and {match[2]} at most can be read at once."
+        # More than the text has, where the model reads it several times, as for each predicate
+        most = f"{match[2]} at most can be read at once"
+        return f"The model would have to read {match[1]} words and signs, and {most}."
     return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 

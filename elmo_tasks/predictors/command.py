@@ -53,8 +53,8 @@ class PredictManager(predict._PredictManager):
         )
         if batch_size < 1:
             raise ConfigurationError(f"--batch-size is {batch_size}, expected a positive whole number")
+        sources = _inputs(input_file, self._dataset_reader)
         if output_file is not None:
-            sources = _inputs(input_file, self._dataset_reader)
             check_sources_stay([output_file], sources, error=ConfigurationError)
         self._output_file: Any = None if output_file is None else LineFile(output_file)
         self._problem: Exception | None = None
@@ -107,7 +107,7 @@ def _metadata(instance: Instance) -> Any:
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     """
     Returns the files that are read, as far as they are known: a reader that is not ours may read others. If
-    there is none, the error comes before an output file is made.
+    there is none, the error comes before an output file is made, and before any line is read.
     """
     if reader is None:
         if path != "-":

@@ -91,8 +91,10 @@ class ServedModel(Queue):
 @asynccontextmanager
 async def in_time(limits: Limits) -> AsyncIterator[None]:
     """
+    Returns a context that lasts as long as an answer may take.
+
     # Raises
-    `HTTPException`: the time for an answer is over.
+    `HTTPException`: the time is over.
     """
     try:
         async with asyncio.timeout(limits.timeout):

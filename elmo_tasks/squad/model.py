@@ -315,7 +315,11 @@ class Windows:
         self._rows = self.of_token * self.size + indices - self.first
 
     def split(self, values: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 after the end."""
+        """
+        Cuts passages into windows.
+
+        *Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 after the end.
+        """
         if self.number == 1:
             return values.unsqueeze(1)
         features = values.dim() - 2

@@ -77,10 +77,6 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._seed = torch.initial_seed()
         if trainer._metric_tracker.should_stop_early():
             trainer._num_epochs = trainer._start_after_epochs_completed
-        # Otherwise kernels with several threads add up in a different order from run to run.
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        # No code here reads memory that it has not written.
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._hook = trainer.model.register_forward_pre_hook(self._seed_batch)
         self._elmos = {
             name: module
@@ -88,6 +84,15 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             if isinstance(module, Elmo) and module.stateful
         }
         self._restore_carried()
+        # `on_end` puts the settings of the process back; it is called after an error, too.
+        self._settings = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
+        )
+        # Otherwise kernels with several threads add up in a different order from run to run. No code here
+        # reads memory that it has not written.
+        _make_deterministic(True, warn_only=True, fill_memory=False)
 
     def on_batch(
         self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
@@ -116,7 +121,8 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         if metrics is not None and "epoch" not in metrics:
             metrics.update(self._metrics)
         self._hook.remove()
-        torch.use_deterministic_algorithms(False)
+        enabled, warn_only, fill_memory = self._settings
+        _make_deterministic(enabled, warn_only=warn_only, fill_memory=fill_memory)
 
     def state_dict(self) -> dict[str, Any]:
         carried = {
@@ -155,6 +161,11 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {_process()[0]}".encode()
         self._forwards += 1
         torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))
+
+
+def _make_deterministic(enabled: bool, *, warn_only: bool, fill_memory: bool) -> None:
+    torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+    torch.utils.deterministic.fill_uninitialized_memory = fill_memory  # type: ignore[attr-defined]
 
 
 def _without_draws(validate: Callable[[int], Any]) -> Callable[[int], Any]:

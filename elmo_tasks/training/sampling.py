@@ -36,7 +36,7 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     evaluation, which has no `shuffle`, the last batches of the other workers are left out. The log says so.
 
     # Raises
-    `ConfigurationError`, when a run of several workers begins: one of them has nothing to read.
+    `ConfigurationError`, in a run of several workers: one of them has no batch.
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
@@ -58,11 +58,7 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         number = int(super().get_num_batches(instances))
         if not _in_a_group():
             return number
-        if not instances:
-            raise ConfigurationError(
-                f"process {dist.get_rank() + 1} of {dist.get_world_size()} found no instance, expected one "
-                "for each at least: take fewer processes, or more data"
-            )
+        self._check_any(number)
         if not self._running and len(instances) not in self._max_batches:
             self._max_batches[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
         return self._max_batches.get(len(instances), number)
@@ -71,22 +67,39 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         ElmoBucketSampler._running = True
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
         if _in_a_group():
+            self._check_any(len(batches))
             wanted = int(dist_reduce(len(batches), dist.ReduceOp.MAX))
-            batches = _halve_to(batches, min(wanted, len(instances)))
-            if missing := wanted - len(batches):
-                batches += self._again(batches, missing)
+            batches = _halve_to(batches, min(wanted, sum(map(len, batches))))
+            if len(batches) < wanted:
+                batches += self._again(batches, wanted)
         return batches
 
-    def _again(self, batches: list[list[int]], number: int) -> list[list[int]]:
+    def _check_any(self, batches: int) -> None:
+        """Raises `ConfigurationError` in a process that has no batch."""
+        if not batches:
+            ways = "a smaller batch_size, or no drop_last" if self.drop_last else "or more data"
+            raise ConfigurationError(
+                f"{_this_process()} found no batch, expected one: take fewer processes, {ways}"
+            )
+
+    def _again(self, batches: list[list[int]], wanted: int) -> list[list[int]]:
+        """Returns batches to read again in training; none in evaluation."""
+        missing = wanted - len(batches)
         if self.shuffle:
-            logger.warning("Read again in this epoch, since other processes have more: %d batches", number)
-            return list(islice(cycle(batches), number))
+            logger.warning("Read again in this epoch, since other processes have more: %d batches", missing)
+            return list(islice(cycle(batches), missing))
         logger.warning(
-            "Left out of this evaluation, since another process has fewer: the last %d batches of each "
-            "process that has more; one process leaves out none",
-            number,
+            "This evaluation ends with the process that has the fewest batches, and leaves out the last ones "
+            "of the others: %s has %d, the process with the most has %d",
+            _this_process(),
+            len(batches),
+            wanted,
         )
         return []
+
+
+def _this_process() -> str:
+    return f"process {dist.get_rank() + 1} of {dist.get_world_size()}"
 
 
 def _in_a_group() -> bool:

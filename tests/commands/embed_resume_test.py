@@ -60,6 +60,17 @@ def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, capsy
     assert words == [len(line.split()) for line in LINES[done:] if line.split()]
 
 
+def test_resuming_after_blank_lines_alone(elmo, source, output, tmp_path, monkeypatch, small_shards):
+    """No sentence before them has left a state."""
+    source.write_text("\n" * 60 + TEXT, encoding="utf-8")
+    assert elmo("embed", source, tmp_path / "expected", "--stateful") == 0
+    with monkeypatch.context() as patch:
+        stop_at_batch(patch, 0, KeyboardInterrupt())
+        assert elmo("embed", source, output, "--stateful") == 130
+    assert elmo("embed", source, output, "--stateful", "--resume") == 0
+    assert output.read_bytes() == (tmp_path / "expected").read_bytes()
+
+
 def test_sigterm(elmo, source, output, capsys, monkeypatch):
     stop_at_batch(monkeypatch, 0, SigTermReceived())
     assert elmo("embed", source, output) == 143

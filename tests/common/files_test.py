@@ -96,6 +96,8 @@ UNREADABLE = {
     "101 levels": ('{"a":' * 101 + "1" + "}" * 101, "More than 100 levels"),
     "NaN": ("NaN", "NaN is no number"),
     "-Infinity": ("-Infinity", "-Infinity is no number"),
+    "1e999": ("[1e308, {}, 1e999]", "beyond 1.8e308"),
+    "an infinity of 5,000 digits": ("-" + "1" * 5000 + ".5", "beyond 1.8e308"),
 }
 
 
@@ -104,6 +106,14 @@ def test_json_that_pythons_reader_takes(text, message):
     with pytest.raises(json.JSONDecodeError, match=message) as caught:
         strict_json.loads('{"a": "NaN ]", "b":\n ' + text + "}")
     assert caught.value.lineno == 2
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1.5E+400", "1" * 400 + ".0", "1" * 5000, "-" + "1" * 5000])
+def test_the_place_of_a_number_that_is_too_large(number):
+    before = f'[{"1" * 400}, "{number}", 1e308, -2.5, '
+    with pytest.raises(json.JSONDecodeError) as caught:
+        strict_json.loads(f"{before}{number}]")
+    assert caught.value.pos == len(before)
 
 
 def test_surrogate_pairs_and_100_levels_are_read():

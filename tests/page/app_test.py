@@ -148,7 +148,7 @@ def test_an_input_that_is_too_long_for_an_address(ask):
     ("sentence", "status", "message"),
     [
         ("", 422, "“Sentence” is empty"),
-        (" ".join("a" * 21), 422, "The text has 21 words and signs, and 20 at most can be read at once."),
+        (" ".join("a" * 21), 422, "The model would have to read 21 words and signs, and 20 at most"),
         ("a" * 30_000, 413, "The text is too long."),
     ],
 )

@@ -33,10 +33,13 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "one\n"
 
 
-def test_an_input_that_is_not_there_leaves_no_output(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nothing\.jsonl"):
-        PredictManager(None, str(tmp_path / "nothing.jsonl"), str(tmp_path / "out"), 1, False, False)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("output", ["out", None])
+def test_an_input_that_is_not_there_leaves_no_output(tmp_path, output):
+    """It is an error before any line is read."""
+    output = output and str(tmp_path / output)
+    with pytest.raises(FileNotFoundError, match=r"^file .*/nothing\.jsonl not found$"):
+        PredictManager(None, str(tmp_path / "nothing.jsonl"), output, 1, False, False)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("size", [0, -1])

@@ -41,9 +41,9 @@ def in_two_workers(worker, counts: list[int]) -> dict:
         return dict(results)
 
 
-def batch(rank: int, port: int, counts: list[int], results) -> None:
+def batch(rank: int, port: int, counts: list[int], results, drop_last: bool = False) -> None:
     join_group(rank, port)
-    sampler = ElmoBucketSampler(batch_size=4, shuffle=False)
+    sampler = ElmoBucketSampler(batch_size=4, shuffle=False, drop_last=drop_last)
     results[rank] = list(sampler.get_batch_indices(instances(counts[rank])))
     dist.destroy_process_group()
 
@@ -55,6 +55,19 @@ def test_workers_have_the_same_number_of_batches():
     assert [len(batch) for batch in batches[1]] == [2, 2, 4]
     for rank, count in enumerate([9, 8]):
         assert sorted(i for batch in batches[rank] for i in batch) == list(range(count))
+
+
+def batch_full(*arguments) -> None:
+    batch(*arguments, drop_last=True)
+
+
+def test_sentences_that_drop_last_has_left_out():
+    """20 and 7 sentences are 5 batches of 4, and one batch, of which 4 are made."""
+    batches = in_two_workers(batch_full, [20, 7])
+    assert [len(batch) for batch in batches[0]] == [4] * 5
+    assert [len(batch) for batch in batches[1]] == [1] * 4
+    with pytest.raises(ProcessRaisedException, match="process 2 of 2 found no batch"):
+        in_two_workers(batch_full, [8, 3])
 
 
 def batch_few(rank: int, port: int, counts: list[int], results) -> None:

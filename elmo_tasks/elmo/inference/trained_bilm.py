@@ -35,7 +35,7 @@ from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, read_steps, state_af
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained_layer
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLease,
+    BufferLoan,
     Product,
     Products,
     product,
@@ -75,7 +75,7 @@ class TrainedFilters(Function):
     ) -> torch.Tensor:
         dtype, loan, rows = (
             products.dtype(embedding),
-            BufferLease(products.buffers),
+            BufferLoan(products.buffers),
             len(parts) * WINDOWS_AT_ONCE,
         )
         rounded_embedding, rounded_weight, rounded_bias = (x.to(dtype) for x in (embedding, weight, bias))
@@ -205,8 +205,18 @@ class TrainedBiLm(BiLm):
     def forward(
         self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
-        """See `FrozenBiLm.forward`."""
+        """
+        See `FrozenBiLm.forward`.
+
+        # Raises
+        `ElmoError`: `marked` ids, and modules of others or hooks inside.
+        """
         if structure(self) != self._structure:
+            if marked:
+                raise ElmoError(
+                    "bilm: found other modules, other weights or hooks, expected the biLM as it was made, "
+                    "which alone reads ids with their marks"
+                )
             return super().forward(ids, state)
         if (frozen := self._without_gradients()) is not None:
             return frozen(ids, state, marked)
@@ -238,8 +248,12 @@ class TrainedBiLm(BiLm):
 
     def token_vectors(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
-        for each word its row among them, `(words,)`.
+        Returns the vectors of the distinct words, and for each word its row among them.
+
+        *Shape:* `(words, *id)` to `(distinct words, projection_dim)` and `(words,)`.
+
+        # Raises
+        `ElmoError`, see `check_structure`.
         """
         self.check_structure()
         encoder = self.token_encoder
@@ -261,13 +275,14 @@ class TrainedBiLm(BiLm):
         recurring: bool = False,
     ) -> tuple[list[Pair], LstmState]:
         """
-        All LSTM layers; `dropout` is the probability with which an input of a layer is left out. `recurring`
-        says that all sequences have one length, and all batches this shape: then a GPU records the passes.
+        Runs all LSTM layers. `dropout` is the probability with which an input of a layer is left out.
+        `recurring` says that all sequences have one length, and all batches this shape: then a GPU records
+        the passes.
 
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
         to the outputs of each layer in each direction, the same, and the state after the last steps.
         """
-        # In full precision also where the rest is in mixed: a sum over many steps is what a state is.
+        # Full precision, even where the rest runs in mixed precision: a state is a sum over many steps.
         with torch.autocast(inputs[0].device.type, enabled=False):
             dtype = state.cell.dtype
             inputs = inputs[0].to(dtype), inputs[1].to(dtype)

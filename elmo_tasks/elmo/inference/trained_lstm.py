@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from elmo_tasks.elmo.inference.cuda_lstm import CudaGraph
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLease,
+    BufferLoan,
     Buffers,
     Products,
     packed,
@@ -31,6 +31,8 @@ def plain_lstm(
     inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> Tensors:
     """
+    Runs an LSTM without projections.
+
     *Shape:* `inputs` `(steps, batch, size)`; the hidden and the cell at the start, `(batch, size)` each; the
     `weight` and the `bias` of a `ProjectedLstm`, `(4 size, 2 size)` and `(4 size,)`. Returns the outputs, and
     the hidden and the cell at the end, of the same shapes.
@@ -135,7 +137,7 @@ class LayerPasses:
         self.clips, self.products = clips, products
 
     def forward(
-        self, batch_sizes: list[int], loan: BufferLease, tensors: Sequence[Any]
+        self, batch_sizes: list[int], loan: BufferLoan, tensors: Sequence[Any]
     ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
         """
         `tensors` as `TrainedLayer` takes them. *Shape:* hidden and cell at the end, `(2, batch, ...)`.
@@ -164,11 +166,13 @@ class LayerPasses:
         self, batch_sizes: list[int], saved: SavedTensors, grad_results: list[torch.Tensor]
     ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
         """
-        *Shape:* the gradients of the outputs, and of the hidden and the cell at the end, `(2, ...)`, which it
-        may write over; to those of the tensors of a direction, for both directions each.
+        Computes the gradients. Those that it gets may be written over.
+
+        *Shape:* those of the outputs, and of the hidden and the cell at the end, `(2, ...)`; to those of the
+        tensors of a direction, for both directions each.
         """
         outputs, start, weights, steps = saved
-        loan = BufferLease(self.products.buffers)
+        loan = BufferLoan(self.products.buffers)
         (_, total, outer), dim = steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
         widths = outer, outputs.size(2), dim
@@ -211,7 +215,7 @@ class RecordedLayer(LayerPasses):
         return RecordedLayer, (self.clips, self.products)
 
     def forward(
-        self, batch_sizes: list[int], loan: BufferLease, tensors: Sequence[Any]
+        self, batch_sizes: list[int], loan: BufferLoan, tensors: Sequence[Any]
     ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
         not_none = [tensor.detach() for tensor in tensors if tensor is not None]
         hidden, cell, outputs, start, *others = self._forward_graph(*not_none)
@@ -230,7 +234,7 @@ class RecordedLayer(LayerPasses):
         both = [[*part, *[None] * (6 - half)] for part in (tensors[:half], tensors[half:])]
         batch_sizes = _same_sizes(tensors[0], tensors[1])
         # The recording keeps this memory, so that it takes none from the shared buffers.
-        loan = BufferLease(Buffers())
+        loan = BufferLoan(Buffers())
         hidden, cell, saved = super().forward(batch_sizes, loan, [*both[0], *both[1]])
         outputs, start, weights, steps = saved
         return hidden, cell, outputs, start, *(part for part in weights if part is not None), *steps
@@ -262,7 +266,7 @@ class TrainedLayer(Function):
 
     @staticmethod
     def forward(ctx: Any, passes: LayerPasses, batch_sizes: list[int], *tensors: Any) -> Tensors:
-        loan = BufferLease(passes.products.buffers)
+        loan = BufferLoan(passes.products.buffers)
         *ends, saved = passes.forward(batch_sizes, loan, tensors)
         outputs, start, weights, steps = saved
         ctx.passes, ctx.batch_sizes = passes, batch_sizes
@@ -300,8 +304,8 @@ def _forward(
     size, dim = hidden.size(2), cell.size(2)
     outputs = cell.new_empty(2, sum(batch_sizes), size)
     last_hidden, last_cell = hidden.clone(), cell.clone()
-    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: so one sigmoid is
-    # enough for all gates while what the candidate's is of is doubled.
+    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: one sigmoid serves
+    # all gates once the candidate's rows of weight and bias are doubled.
     for part in (weights.gates, weights.bias):
         part[:, 2 * dim : 3 * dim] *= 2
     on_cpu = weights.gates.device.type == "cpu"
@@ -427,7 +431,7 @@ def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
         start += rows
 
 
-def _stacked(parts: Tensors, loan: BufferLease, dtype: torch.dtype) -> torch.Tensor:
+def _stacked(parts: Tensors, loan: BufferLoan, dtype: torch.dtype) -> torch.Tensor:
     """The tensors of both directions as one, `(2, ...)`."""
     stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
     for place, part in zip(stacked, parts, strict=True):

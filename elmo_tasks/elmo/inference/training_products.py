@@ -45,7 +45,7 @@ class Products:
         self.buffers = Buffers()
 
     def dtype(self, like: torch.Tensor) -> torch.dtype:
-        """In which tensors such as `like` are multiplied."""
+        """Returns the dtype in which tensors such as `like` are multiplied."""
         rounded = self.precision == "bfloat16" and like.dtype == torch.float32
         return torch.bfloat16 if rounded else like.dtype
 
@@ -61,7 +61,7 @@ class Buffers:
         return Buffers, ()
 
 
-class BufferLease:
+class BufferLoan:
     """Tensors from `Buffers`, given back when the loan is no longer referred to."""
 
     def __init__(self, buffers: Buffers) -> None:
@@ -69,7 +69,7 @@ class BufferLease:
         self._taken: list[torch.Tensor] = []
 
     def empty(self, like: torch.Tensor, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """On the device of `like`, and of its dtype unless another is given."""
+        """Returns a tensor on the device of `like`, and of its dtype unless another is given."""
         dtype = dtype or like.dtype
         if like.device.type != "cpu":
             return torch.empty(shape, dtype=dtype, device=like.device)
@@ -82,7 +82,7 @@ class BufferLease:
         return buffer[:size].view(shape)
 
     def _take(self, size: int, dtype: torch.dtype) -> torch.Tensor | None:
-        """The smallest that is free and large enough."""
+        """Returns the smallest that is free and large enough."""
         free = self._buffers.free
         with SHARED:
             fitting = [place for place, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
@@ -105,7 +105,7 @@ def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
 
 
 def packed(weight: torch.Tensor) -> torch.Tensor:
-    """In the order in which `product` reads it fastest: for weights of many products."""
+    """Returns a weight of many products in the order in which `product` reads it fastest."""
     if weight.device.type == "cpu" and weight.dtype in _onednn_dtypes():
         return torch.ops.mkldnn._reorder_linear_weight(weight)
     return weight

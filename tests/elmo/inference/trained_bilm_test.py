@@ -286,6 +286,8 @@ def test_modules_that_are_placed_inside_run(place, requires_grad):
         assert not torch.allclose(run(bilm), before, atol=1e-3)
     with pytest.raises(ElmoError, match=r"bilm.*: found another"):
         bilm.token_vectors(batch(PLACED)[0])
+    with pytest.raises(ElmoError, match=r"bilm: found other modules"):
+        bilm(batch(PLACED), marked=True)
 
 
 def test_the_engine_runs_under_allennlps_checks(fast_paths):

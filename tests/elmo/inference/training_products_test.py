@@ -5,7 +5,7 @@ import torch
 
 from elmo_tasks.elmo.inference import training_products as module
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLease,
+    BufferLoan,
     Buffers,
     Product,
     Products,
@@ -64,7 +64,7 @@ def test_memory_is_lent_to_one_thread_alone():
     def use() -> int:
         broken = 0
         for number in range(2000):
-            loan = BufferLease(buffers)
+            loan = BufferLoan(buffers)
             part = loan.empty(like, 8)
             part.fill_(number)
             other = loan.empty(like, 8)
