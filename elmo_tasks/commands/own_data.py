@@ -252,8 +252,9 @@ class TrainOnOwnData(Verb):
         config |= {"train_data_path": self.train, "validation_data_path": self.dev or self.train}
         config["dataset_reader"] = reader
         if self.dev is None:
-            trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": SEED}
-            held_out = {**trained, "reader": deepcopy(reader), "rest": True}
+            sample = {"type": "elmo_sample", "fraction": TRAINED_SHARE, "seed": SEED, "path": self.train}
+            trained = {**sample, "reader": reader}
+            held_out = {**sample, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
         if self.task == "classification":
             config["model"]["pairs"] = "sentence2" in reader

@@ -42,7 +42,7 @@ def keyed_vectors(
     `ElmoError`: the biLM has no such layer, there is a string instead of a list of words or tokens, or
     `occurrences` is below 1.
     """
-    if isinstance(words, str):
+    if isinstance(words, str) or not isinstance(words, Iterable):
         raise ElmoError(f"found {words!r:.60}, expected a list of words")
     if occurrences < 1:
         raise ElmoError(f"occurrences is {occurrences}, expected 1 or more")

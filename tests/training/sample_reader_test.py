@@ -45,6 +45,16 @@ def test_a_part_of_each_reader(reader, path):
     assert texts(sampled(reader, 1.0), path) == whole
 
 
+@pytest.mark.parametrize("rest", [False, True])
+def test_data_that_it_does_not_draw_from_are_read_whole(rest, monkeypatch):
+    path = FILES["elmo_ner"]
+    monkeypatch.chdir(FIXTURES / "ner")
+    settings = {"fraction": 0.9, "seed": 1, "rest": rest}
+    reader = SampleReader(reader=NerReader(), path="train.conll", **settings)
+    assert texts(reader, path) == texts(SampleReader(reader=NerReader(), **settings), path)
+    assert texts(reader, "ner/dev.conll") == texts(NerReader(), "ner/dev.conll")
+
+
 def test_the_vocabulary_has_all_words_of_the_drawn_phrases():
     block = {"type": "elmo_sst", "min_phrase_tokens": 2}
     reader = DatasetReader.from_params(
