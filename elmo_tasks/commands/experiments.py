@@ -109,11 +109,16 @@ def score_bars(runs: list[Run]) -> "Figure":
 
 
 MIXES: dict[str, dict[str, Any]] = {
-    weights + ("" if gamma else "-no-gamma"): {"model.elmo.weights": weights, "model.elmo.gamma": gamma}
+    weights + ("" if gamma else "-no-gamma"): {
+        "model.elmo.weights": weights,
+        "model.elmo.gamma": gamma,
+        # There is nothing to learn in a frozen mix.
+        **({"model.elmo.mix_l2": None} if weights == "frozen" else {}),
+    }
     for weights in get_args(Weights)
     for gamma in (True, False)
 }
-WITHOUT_ELMO = {"model.elmo.placement": "none"}
+WITHOUT_ELMO: dict[str, Any] = {"model.elmo.placement": "none", "model.elmo.mix_l2": None}
 VARIANTS = (*MIXES, "no-elmo", *METHODS)
 
 _TOKENS = "model.text_field_embedder.token_embedders.tokens"

@@ -252,7 +252,7 @@ class TrainOnOwnData(Verb):
         config |= {"train_data_path": self.train, "validation_data_path": self.dev or self.train}
         config["dataset_reader"] = reader
         if self.dev is None:
-            sample = {"type": "elmo_sample", "fraction": TRAINED_SHARE, "seed": SEED, "path": self.train}
+            sample = {"type": "elmo_sample", "fraction": TRAINED_SHARE, "seed": SEED}
             trained = {**sample, "reader": reader}
             held_out = {**sample, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}

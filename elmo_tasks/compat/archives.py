@@ -31,6 +31,7 @@ from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
 from allennlp.common.registrable import Registrable
 from allennlp.common.util import SigTermReceived
+from allennlp.data import DatasetReader
 from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
@@ -243,9 +244,18 @@ def open_archive(
                 check_config(path)
             archive = _load_archive(archive_file, cuda_device, overrides, weights_file)
             _check_numbers(archive.model)
-            return archive
+            # What was trained on a part of a file evaluates the whole of another one.
+            return archive._replace(
+                dataset_reader=_unsampled(archive.dataset_reader),
+                validation_dataset_reader=_unsampled(archive.validation_dataset_reader),
+            )
         finally:
             _opening.reset(token)
+
+
+def _unsampled(reader: DatasetReader) -> DatasetReader:
+    """Returns the reader of all data for an `elmo_sample`, and other readers as they are."""
+    return getattr(reader, "whole", reader)
 
 
 def _gpu_number(device: Device) -> int:

@@ -2,7 +2,6 @@
 
 import logging
 import multiprocessing
-import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
@@ -156,8 +155,8 @@ class SampleReader(StrictParams, DatasetReader):
     A random part of the instances of another reader, in their order, for training on less data.
 
     The same seed always draws the same instances, and a smaller fraction is part of a larger one. Each of
-    several workers draws from its own share. Archives predict with the other reader, which is also the
-    `validation_dataset_reader`.
+    several workers draws from its own share. Archives read with the other reader, so that they evaluate
+    and predict all that a file has.
 
     # Parameters
 
@@ -165,7 +164,6 @@ class SampleReader(StrictParams, DatasetReader):
     fraction : the part to draw, above 0, up to 1.
     seed : seed of the draw.
     rest : read the instances that are not drawn, in place of those that are.
-    path : the data to draw from, a path or URL; others are read whole. Null: it draws from all data.
     max_instances : the number of drawn instances to read, the first ones; null for all.
 
     # Raises
@@ -179,7 +177,6 @@ class SampleReader(StrictParams, DatasetReader):
         fraction: Share,
         seed: int,
         rest: bool = False,
-        path: Optional[Name] = None,
         max_instances: Optional[NonNegativeInt] = None,
     ) -> None:
         super().__init__(
@@ -191,12 +188,8 @@ class SampleReader(StrictParams, DatasetReader):
         self.fraction = fraction
         self.seed = seed
         self.rest = rest
-        self.path = path
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
-        if self.path is not None and os.path.realpath(str(file_path)) != os.path.realpath(self.path):
-            yield from self.whole.read(file_path)
-            return
         instances = list(self.whole.read(file_path))
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)

@@ -85,7 +85,7 @@ class TestCompare:
     @pytest.fixture
     def compare(self, elmo, tmp_path):
         def run(*arguments, dim: int = 6, config: Path = SST2) -> int:
-            overrides = json.dumps({self.SIZE: dim})
+            overrides = json.dumps({self.SIZE: dim, "model.elmo.mix_l2": 0.1})
             return elmo("compare", config, tmp_path / "out", "--overrides", overrides, *arguments)
 
         return run
@@ -101,6 +101,8 @@ class TestCompare:
         assert [(blocks[name].get("weights"), blocks[name].get("gamma")) for name in VARIANTS[:6]] == [
             (weights, gamma) for weights in ("trainable", "frozen", "function") for gamma in (True, False)
         ]
+        penalised = {name for name in VARIANTS if blocks[name]["mix_l2"] is not None}
+        assert penalised == {"trainable", "trainable-no-gamma", "function", "function-no-gamma"}
         without = {name for name in VARIANTS if blocks[name]["placement"] == "none"}
         assert without == {"no-elmo", "word2vec", "svd"}
         embeddings = {run.variant: self.tokens(run) for run in trained}

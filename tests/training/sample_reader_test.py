@@ -6,6 +6,7 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
+from allennlp.models.archival import load_archive
 from allennlp.predictors import Predictor
 
 import elmo_tasks  # noqa: F401
@@ -43,16 +44,6 @@ def test_a_part_of_each_reader(reader, path):
     assert texts(sampled(reader, 0.5), path) == large
     assert texts(sampled(reader, 0.5, seed=2), path) != large
     assert texts(sampled(reader, 1.0), path) == whole
-
-
-@pytest.mark.parametrize("rest", [False, True])
-def test_data_that_it_does_not_draw_from_are_read_whole(rest, monkeypatch):
-    path = FILES["elmo_ner"]
-    monkeypatch.chdir(FIXTURES / "ner")
-    settings = {"fraction": 0.9, "seed": 1, "rest": rest}
-    reader = SampleReader(reader=NerReader(), path="train.conll", **settings)
-    assert texts(reader, path) == texts(SampleReader(reader=NerReader(), **settings), path)
-    assert texts(reader, "ner/dev.conll") == texts(NerReader(), "ner/dev.conll")
 
 
 def test_the_vocabulary_has_all_words_of_the_drawn_phrases():
@@ -95,6 +86,8 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
     readers = {"dataset_reader": sample, "validation_dataset_reader": plain}
     config = Params.from_file(path, json.dumps(SMALL_NER | {"trainer.num_epochs": 1} | readers))
     train_model(config, tmp_path / "run", file_friendly_logging=True)
+    archive = load_archive(tmp_path / "run/model.tar.gz")
+    assert type(archive.dataset_reader) is type(archive.validation_dataset_reader) is NerReader
     for choice in ("validation", "train"):
         predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz", dataset_reader_to_load=choice)
         assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
