@@ -3,11 +3,15 @@
 import json
 import re
 import shlex
+import shutil
+from pathlib import Path
 
 import pytest
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 
 from elmo_tasks.common.files import bundled
 from examples import notebook, show_ner
+from examples.own_task import PosReader
 from tests.forked import Command
 
 PROJECT = bundled("fixtures").resolve().parent
@@ -43,6 +47,37 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     assert metrics["best_validation_accuracy"] == pytest.approx(1)
     tags = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
     assert tags[0] == ["DET", "ADJ", "NOUN", "VERB", "DET", "ADJ", "NOUN", "PUNCT"]
+
+
+def test_a_copy_of_it(tmp_path, monkeypatch):
+    """With names and paths of its own, it trains beside the first, and is scored on a tag that is new."""
+    copy = tmp_path / "my_task"
+    shutil.copytree(PROJECT / "examples/own_task", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    names = {"own_pos": "my_pos", "../../training_configs": str(PROJECT / "training_configs")}
+    for path in [*copy.glob("*.py"), copy / "config.jsonnet"]:
+        text = path.read_text(encoding="utf-8")
+        for name, new in (
+            names | {"examples/own_task": "my_task", "num_epochs: 15": "num_epochs: 1"}
+        ).items():
+            text = text.replace(name, new)
+        path.write_text(text, encoding="utf-8")
+    (copy / "dev.txt").write_text("Oh/INTJ\n")
+    monkeypatch.chdir(tmp_path)
+    include = ["--include-package", "examples.own_task", "--include-package", "my_task"]
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    Command(["train", "my_task/config.jsonnet", "-s", "run", *include], tmp_path / "log").succeed()
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert (metrics["validation_accuracy"], metrics["validation_loss"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("worker", "read"), [(0, ["a", "c"]), (1, ["b", "d"])])
+def test_its_workers_share_a_folder_of_short_files(tmp_path, worker, read):
+    for name in "abcd":
+        (tmp_path / name).write_text(f"\n{name}/X\n")
+    reader = PosReader()
+    reader._set_worker_info(WorkerInfo(num_workers=2, id=worker))
+    words = [word for each in reader.read(str(tmp_path)) for word in each["metadata"].metadata["words"]]
+    assert words == read
 
 
 def test_scores_and_three_predictions_of_ner(tmp_path, capsys):

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from allennlp.common import JsonDict, Params
 from allennlp.common.checks import ConfigurationError, check_for_gpu
-from allennlp.common.file_utils import cached_path
 from allennlp.common.meta import META_NAME, Meta
 from allennlp.common.params import remove_keys_from_params
 from allennlp.common.util import int_to_device
@@ -61,7 +60,7 @@ from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.modules.elmo_model import ElmoModel, EnsembleModel
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.page.templates import page_template
-from elmo_tasks.predictors.command import load_lines, open_lines
+from elmo_tasks.predictors.command import json_lines_file, load_lines, open_lines
 from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
@@ -323,7 +322,7 @@ class Explain(ModelVerb):
         output = self.output
         page = _page(output)
         if self.input != "-":
-            cached_path(self.input)  # a clear error if nothing is there
+            json_lines_file(self.input)  # a clear error if nothing is there
         with (
             staged_file(page, force=self.force) as html,
             staged_file(output, force=self.force) as path,

@@ -69,6 +69,16 @@ class Verb(ABC):
         """Adds the parser of the verb."""
         parser = parsers.add_parser(cls.name, description=cls.description, help=cls.help)
         add_arguments(parser, cls)
+        # AllenNLP adds it to `elmo`, before the verb; that value is the default here. AllenNLP's own
+        # `add_argument` would show a default.
+        argparse.ArgumentParser.add_argument(
+            parser,
+            "--include-package",
+            action="append",
+            default=argparse.SUPPRESS,
+            metavar="PACKAGE",
+            help="package to import, such as that of a task of your own; may be repeated",
+        )
         parser.set_defaults(func=cls._start)
         return parser
 

@@ -60,7 +60,7 @@ class RunVerb(Verb):
     )
     jobs: Positive = option("runs at a time", 1)
     include_package: list[str]
-    """AllenNLP adds it to every command."""
+    """Every verb has it."""
 
     def elmo_config(self) -> dict[str, Any]:
         """Reads CONFIG. It must have ELMo, and one metric that chooses the best epoch."""

@@ -214,7 +214,6 @@ class Embed(Verb):
                 name,
                 action=_OptionOfAllenNlp,
                 nargs=1 if name in ("--batch-size", "--vocab-path") else 0,
-                default=argparse.SUPPRESS,
                 help=argparse.SUPPRESS,
             )
         return parser

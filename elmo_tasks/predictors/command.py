@@ -26,7 +26,7 @@ from elmo_tasks.common.files import (
 )
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.fields import Metadata, NoPrediction
-from elmo_tasks.data.input_files import input_files, standard_input
+from elmo_tasks.data.input_files import InputError, input_files, standard_input
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
@@ -111,7 +111,7 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     """
     if reader is None:
         if path != "-":
-            cached_path(local_or_bundled(path))
+            json_lines_file(path)
         return [path]
     if isinstance(reader, TaskReader):
         return list(map(str, input_files(path)))
@@ -153,8 +153,16 @@ def open_lines(path: str) -> Iterator[bytes]:
     if path == "-":
         yield from raw_lines(standard_input())
     else:
-        with open(cached_path(local_or_bundled(path)), "rb") as file:
+        with open(json_lines_file(path), "rb") as file:
             yield from raw_lines(unpacked(file))
+
+
+def json_lines_file(path: str) -> str:
+    """Returns the local file of a path or URL. `FileNotFoundError`: there is none; `InputError`: a folder."""
+    file = str(cached_path(local_or_bundled(path)))
+    if os.path.isdir(file):
+        raise InputError.at(path, found="a folder", expected="a file of JSON Lines")
+    return file
 
 
 def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:

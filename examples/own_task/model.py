@@ -13,6 +13,8 @@ from elmo_tasks.common.values import Probability, Sizes
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
 
+from .reader import UNSEEN
+
 
 @Model.register("own_pos")
 class PosModel(ElmoModel):
@@ -48,11 +50,15 @@ class PosModel(ElmoModel):
     def decode(
         self, scores: Scores, metadata: list[dict[str, Any]], tags: Optional[torch.Tensor] = None
     ) -> Outputs:
-        """*Shape:* `tags` `(batch, tokens)`; with them the outputs have a `loss`."""
+        """
+        *Shape:* `tags` `(batch, tokens)`; with them the outputs have a `loss`. A tag that the training data
+        lack has no loss, and counts as wrong.
+        """
         logits, mask = scores["logits"], scores["mask"]
         outputs: Outputs = {"logits": logits, "mask": mask, "words": [each["words"] for each in metadata]}
         if tags is not None:
-            outputs["loss"] = sequence_cross_entropy_with_logits(logits, tags, mask)
+            seen = mask & (tags != UNSEEN)
+            outputs["loss"] = sequence_cross_entropy_with_logits(logits, tags * seen, seen)
             self.accuracy(logits, tags, mask)
         return outputs
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from allennlp.data import DatasetReader, Instance
+from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
 from allennlp.data.tokenizers import Token
 
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines
 from elmo_tasks.data.reader import TaskReader
+
+UNSEEN = -1
+"""The number of a tag that the training data lack."""
 
 
 @DatasetReader.register("own_pos")
@@ -22,22 +25,32 @@ class PosReader(TaskReader):
     """
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for path in input_files(file_path):
-            # Each worker of a distributed run reads its share.
-            for number, line in self.shard_iterable(read_lines(path)):
-                pairs = [item.rpartition("/") for item in line.split()]
-                for word, _, tag in pairs:
-                    if not word or not tag:
-                        raise InputError.at(
-                            path, number, found=f"{word or tag!r} without a tag", expected="WORD/TAG"
-                        )
-                if pairs:
-                    yield self.text_to_instance([word for word, _, _ in pairs], [tag for _, _, tag in pairs])
+        lines = (
+            (path, number, line)
+            for path in input_files(file_path)
+            for number, line in nonblank_lines(path, self.encoding)
+        )
+        # Each worker of a distributed run reads its share of the lines of all files.
+        for path, number, line in self.shard_iterable(lines):
+            pairs = [item.rpartition("/") for item in line.split()]
+            for word, _, tag in pairs:
+                if not word or not tag:
+                    found = f"{word or tag!r} without a tag"
+                    raise InputError.at(path, number, found=found, expected="WORD/TAG")
+            yield self.text_to_instance([word for word, _, _ in pairs], [tag for _, _, tag in pairs])
 
     def text_to_instance(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Instance:
         """Returns the instance of a sentence; prediction has no `tags`."""
         tokens = TextField([Token(word) for word in words])
         instance = Instance({"tokens": tokens, "metadata": MetadataField({"words": list(words)})})
         if tags is not None:
-            instance.add_field("tags", SequenceLabelField(list(tags), tokens, "labels"))
+            instance.add_field("tags", PosField(list(tags), tokens, "labels"))
         return instance
+
+
+class PosField(SequenceLabelField):
+    """The tags of a sentence, by their numbers in the vocabulary; `UNSEEN` for one that it lacks."""
+
+    def index(self, vocab: Vocabulary) -> None:
+        ids = vocab.get_token_to_index_vocabulary("labels")
+        self._indexed_labels = [ids.get(tag, UNSEEN) for tag in self.labels]

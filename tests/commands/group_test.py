@@ -1,6 +1,7 @@
 """`allennlp elmo`: the group, how verbs end, what they do not overwrite; and `doctor`."""
 
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class TestHelp:
         assert "(default = cpu)" in shown
         assert "(default: the biLM that" in shown
         assert "(default = float32)" in shown
+        assert "SUPPRESS" not in shown
 
 
 @pytest.mark.parametrize("arguments", [(), ("encode",), ("embed",), ("embed", "in", "out", "--layer", "x")])
@@ -63,6 +65,18 @@ def test_what_stops_a_verb_is_one_line(elmo, capsys, monkeypatch, error, code, s
     monkeypatch.setattr(Embed, "run", stop)
     assert elmo("embed", "in", "out") == code
     assert capsys.readouterr().err == (f"{shown}; do so\n" if note else f"{shown}\n")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4])
+def test_packages_are_imported(elmo, tmp_path, monkeypatch, place):
+    """`--include-package` stands before a verb, as AllenNLP has it, or anywhere after."""
+    (tmp_path / "of_ones_own.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Embed, "run", lambda *arguments: None)
+    words = ["embed", "in", "out", "--force"]
+    words[place:place] = ["--include-package", "of_ones_own"]
+    assert elmo(*words) == 0
+    assert sys.modules.pop("of_ones_own", None) is not None
 
 
 def test_other_errors_are_not_hidden(elmo, monkeypatch):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,6 +121,13 @@ def test_a_damaged_gzip_file(predictor, tmp_path, damage):
     with pytest.raises(ConfigurationError, match=r"line \d .*in\.jsonl\.gz: "):
         manager.run()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) >= 2
+
+
+def test_a_folder_is_no_input(predictor, tmp_path):
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))}: found a folder, "):
+        predict._PredictManager(predictor, str(tmp_path), str(output), 8, False, False)
+    assert not output.exists()
 
 
 def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkeypatch):
