@@ -59,7 +59,8 @@ class Elmo(nn.Module):
     placement : `none`, `input`, `output` or `input+output`.
     dropout : the dropout rate of each ELMo vector.
     layer_norm : normalise each layer over its own features at each token.
-    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`.
+    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with `layers`
+        `top` or `weights` `frozen`, which learn none.
     layers : `all`, or `top` for the last layer only.
     weights : `trainable`, `frozen` or `function`; see `ScalarMix`.
     gamma : learn the task's scale.
@@ -111,10 +112,9 @@ class Elmo(nn.Module):
             _check_trainable(activations, precision)
         if activations is not None and stateful:
             raise ElmoError("activations are of sentences on their own: not with stateful: true")
-        if placement == "none" and mix_l2:
-            raise ElmoError(
-                f"mix_l2: found {mix_l2} with placement: none, expected null, since there is no mix"
-            )
+        # An archive may be of a version that took `mix_l2` with any mix.
+        if mix_l2 and weight_file != FROM_STATE_DICT:
+            _check_penalized(mix_l2, placement, layers, weights)
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable
@@ -261,6 +261,18 @@ class Elmo(nn.Module):
         layers = encode(self.bilm, ids.flatten(0, len(outer) - 1), self.start)
         mixed = {place: self.dropout(mix(layers)).unflatten(0, outer) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
+
+
+def _check_penalized(mix_l2: float, placement: Placement, layers: Layers, weights: Weights) -> None:
+    for key, value, without in (
+        ("placement", placement, "none"),
+        ("layers", layers, "top"),
+        ("weights", weights, "frozen"),
+    ):
+        if value == without:
+            raise ElmoError(
+                f"mix_l2: found {mix_l2} with {key}: {value}, expected null, since no mix weights are learned"
+            )
 
 
 def _check_trainable(activations: object, precision: str) -> None:

@@ -221,6 +221,8 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
     ("block", "expected"),
     [
         ({"placement": "none", "mix_l2": 0.1}, "mix_l2: found 0.1 with placement: none"),
+        ({"layers": "top", "mix_l2": 0.1}, "mix_l2: found 0.1 with layers: top"),
+        ({"weights": "frozen", "mix_l2": 0.1}, "mix_l2: found 0.1 with weights: frozen"),
         ({"stateful": True, "initial_state": "x"}, "initial_state is"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
