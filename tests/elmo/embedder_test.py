@@ -187,9 +187,11 @@ def test_the_penalty_is_that_of_the_weights_of_all_mixes(files):
     assert Elmo(**files).penalty() is None
 
 
-def test_random_weights(files):
-    del files["weight_file"]
-    assert torch.isfinite(Elmo(weight_file=None, **files)(batch(SENTENCES)).input).all()
+@pytest.mark.parametrize("trainable", [False, True])
+def test_random_weights(files, caplog, trainable):
+    elmo = Elmo(**files | {"weight_file": None}, trainable=trainable)
+    assert torch.isfinite(elmo(batch(SENTENCES)).input).all()
+    assert ("weight_file" in caplog.text) is not trainable
 
 
 def test_built_again_from_its_state_dict(files):
