@@ -1,6 +1,7 @@
 """`Elmo`, which a task plugs: it holds a biLM, runs it once a batch, and mixes its layers."""
 
 import json
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
@@ -38,8 +39,16 @@ class ElmoRepresentations(NamedTuple):
     *Shape:* each `(batch, tokens, Elmo.dim)`, or `None` where the placement has none.
     """
 
-    input: torch.Tensor | None
-    output: torch.Tensor | None
+    # `Any` stands for the `None`, which a type checker would have each user of `Elmo` exclude.
+    input: torch.Tensor | Any
+    output: torch.Tensor | Any
+
+
+class Mixes(nn.ModuleDict):
+    """The mix of each place."""
+
+    def __getitem__(self, place: str) -> ScalarMix:
+        return cast(ScalarMix, super().__getitem__(place))
 
 
 class Elmo(nn.Module):
@@ -80,6 +89,7 @@ class Elmo(nn.Module):
     `FileNotFoundError`.
     """
 
+    __call__: Callable[..., ElmoRepresentations]
     options: torch.Tensor
     bilm: FrozenBiLm | TrainedBiLm | None
     start_hidden: torch.Tensor
@@ -128,7 +138,7 @@ class Elmo(nn.Module):
             )
         options = read_options(options_file, None if weight_file == FROM_STATE_DICT else weight_file)
         self.dim = options.output_dim
-        self.mixes = nn.ModuleDict(
+        self.mixes = Mixes(
             {
                 place: ScalarMix(
                     num_layers=options.n_layers + 1,
@@ -211,11 +221,24 @@ class Elmo(nn.Module):
         """The state that each sentence starts from without `stateful`, of a batch of one."""
         return LstmState(self.start_hidden.unsqueeze(2), self.start_memory.unsqueeze(2))
 
+    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        Returns the ids of sentences, on the biLM's device, as `forward` reads them.
+
+        *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
+
+        # Raises
+        `ElmoError`: a text in the place of its tokens; `placement: none`, which has no biLM.
+        """
+        if self.bilm is None:
+            raise ElmoError("placement: found none, whose Elmo reads no ids, expected another")
+        return self.bilm.padded_ids(sentences)
+
     def penalty(self) -> torch.Tensor | None:
         """Returns `mix_l2 * ||w||^2` over all mixes, to be added to the loss; `None` without `mix_l2`."""
         if self.mix_l2 is None or not self.mixes:
             return None
-        norms = torch.stack([cast(ScalarMix, mix).squared_norm() for mix in self.mixes.values()])
+        norms = torch.stack([self.mixes[place].squared_norm() for place in self.mixes])
         return self.mix_l2 * norms.sum()
 
     def reset_state(self) -> None:
@@ -239,7 +262,7 @@ class Elmo(nn.Module):
         """
         Encodes a batch, and mixes the layers for each place.
 
-        *Shape:* `ids` `(batch, tokens, 50)`, of `bilm.padded_ids` or the `elmo_character_ids` indexer, or of
+        *Shape:* `ids` `(batch, tokens, 50)`, of `padded_ids` or the `elmo_character_ids` indexer, or of
         `elmo_unicode_ids` if the biLM has a dictionary of characters; there may be more dimensions between
         the two first, as in `(batch, entities, tokens, 50)`. Or `(batch, tokens)`, of `elmo_word_ids`, if it
         reads words. Vectors after the end of a sentence are zero.
@@ -251,7 +274,7 @@ class Elmo(nn.Module):
             return ElmoRepresentations(None, None)
         if not isinstance(ids, torch.Tensor):
             raise ElmoError(
-                f"found a {type(ids).__name__}, expected a tensor of ids: bilm.padded_ids(sentences)"
+                f"found a {type(ids).__name__}, expected a tensor of ids: padded_ids(sentences)"
             )
         outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
         encode = self.encoder.encode

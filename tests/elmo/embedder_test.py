@@ -251,13 +251,15 @@ def test_files_that_belong_together(files, tmp_path):
 
 @pytest.mark.parametrize("trainable", [False, True])
 def test_ids_of_sentences(files, trainable):
-    bilm = Elmo(**files, trainable=trainable).bilm
-    assert bilm.padded_ids([]).shape == (0, 0, 50)
-    assert bilm.padded_ids([[], []]).shape == (2, 0, 50)
-    assert torch.equal(bilm.padded_ids(iter([iter(["A", "cat"])])), bilm.padded_ids([["A", "cat"]]))
+    elmo = Elmo(**files, trainable=trainable)
+    assert elmo.padded_ids([]).shape == (0, 0, 50)
+    assert elmo.padded_ids([[], []]).shape == (2, 0, 50)
+    assert torch.equal(elmo.padded_ids(iter([iter(["A", "cat"])])), elmo.padded_ids([["A", "cat"]]))
     for wrong in ("A cat", [1], None):
         with pytest.raises(ElmoError, match=r"sentence 1: found "):
-            bilm.padded_ids([["fine"], wrong])
+            elmo.padded_ids([["fine"], wrong])
+    with pytest.raises(ElmoError, match="placement: found none"):
+        Elmo(placement="none").padded_ids([["fine"]])
 
 
 # Precisions
@@ -418,7 +420,7 @@ def test_a_frozen_one_under_autocast(filling, block):
 def test_lists_of_sentences(files, stateful):
     """Ids of four dimensions: batch, entities, tokens, 50."""
     elmo = Elmo(**files, stateful=stateful, placement="input+output")
-    ids = elmo.bilm.padded_ids([["The", "cat"], [], ["Yes"], ["on", "the", "mat"]])
+    ids = elmo.padded_ids([["The", "cat"], [], ["Yes"], ["on", "the", "mat"]])
     expected = elmo(ids)
     elmo.reset_state()
     found = elmo(ids.view(2, 2, 3, 50))
@@ -442,12 +444,12 @@ def test_lists_of_sentences(files, stateful):
 def test_what_are_no_ids(files, trainable, change, message):
     elmo = Elmo(**files, trainable=trainable)
     with pytest.raises(ElmoError, match=message) as caught:
-        elmo(change(elmo.bilm.padded_ids([["The", "cat"], ["Yes"]])))
+        elmo(change(elmo.padded_ids([["The", "cat"], ["Yes"]])))
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_named_twice(files):
     folder = str(Path(files["options_file"]).parent)
     one, other = Elmo(folder, folder), Elmo(**files)
-    ids = one.bilm.padded_ids([["The", "cat"]])
+    ids = one.padded_ids([["The", "cat"]])
     assert torch.equal(one(ids).input, other(ids).input)
