@@ -61,20 +61,21 @@ class Elmo(nn.Module):
 
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights;
         by default the model that ships with the project. `options_file` may also be the options themselves.
-        `weight_file` may be `None` for random weights, with `trainable` as a rule; or, without `options_file`,
-        a folder or zip of ELMoForManyLangs or of NLPL's repository.
+        `weight_file` may be `None` for random weights, with `trainable` as a rule; or, without
+        `options_file`, a folder or zip of ELMoForManyLangs or of NLPL's repository.
     vocabulary_file : the words of a biLM that reads words, one a line, in the order of its table
         (`read_words`). An archive does not need it.
     placement : `none`, `input`, `output` or `input+output`.
     dropout : the dropout rate of each ELMo vector.
     layer_norm : normalise each layer over its own features at each token.
-    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with `layers`
-        `top` or `weights` `frozen`, which learn none.
+    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with
+        `layers` `top` or `weights` `frozen`, which learn none.
     layers : `all`, or `top` for the last layer only.
     weights : `trainable`, `frozen` or `function`; see `ScalarMix`.
     gamma : learn the task's scale.
     trainable : fine-tune the biLM with the task. Otherwise no graph is built through it, and no parameter of
-        it reaches an optimizer.
+        it reaches an optimizer, until `requires_grad_(True)` of the `Elmo` itself, before the optimizer is
+        made. That of a module around it leaves the biLM frozen.
     stateful : carry the LSTM state from batch to batch, as the original does: row i of a batch continues
         row i of the batch before it. Otherwise a sentence has the same vectors in any batch.
     initial_state : HDF5 file with the state that each sentence starts from (`read_initial_state`), or
@@ -273,9 +274,7 @@ class Elmo(nn.Module):
         if self.bilm is None:
             return ElmoRepresentations(None, None)
         if not isinstance(ids, torch.Tensor):
-            raise ElmoError(
-                f"found a {type(ids).__name__}, expected a tensor of ids: padded_ids(sentences)"
-            )
+            raise ElmoError(f"found a {type(ids).__name__}, expected a tensor of ids: padded_ids(sentences)")
         outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
         encode = self.encoder.encode
         if torch.compiler.is_compiling():

@@ -144,7 +144,8 @@ def read_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
     """
-    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random, and a frozen one is warned of.
+    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random, and a frozen one is
+    warned of.
     """
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)

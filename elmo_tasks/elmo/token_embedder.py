@@ -147,8 +147,8 @@ class ElmoWordIndexer(IdIndexer):
 
 _LAMBDA, _USED, _FIRST = "elmo_mix_l2", "elmo_mix_l2_used", "elmo_mix_first"
 """
-Attributes of a mix's weights: `ElmoMixRegularizer` reads the first, and sets the second. The third holds their
-values at the first training batch.
+Attributes of a mix's weights: `ElmoMixRegularizer` reads the first, and sets the second. The third holds
+their values at the first training batch.
 """
 
 
