@@ -93,7 +93,7 @@ TRAINED = """
 import torch
 from elmo_tasks import Elmo
 elmo = Elmo(mix_l2=0.1)
-ids = elmo.bilm.padded_ids([["Ana", "plays", "the", "cello", "."], ["A", "play"]])
+ids = elmo.padded_ids([["Ana", "plays", "the", "cello", "."], ["A", "play"]])
 optimizer = torch.optim.SGD(elmo.parameters(), lr=0.1)
 vectors = [elmo(ids).input]
 (vectors[0].square().mean() + elmo.penalty()).backward()

@@ -24,6 +24,8 @@ from elmo_tasks.elmo import ElmoTokenEmbedder
 
 elmo = Elmo("options.json", weight_file=None, placement="input+output", dropout=0.5, mix_l2=None)
 dim: int = elmo.dim
+ids = elmo.padded_ids([["A", "cat"]])
+elmo(ids).input.sum() + elmo.mixes["input"].scores.sum()
 task = elmo_tasks.ner
 Elmo(optoins_file="x")
 Elmo(dropout="a lot")
@@ -31,6 +33,9 @@ Elmo(placement="inputs")
 ElmoTokenEmbedder(precision="int8")
 ElmoEmbedder(weigth_file="x")
 ElmoVectorizer(poling="mean")
+elmo.padded_ids(1)
+elmo(ids).inputs
+elmo.mixes[0]
 """
 
 
@@ -42,8 +47,9 @@ def test_mypy_sees_misspelt_parameters_and_wrong_types(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     expected = ["optoins_file", '"dropout"', '"placement"', '"precision"', "weigth_file", "poling"]
+    expected += ['"padded_ids"', '"inputs"', '"Mixes"']
     assert len(errors) == len(expected), done.stdout
     for number, (error, part) in enumerate(zip(errors, expected, strict=True)):
-        assert error.startswith(f"user.py:{9 + number}: ")
+        assert error.startswith(f"user.py:{11 + number}: ")
         assert part in error
     assert (Path(elmo_tasks.__file__).parent / "py.typed").exists()

@@ -9,6 +9,7 @@ from allennlp.commands.train import TrainModel
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, DataLoader, DatasetReader, Instance
 from allennlp.models import Model
+from allennlp.modules.token_embedders import ElmoTokenEmbedder
 from allennlp.predictors import Predictor
 from torch import nn
 
@@ -86,10 +87,11 @@ def _first(loader: DataLoader) -> Instance | None:
 
 
 def check_fields(model: Model, instance: Instance) -> None:
-    """Raises `ConfigurationError` if the instance lacks a field, or the model does not take it."""
+    """Raises `ConfigurationError` if the instance lacks a field, or the model takes no such field or ids."""
     batch = Batch([instance])
     batch.index_instances(model.vocab)
     fields = _fields_for(model, batch.as_tensor_dict())
+    _check_ids_of_characters(model, fields)
     if hasattr(model, "split_fields"):
         model.split_fields(fields)
         return
@@ -108,3 +110,16 @@ def check_fields(model: Model, instance: Instance) -> None:
             f"{', '.join(sorted(instance.fields))}; expected the fields of {type(model).__name__}: "
             f"{', '.join(parameters)}"
         )
+
+
+def _check_ids_of_characters(model: Model, fields: dict[str, Any]) -> None:
+    """Checks that AllenNLP's embedder of ELMo gets the ids of AllenNLP's indexer: ours are other integers."""
+    for path, module in model.named_modules():
+        name = path.rpartition("token_embedder_")[2]
+        if isinstance(module, ElmoTokenEmbedder) and any(
+            "character_ids" in field.get(name, ()) for field in fields.values() if isinstance(field, dict)
+        ):
+            raise ConfigurationError(
+                f'dataset_reader.token_indexers.{name}: found "type": "elmo_character_ids", expected "type": '
+                '"elmo_characters", for the embedder "elmo_token_embedder"'
+            )

@@ -1,6 +1,7 @@
 """`Elmo`, which a task plugs: it holds a biLM, runs it once a batch, and mixes its layers."""
 
 import json
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
@@ -38,8 +39,16 @@ class ElmoRepresentations(NamedTuple):
     *Shape:* each `(batch, tokens, Elmo.dim)`, or `None` where the placement has none.
     """
 
-    input: torch.Tensor | None
-    output: torch.Tensor | None
+    # `Any` stands for the `None`, which a type checker would have each user of `Elmo` exclude.
+    input: torch.Tensor | Any
+    output: torch.Tensor | Any
+
+
+class Mixes(nn.ModuleDict):
+    """The mix of each place."""
+
+    def __getitem__(self, place: str) -> ScalarMix:
+        return cast(ScalarMix, super().__getitem__(place))
 
 
 class Elmo(nn.Module):
@@ -52,19 +61,21 @@ class Elmo(nn.Module):
 
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights;
         by default the model that ships with the project. `options_file` may also be the options themselves.
-        `weight_file` may be `None` for random weights; or, without `options_file`, a folder or zip of
-        ELMoForManyLangs or of NLPL's repository.
+        `weight_file` may be `None` for random weights, with `trainable` as a rule; or, without
+        `options_file`, a folder or zip of ELMoForManyLangs or of NLPL's repository.
     vocabulary_file : the words of a biLM that reads words, one a line, in the order of its table
         (`read_words`). An archive does not need it.
     placement : `none`, `input`, `output` or `input+output`.
     dropout : the dropout rate of each ELMo vector.
     layer_norm : normalise each layer over its own features at each token.
-    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`.
+    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with
+        `layers` `top` or `weights` `frozen`, which learn none.
     layers : `all`, or `top` for the last layer only.
     weights : `trainable`, `frozen` or `function`; see `ScalarMix`.
     gamma : learn the task's scale.
     trainable : fine-tune the biLM with the task. Otherwise no graph is built through it, and no parameter of
-        it reaches an optimizer.
+        it reaches an optimizer, until `requires_grad_(True)` of the `Elmo` itself, before the optimizer is
+        made. That of a module around it leaves the biLM frozen.
     stateful : carry the LSTM state from batch to batch, as the original does: row i of a batch continues
         row i of the batch before it. Otherwise a sentence has the same vectors in any batch.
     initial_state : HDF5 file with the state that each sentence starts from (`read_initial_state`), or
@@ -79,6 +90,7 @@ class Elmo(nn.Module):
     `FileNotFoundError`.
     """
 
+    __call__: Callable[..., ElmoRepresentations]
     options: torch.Tensor
     bilm: FrozenBiLm | TrainedBiLm | None
     start_hidden: torch.Tensor
@@ -111,10 +123,9 @@ class Elmo(nn.Module):
             _check_trainable(activations, precision)
         if activations is not None and stateful:
             raise ElmoError("activations are of sentences on their own: not with stateful: true")
-        if placement == "none" and mix_l2:
-            raise ElmoError(
-                f"mix_l2: found {mix_l2} with placement: none, expected null, since there is no mix"
-            )
+        # An archive may be of a version that took `mix_l2` with any mix.
+        if mix_l2 and weight_file != FROM_STATE_DICT:
+            _check_penalized(mix_l2, placement, layers, weights)
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable
@@ -128,7 +139,7 @@ class Elmo(nn.Module):
             )
         options = read_options(options_file, None if weight_file == FROM_STATE_DICT else weight_file)
         self.dim = options.output_dim
-        self.mixes = nn.ModuleDict(
+        self.mixes = Mixes(
             {
                 place: ScalarMix(
                     num_layers=options.n_layers + 1,
@@ -211,11 +222,24 @@ class Elmo(nn.Module):
         """The state that each sentence starts from without `stateful`, of a batch of one."""
         return LstmState(self.start_hidden.unsqueeze(2), self.start_memory.unsqueeze(2))
 
+    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+        """
+        Returns the ids of sentences, on the biLM's device, as `forward` reads them.
+
+        *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
+
+        # Raises
+        `ElmoError`: a text in the place of its tokens; `placement: none`, which has no biLM.
+        """
+        if self.bilm is None:
+            raise ElmoError("placement: found none, whose Elmo reads no ids, expected another")
+        return self.bilm.padded_ids(sentences)
+
     def penalty(self) -> torch.Tensor | None:
         """Returns `mix_l2 * ||w||^2` over all mixes, to be added to the loss; `None` without `mix_l2`."""
         if self.mix_l2 is None or not self.mixes:
             return None
-        norms = torch.stack([cast(ScalarMix, mix).squared_norm() for mix in self.mixes.values()])
+        norms = torch.stack([self.mixes[place].squared_norm() for place in self.mixes])
         return self.mix_l2 * norms.sum()
 
     def reset_state(self) -> None:
@@ -239,7 +263,7 @@ class Elmo(nn.Module):
         """
         Encodes a batch, and mixes the layers for each place.
 
-        *Shape:* `ids` `(batch, tokens, 50)`, of `bilm.padded_ids` or the `elmo_character_ids` indexer, or of
+        *Shape:* `ids` `(batch, tokens, 50)`, of `padded_ids` or the `elmo_character_ids` indexer, or of
         `elmo_unicode_ids` if the biLM has a dictionary of characters; there may be more dimensions between
         the two first, as in `(batch, entities, tokens, 50)`. Or `(batch, tokens)`, of `elmo_word_ids`, if it
         reads words. Vectors after the end of a sentence are zero.
@@ -250,9 +274,7 @@ class Elmo(nn.Module):
         if self.bilm is None:
             return ElmoRepresentations(None, None)
         if not isinstance(ids, torch.Tensor):
-            raise ElmoError(
-                f"found a {type(ids).__name__}, expected a tensor of ids: bilm.padded_ids(sentences)"
-            )
+            raise ElmoError(f"found a {type(ids).__name__}, expected a tensor of ids: padded_ids(sentences)")
         outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
         encode = self.encoder.encode
         if torch.compiler.is_compiling():
@@ -261,6 +283,18 @@ class Elmo(nn.Module):
         layers = encode(self.bilm, ids.flatten(0, len(outer) - 1), self.start)
         mixed = {place: self.dropout(mix(layers)).unflatten(0, outer) for place, mix in self.mixes.items()}
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
+
+
+def _check_penalized(mix_l2: float, placement: Placement, layers: Layers, weights: Weights) -> None:
+    for key, value, without in (
+        ("placement", placement, "none"),
+        ("layers", layers, "top"),
+        ("weights", weights, "frozen"),
+    ):
+        if value == without:
+            raise ElmoError(
+                f"mix_l2: found {mix_l2} with {key}: {value}, expected null, since no mix weights are learned"
+            )
 
 
 def _check_trainable(activations: object, precision: str) -> None:

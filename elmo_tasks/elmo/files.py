@@ -1,5 +1,6 @@
 """A biLM from its files: paths, URLs and `hf://` names of options, weights, words and initial states."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from elmo_tasks.elmo.model.bilm import digest
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.characters import vocabulary
 from elmo_tasks.elmo.model.encoders import WordEncoder
+
+logger = logging.getLogger(__name__)
 
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
@@ -140,7 +143,10 @@ def read_bilm(
     trainable: bool = False,
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
-    """Reads a biLM, frozen or trainable. Without `weight_file` its weights are random."""
+    """
+    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random, and a frozen one is
+    warned of.
+    """
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
         return trained_copy(frozen) if trainable else frozen
@@ -151,6 +157,7 @@ def read_bilm(
         trained.token_encoder.set_vocabulary(read_words(vocabulary_file))
     if trainable:
         return trained
+    logger.warning("found no weight_file, expected one: the biLM is frozen, and its weights are random")
     return FrozenBiLm(options=options, precision=precision, weights=trained.state_dict())
 
 

@@ -145,8 +145,11 @@ class ElmoWordIndexer(IdIndexer):
     ids = staticmethod(word_ids)
 
 
-_LAMBDA, _USED = "elmo_mix_l2", "elmo_mix_l2_used"
-"""Attributes of a mix's weights: `ElmoMixRegularizer` reads the first, and sets the second."""
+_LAMBDA, _USED, _FIRST = "elmo_mix_l2", "elmo_mix_l2_used", "elmo_mix_first"
+"""
+Attributes of a mix's weights: `ElmoMixRegularizer` reads the first, and sets the second. The third holds
+their values at the first training batch.
+"""
 
 
 @TokenEmbedder.register("elmo")
@@ -224,25 +227,27 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         return self.elmo.dim if self.projection is None else self.projection.out_features
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(batch, tokens, 50)`, or word ids `(batch, tokens)`, to `(batch, tokens, dim)`."""
+        """
+        *Shape:* `(batch, tokens, 50)`, or word ids `(batch, tokens)`, to `(batch, tokens, dim)`.
+
+        # Raises
+        `ConfigurationError`, in training: the mix has learned without `mix_l2`, although it is given.
+        """
+        if self.training and torch.is_grad_enabled():
+            self._check_regularizer()
         vectors = self.elmo(ids).input
         return vectors if self.projection is None else self.projection(vectors)
 
-    def train(self, mode: bool = True) -> "ElmoTokenEmbedder":
-        """
-        Switches between training and evaluation.
-
-        # Raises
-        `ConfigurationError`, at the end of training: the mix was trained without `mix_l2`, although it is
-        given.
-        """
-        trained = [each for each in self._penalized() if each.grad is not None]
-        if not mode and not all(hasattr(each, _USED) for each in trained):
-            raise ConfigurationError(
-                f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it: expected in its "
-                'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
-            )
-        return super().train(mode)
+    def _check_regularizer(self) -> None:
+        for parameter in self._penalized():
+            if hasattr(parameter, _USED) or not parameter.requires_grad:
+                continue
+            first = vars(parameter).setdefault(_FIRST, parameter.detach().clone())
+            if not torch.equal(parameter, first.to(parameter)):
+                raise ConfigurationError(
+                    f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it: expected in its "
+                    'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
+                )
 
     def _mark(self) -> None:
         for parameter in self._penalized():

@@ -121,6 +121,24 @@ def test_misfits_before_the_first_epoch(tmp_path, reader, model, task, message):
     assert not list((tmp_path / "run").glob("*epoch*"))
 
 
+@pytest.mark.parametrize("model", ["crf_tagger", "elmo_ner"])
+def test_our_ids_of_characters_for_allennlps_elmo(tmp_path, monkeypatch, model):
+    files = {
+        "options_file": str(bundled("fixtures/elmo/options.json")),
+        "weight_file": str(bundled("fixtures/elmo/weights.hdf5")),
+    }
+    embedder = {"token_embedders": {"chars": {"type": "elmo_token_embedder", "projection_dim": 8, **files}}}
+    monkeypatch.setitem(MODELS[model], "text_field_embedder", embedder)
+    paths = fixture("ner", "train"), fixture("ner", "dev")
+
+    def reader(indexer):
+        return {"type": "elmo_ner", "token_indexers": {"chars": {"type": indexer}}}
+
+    with pytest.raises(ConfigurationError, match=r'token_indexers\.chars: .*"elmo_characters"'):
+        run(tmp_path / "ours", reader("elmo_character_ids"), model, *paths)
+    run(tmp_path / "theirs", reader("elmo_characters"), model, *paths)
+
+
 @pytest.mark.parametrize("outer", ["sharded", "interleaving"])
 def test_readers_around_ours(tmp_path, outer):
     """Sentences of several folders train a model, and its archive predicts JSON Lines."""

@@ -144,7 +144,7 @@ def test_carried_state_of_many_langs(languages):
     with reference(languages) as embedder:
         for words in many_langs.SENTENCES * 2:
             theirs = torch.from_numpy(embedder.sents2elmo([words], output_layer=2)[0])
-            ours = elmo(elmo.bilm.padded_ids([words])).input[0]
+            ours = elmo(elmo.padded_ids([words])).input[0]
             torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
 
 
@@ -153,7 +153,7 @@ def test_activations_of_many_langs(languages, tmp_path):
     elmo = Elmo(weight_file=str(languages))
     kept = Elmo(weight_file=str(languages), activations=str(tmp_path / "kept"))
     for sentences in ([["서울"], ["a"]], [[chr(ord("a") + (1 << 16))], ["a"]], many_langs.SENTENCES):
-        ids = elmo.bilm.padded_ids(sentences)
+        ids = elmo.padded_ids(sentences)
         torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
 
 
@@ -173,7 +173,7 @@ def test_a_state_dict_of_many_langs_is_enough(languages):
     state = elmo.state_dict()
     again = Elmo(**Elmo.block_for_archive(state, ""))
     again.load_state_dict(state)
-    ids = elmo.bilm.padded_ids(many_langs.SENTENCES)
+    ids = elmo.padded_ids(many_langs.SENTENCES)
     assert torch.equal(again(ids).input, elmo(ids).input)
 
 

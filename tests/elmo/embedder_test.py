@@ -187,9 +187,11 @@ def test_the_penalty_is_that_of_the_weights_of_all_mixes(files):
     assert Elmo(**files).penalty() is None
 
 
-def test_random_weights(files):
-    del files["weight_file"]
-    assert torch.isfinite(Elmo(weight_file=None, **files)(batch(SENTENCES)).input).all()
+@pytest.mark.parametrize("trainable", [False, True])
+def test_random_weights(files, caplog, trainable):
+    elmo = Elmo(**files | {"weight_file": None}, trainable=trainable)
+    assert torch.isfinite(elmo(batch(SENTENCES)).input).all()
+    assert ("weight_file" in caplog.text) is not trainable
 
 
 def test_built_again_from_its_state_dict(files):
@@ -221,6 +223,8 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
     ("block", "expected"),
     [
         ({"placement": "none", "mix_l2": 0.1}, "mix_l2: found 0.1 with placement: none"),
+        ({"layers": "top", "mix_l2": 0.1}, "mix_l2: found 0.1 with layers: top"),
+        ({"weights": "frozen", "mix_l2": 0.1}, "mix_l2: found 0.1 with weights: frozen"),
         ({"stateful": True, "initial_state": "x"}, "initial_state is"),
         ({"stateful": True, "activations": "x"}, "not with stateful: true"),
         ({"trainable": True, "activations": "x"}, "not with trainable: true"),
@@ -247,13 +251,15 @@ def test_files_that_belong_together(files, tmp_path):
 
 @pytest.mark.parametrize("trainable", [False, True])
 def test_ids_of_sentences(files, trainable):
-    bilm = Elmo(**files, trainable=trainable).bilm
-    assert bilm.padded_ids([]).shape == (0, 0, 50)
-    assert bilm.padded_ids([[], []]).shape == (2, 0, 50)
-    assert torch.equal(bilm.padded_ids(iter([iter(["A", "cat"])])), bilm.padded_ids([["A", "cat"]]))
+    elmo = Elmo(**files, trainable=trainable)
+    assert elmo.padded_ids([]).shape == (0, 0, 50)
+    assert elmo.padded_ids([[], []]).shape == (2, 0, 50)
+    assert torch.equal(elmo.padded_ids(iter([iter(["A", "cat"])])), elmo.padded_ids([["A", "cat"]]))
     for wrong in ("A cat", [1], None):
         with pytest.raises(ElmoError, match=r"sentence 1: found "):
-            bilm.padded_ids([["fine"], wrong])
+            elmo.padded_ids([["fine"], wrong])
+    with pytest.raises(ElmoError, match="placement: found none"):
+        Elmo(placement="none").padded_ids([["fine"]])
 
 
 # Precisions
@@ -414,7 +420,7 @@ def test_a_frozen_one_under_autocast(filling, block):
 def test_lists_of_sentences(files, stateful):
     """Ids of four dimensions: batch, entities, tokens, 50."""
     elmo = Elmo(**files, stateful=stateful, placement="input+output")
-    ids = elmo.bilm.padded_ids([["The", "cat"], [], ["Yes"], ["on", "the", "mat"]])
+    ids = elmo.padded_ids([["The", "cat"], [], ["Yes"], ["on", "the", "mat"]])
     expected = elmo(ids)
     elmo.reset_state()
     found = elmo(ids.view(2, 2, 3, 50))
@@ -438,12 +444,12 @@ def test_lists_of_sentences(files, stateful):
 def test_what_are_no_ids(files, trainable, change, message):
     elmo = Elmo(**files, trainable=trainable)
     with pytest.raises(ElmoError, match=message) as caught:
-        elmo(change(elmo.bilm.padded_ids([["The", "cat"], ["Yes"]])))
+        elmo(change(elmo.padded_ids([["The", "cat"], ["Yes"]])))
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_named_twice(files):
     folder = str(Path(files["options_file"]).parent)
     one, other = Elmo(folder, folder), Elmo(**files)
-    ids = one.bilm.padded_ids([["The", "cat"]])
+    ids = one.padded_ids([["The", "cat"]])
     assert torch.equal(one(ids).input, other(ids).input)

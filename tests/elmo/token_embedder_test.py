@@ -12,6 +12,7 @@ from allennlp.modules.elmo import batch_to_ids
 from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
 from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import Regularizer
+from torch.optim.swa_utils import AveragedModel
 
 import elmo_tasks.elmo
 from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
@@ -80,21 +81,34 @@ def test_the_regularizer_finds_the_penalty(block, weights):
 
 
 def test_a_penalty_without_a_regularizer_is_an_error(block):
-    embedder = built({**block, "mix_l2": 0.5})
-    vectors = embedder.eval().train()(batch(SENTENCES))
-    # There is no error before something was learned: a caller may only want the sizes.
-    embedder.eval().train()
-    vectors.square().sum().backward()
-    with pytest.raises(ConfigurationError, match=r'"regularizer": .*"elmo_mix"'):
-        embedder.eval()
-
-
-def test_a_copy_of_a_trained_one_can_be_evaluated(block):
-    """`AveragedModel` makes such copies."""
     embedder = built({**block, "mix_l2": 0.5}).train()
-    embedder(batch(SENTENCES)).square().sum().backward()
-    RegularizerApplicator([("", Regularizer.from_params(Params({"type": "elmo_mix"})))])(embedder)
-    copy.deepcopy(embedder.eval().train()).eval()
+    steps = torch.optim.Adam(embedder.parameters())
+    # Batches whose gradients add up to one step; the penalty may come with the last.
+    for _ in range(2):
+        embedder(batch(SENTENCES)).square().sum().backward()
+    steps.step()
+    embedder.eval()(batch(SENTENCES))
+    with pytest.raises(ConfigurationError, match=r'"regularizer": .*"elmo_mix"'):
+        embedder.train()(batch(SENTENCES))
+
+
+def test_no_regularizer_for_a_mix_that_does_not_learn(block):
+    embedder = built({**block, "mix_l2": 0.5, "projection_dim": 3}).train()
+    embedder.elmo.mixes.requires_grad_(False)
+    steps = torch.optim.Adam(embedder.parameters())
+    for _ in range(2):
+        embedder(batch(SENTENCES)).square().sum().backward()
+        steps.step()
+
+
+def test_a_mean_of_the_weights_needs_no_regularizer(block):
+    embedder = built({**block, "mix_l2": 0.5}).train()
+    mean = AveragedModel(embedder)
+    with torch.no_grad():
+        for score in range(2):
+            embedder.elmo.mixes["input"].scores[0] = score
+            mean.update_parameters(embedder)
+            mean(batch(SENTENCES))
 
 
 def test_placement_is_not_a_key(block):
@@ -115,6 +129,13 @@ def archive(folder, *embedders: ElmoTokenEmbedder, block) -> dict[str, torch.Ten
     config = {"model": {"text_field_embedder": {"token_embedders": {"words": block}}}}
     (folder / "config.json").write_text(json.dumps(config))
     return embedders[0].state_dict()
+
+
+def test_an_archive_of_a_penalty_without_weights(block, tmp_path):
+    """They could be written before it was refused."""
+    block = {**block, "layers": "top"}
+    archive(tmp_path, built(block), block=block)
+    built({**block, "mix_l2": 0.1}, serialization_dir=str(tmp_path))
 
 
 def test_an_archive_stands_alone(block, tmp_path):

@@ -19,12 +19,12 @@ def test_learned_mixes(tmp_path):
 
 
 def test_weights_that_are_not_learned(tmp_path):
-    (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False)))
+    (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False, mix_l2=None)))
     assert top.shares() == [0.0, 0.0, 1.0]
     assert top.gamma() == 1.0
     (function,) = read_mixes(str(make_run(tmp_path / "function", {}, weights="function")))
     assert function.shares() is None
-    (frozen,) = read_mixes(str(make_run(tmp_path / "frozen", {}, weights="frozen")))
+    (frozen,) = read_mixes(str(make_run(tmp_path / "frozen", {}, weights="frozen", mix_l2=None)))
     assert sum(frozen.shares()) == pytest.approx(1)
 
 

@@ -76,8 +76,10 @@ class BufferLoan:
         size = math.prod(shape)
         buffer = self._take(size, dtype)
         if buffer is None:
-            # A power of two, so that a batch that is a little larger finds it large enough
-            buffer = torch.empty(1 << (size - 1).bit_length() if size else 0, dtype=dtype)
+            # Written to again in training, too, which an inference tensor cannot be
+            with torch.inference_mode(False):
+                # A power of two, so that a batch that is a little larger finds it large enough
+                buffer = torch.empty(1 << (size - 1).bit_length() if size else 0, dtype=dtype)
         self._taken.append(buffer)
         return buffer[:size].view(shape)
 

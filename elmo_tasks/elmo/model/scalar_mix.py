@@ -33,6 +33,8 @@ class ScalarMix(nn.Module):
     `ElmoError`: unknown `layers` or `weights`.
     """
 
+    scores: torch.Tensor
+
     @checked
     def __init__(
         self,

@@ -150,6 +150,16 @@ def test_without_gradients_it_is_a_frozen_one(fast_paths):
         bilm.train()
 
 
+def test_training_goes_on_after_inference_mode():
+    bilm = trained(random_bilm(**FILLING))
+    for _ in range(2):
+        with torch.inference_mode():
+            expected = bilm.encode(batch(SENTENCES))
+        found = bilm.encode(batch(SENTENCES))
+        assert torch.equal(found, expected)
+        found.sum().backward()
+
+
 def test_no_parameter_wants_a_gradient(fast_paths):
     bilm = trained(random_bilm()).requires_grad_(False)
     bilm.train().encode(batch(PLACED))
