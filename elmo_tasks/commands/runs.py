@@ -346,8 +346,10 @@ class Predict(Verb):
     name = "predict"
     help = "Predictions of an archive, to JSON Lines."
     description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
-        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; until then
-        the work is in OUT.partial, for --resume. With --engine ray, IN and OUT may be at s3:// or gs://."""
+        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; at a line
+        that cannot be predicted it appears with the results before that line, and --resume goes on once the
+        line is mended. Until OUT is whole the work is in OUT.partial. With --engine ray, IN and OUT may be at
+        s3:// or gs://."""
 
     archive: Input = archive_argument()
     input: Input = positional("IN", "what to predict, an object a line")
@@ -391,6 +393,7 @@ class Predict(Verb):
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
+                several=len(sources) > 1,
                 reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
                 sink=JsonLinesSink(folder, output),
             )
