@@ -72,8 +72,7 @@ class RayArguments:
     workers: Positive | None = option("processes of one thread each (default: one a processor)", metavar="N")
     ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
     shard_bytes: Positive | None = option(
-        "bytes of IN that a worker reads at a time and writes as one file (default: 16 KiB to 1 MiB, more "
-        "for a larger IN)",
+        "bytes of IN that a worker reads at a time (default: 16 KiB to 1 MiB, more for a larger IN)",
         metavar="N",
     )
 
@@ -209,8 +208,10 @@ class Embed(Verb):
     @classmethod
     def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
         parser = super().add_parser(parsers)
+        # AllenNLP's parser itself would add the default to the help.
+        hidden = parser.add_argument_group()
         for name in OF_ALLENNLP:
-            parser.add_argument(
+            hidden.add_argument(
                 name,
                 action=_OptionOfAllenNlp,
                 nargs=1 if name in ("--batch-size", "--vocab-path") else 0,
@@ -355,7 +356,7 @@ class Predict(Verb):
     input: Input = positional("IN", "what to predict, an object a line")
     output: str = positional("OUT", "JSON Lines to write")
     batch_size: Positive = option("lines at once", 1)
-    device: Gpu = device_option(-1)
+    device: Gpu = device_option()
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
     overrides: str = option("overrides of the archive's config, as JSON", "")

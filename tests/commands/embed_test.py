@@ -222,6 +222,14 @@ def test_hints_for_the_command_of_allennlp(elmo, source, output, capsys, argumen
     assert hint in capsys.readouterr().err
 
 
+def test_help_is_silent_about_those_options(elmo, capsys):
+    assert elmo("embed", "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--layers" in shown
+    assert "SUPPRESS" not in shown
+    assert "--vocab-path" not in shown
+
+
 def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsys):
     source.write_text("Mr. Smith left Inc. early .\nShe lives in London.\nHe doesn't, either.\n")
     assert elmo("embed", source, output) == 0
