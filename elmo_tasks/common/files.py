@@ -248,7 +248,8 @@ def _check_rows(path: FilePath, rows: list[tuple[int, str]]) -> None:
         raise ElmoError.at(path, rows[0][0], found="CoNLL-2012", expected=SENTENCES)
     rows = [each for each in rows if not each[1].startswith(("-DOCSTART-", "#"))]
     words = [row.split() for _, row in rows]
-    if len(rows) >= _FEW and _is_table(words) and all(_TAGS.fullmatch(row[-1]) for row in words):
+    last = [row[-1] for row in words]
+    if len(rows) >= _FEW and _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
         expected = f"{SENTENCES}; where the words come first, this writes it: {_WORDS_OF_COLUMNS}"
         raise ElmoError.at(path, rows[0][0], found="columns of a token and its tags", expected=expected)
     has_columns = len(rows) >= _FEW and _is_table([row.split("\t") for _, row in rows])

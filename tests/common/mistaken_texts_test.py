@@ -76,7 +76,7 @@ def test_a_table_is_warned_of_once(caplog, name, lines):
         ["", "a\rb", "a < s > b", "<sep> a", "s> a </ s>"],
         [*["x"] * 200, CONLLU],
         ['{ "a" : 1 }', "is JSON .", "[ 1 ]"],
-        ["Take the I-5", "Hear us , O"],
+        ["by E-mail", "via E-mail", "a B-52"],
         ["Hear , O", "Sing , O", "a b c"],
     ],
     ids=["tabs and signs", "a lone CR", "far below", "about JSON", "like tags", "O"],
