@@ -72,7 +72,7 @@ class ModelVerb(Verb):
     """A verb that runs the model of an archive."""
 
     archive: Input = archive_argument()
-    device: Gpu = device_option(-1)
+    device: Gpu = device_option()
 
     def open(self) -> Archive:
         """Opens the archive, with its model on the device."""
@@ -304,7 +304,7 @@ class Explain(ModelVerb):
         and for each prediction in it (an entity, a cluster; one for other tasks) the words of each text with
         their shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT,
         a page of HTML shows the words in colours. An input that cannot be read ends the work; the results
-        before it are written."""
+        before it, if any, are written."""
 
     input: Input = positional("IN", "JSON Lines, as `allennlp predict` reads them")
     output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html")
@@ -321,6 +321,9 @@ class Explain(ModelVerb):
     def run(self) -> None:
         output = self.output
         page = _page(output)
+        if output.suffix.lower() in (".html", ".htm"):
+            expected = f"{output.with_suffix('.jsonl')}, beside which the page is written"
+            raise ConfigurationError(f"{output}: found the name of a page, expected {expected}")
         if self.input != "-":
             json_lines_file(self.input)  # a clear error if nothing is there
         with (
@@ -331,6 +334,8 @@ class Explain(ModelVerb):
             predictor.through_elmo = self.through_elmo
             inputs = list(load_lines(predictor, open_lines(self.input), self.input))
             explained, problem = _explain(Explainer(predictor, self.method), inputs)
+            if problem is not None and not explained:
+                raise problem
             lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
             path.write_text("".join(lines), encoding="utf-8")
             html.write_text(render(explained), encoding="utf-8")

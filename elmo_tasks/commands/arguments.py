@@ -43,13 +43,13 @@ class BilmArguments:
 
     options_file: Input | None = option(f"path, URL or hf:// name of options.json {_SHIPPED}")
     weight_file: Input | None = option(
-        "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of "
-        f"ELMoForManyLangs or of NLPL's repository {_SHIPPED}"
+        "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of `allennlp "
+        f"elmo export`, of ELMoForManyLangs or of NLPL's repository {_SHIPPED}"
     )
     vocabulary_file: Input | None = option(
         "path, URL or hf:// name of the words of a biLM that reads words, one a line"
     )
-    device: DeviceName = device_option("cpu")
+    device: DeviceName = device_option()
     precision: str = option(
         "number format in which the biLM multiplies; only float32 is exact", "float32", choices=PRECISIONS
     )

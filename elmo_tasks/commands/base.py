@@ -286,9 +286,9 @@ def archive_argument(nargs: str | None = None) -> Any:
     return positional("ARCHIVE", "model.tar.gz, a path or URL; or the folder of a run", nargs=nargs)
 
 
-def device_option(default: Any) -> Any:
+def device_option() -> Any:
     """Returns the field of the device on which a model, `Gpu`, or a biLM, `DeviceName`, runs."""
-    return option("where it runs: cpu, cuda, cuda:1, or the number of a GPU", default, also="--cuda-device")
+    return option("where it runs: cpu, cuda, cuda:1, or the number of a GPU", "cpu", also="--cuda-device")
 
 
 def run_name(archive: str) -> str:

@@ -160,13 +160,18 @@ def description(path: str, found: Inspection) -> list[str]:
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return [
         f"{path}: {found.task}, format {found.format}, {found.encoding}",
-        f"  {found.records:,} records, {found.tokens:,} tokens",
+        f"  {found.records:,} records, {found.tokens:,} tokens{_by_tokenizer(found)}",
         *([f"  {'; '.join(columns)}"] if columns else []),
         f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
         f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
         *(f"  {note}" for note in found.notes[-_NOTES:]),
         *(f"  odd: {warning}" for warning in found.warnings),
     ]
+
+
+def _by_tokenizer(found: Inspection) -> str:
+    name = found.dataset_reader.get("tokenizer")
+    return f" by the tokenizer {name}" if name else ""
 
 
 def _blocks(path: str, fits: list[Inspection]) -> list[str]:

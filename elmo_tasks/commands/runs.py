@@ -3,7 +3,7 @@
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -43,8 +43,8 @@ from elmo_tasks.common.files import CHECKED
 from elmo_tasks.compat.archives import local_archive
 from elmo_tasks.data.input_files import input_files, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
-from elmo_tasks.embedding.corpus import TEXT
-from elmo_tasks.embedding.vector_file import lay_out
+from elmo_tasks.embedding.corpus import TEXT, Corpus
+from elmo_tasks.embedding.vector_file import check_finished, lay_out
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import Here, OnRay, run_job
 from elmo_tasks.jobs.places import Folder, input_sources, texts_among
@@ -72,8 +72,7 @@ class RayArguments:
     workers: Positive | None = option("processes of one thread each (default: one a processor)", metavar="N")
     ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
     shard_bytes: Positive | None = option(
-        "bytes of IN that a worker reads at a time and writes as one file (default: 16 KiB to 1 MiB, more "
-        "for a larger IN)",
+        "bytes of IN that a worker reads at a time (default: 16 KiB to 1 MiB, more for a larger IN)",
         metavar="N",
     )
 
@@ -91,10 +90,13 @@ def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
 
 
 @contextmanager
-def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
+def run_folder(
+    output: str, arguments: RunArguments, *, check: Callable[[Path], None] | None = None
+) -> Iterator[Folder | None]:
     """
     Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
-    alone, and stays only if a later run can resume the run in it.
+    alone, and stays only if a later run can resume the run in it. If OUT is whole, `check` gets this folder
+    to work in, and raises an error if OUT is the result of other arguments.
 
     # Raises
     `ConfigurationError`: no file can be written to OUT; and see `staging_folder` and `must_run`.
@@ -106,6 +108,8 @@ def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
             check_output(Path(output), force=True)
         folder = Folder(str(place))
         if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
+            if check is not None:
+                check(folder.path)
             print(f"{output} is there, and no run to go on with; --force makes it anew")
             yield None
             return
@@ -209,8 +213,10 @@ class Embed(Verb):
     @classmethod
     def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
         parser = super().add_parser(parsers)
+        # AllenNLP's parser itself would add the default to the help.
+        hidden = parser.add_argument_group()
         for name in OF_ALLENNLP:
-            parser.add_argument(
+            hidden.add_argument(
                 name,
                 action=_OptionOfAllenNlp,
                 nargs=1 if name in ("--batch-size", "--vocab-path") else 0,
@@ -231,11 +237,11 @@ class Embed(Verb):
         if (suffix := Path(output).suffix.lower()) in _NO_HDF5:
             expected = f"{Path(output).with_suffix('.hdf5')}, since HDF5 is written"
             raise ConfigurationError(f"{output}: found the name of a {suffix} file, expected {expected}")
-        with run_folder(output, self.mode) as folder:
+        with run_folder(output, self.mode, check=self._check_finished) as folder:
             if folder is None:
                 return
             encoder = self._encoder()
-            text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
+            text = self._text(folder.path)
             if self.format == "fasta" and self.bilm.weight_file is None:
                 raise ConfigurationError(
                     "--format fasta: found no --weight-file, and the biLM that comes with the project reads "
@@ -245,9 +251,7 @@ class Embed(Verb):
                 lay_out(
                     folder.path,
                     text,
-                    layers=encoder.num_layers if self.layers == "all" else None,
-                    dim=encoder.bilm.options.output_dim,
-                    pooled=self.pool != "none",
+                    **self._shape(encoder),
                     with_index=not (self.forget_sentences or text.has_keys),
                 )
             job = EmbedJob(
@@ -272,6 +276,21 @@ class Embed(Verb):
             f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, "
             f"{run.total('tokens', new=True) / seconds:,.0f} tokens/s, {seconds:.1f} s"
         )
+
+    def _check_finished(self, folder: Path) -> None:
+        """Raises `ElmoError` if OUT shows that it has another text, or other layers."""
+        check_finished(self.output, self._text(folder), **self._shape(self._encoder()))
+
+    def _text(self, folder: Path) -> Corpus:
+        return copy_corpus(self.input, folder, format=self.format, tokenize=self.tokenize)
+
+    def _shape(self, encoder: BatchEncoder) -> dict[str, Any]:
+        """Returns the arguments of `lay_out` and `check_finished` that say which vectors are written."""
+        return {
+            "layers": encoder.num_layers if self.layers == "all" else None,
+            "dim": encoder.bilm.options.output_dim,
+            "pooled": self.pool != "none",
+        }
 
     def _to_parquet(self, engine: OnRay) -> None:
         from elmo_tasks.jobs.sinks import ParquetSink
@@ -345,14 +364,16 @@ class Predict(Verb):
     name = "predict"
     help = "Predictions of an archive, to JSON Lines."
     description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
-        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; until then
-        the work is in OUT.partial, for --resume. With --engine ray, IN and OUT may be at s3:// or gs://."""
+        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; at a line
+        that cannot be predicted it appears with the results before that line, and --resume goes on once the
+        line is mended. Until OUT is whole the work is in OUT.partial. With --engine ray, IN and OUT may be at
+        s3:// or gs://."""
 
     archive: Input = archive_argument()
     input: Input = positional("IN", "what to predict, an object a line")
     output: str = positional("OUT", "JSON Lines to write")
     batch_size: Positive = option("lines at once", 1)
-    device: Gpu = device_option(-1)
+    device: Gpu = device_option()
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
     overrides: str = option("overrides of the archive's config, as JSON", "")
@@ -390,6 +411,7 @@ class Predict(Verb):
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
+                several=len(sources) > 1,
                 reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
                 sink=JsonLinesSink(folder, output),
             )

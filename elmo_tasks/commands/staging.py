@@ -15,14 +15,25 @@ from filelock import lock_descriptor
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import naming_when_full, put_in_place
-from elmo_tasks.data.input_files import InputError, input_files, read_lines, read_sentences, standard_input
-from elmo_tasks.data.tokenization import tokenizer
+from elmo_tasks.data.input_files import (
+    InputError,
+    input_files,
+    read_lines,
+    read_sentences,
+    shorten,
+    standard_input,
+)
+from elmo_tasks.data.tokenization import tokenizer, tokenizer_of_script
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
 from elmo_tasks.jobs.places import MARK, texts_among
 
 FORMATS = ("text", "fasta")
 _PARTIAL = ".partial"
 _WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
+_UNSPACED_PUNCTUATION = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
+"""The comma, the full stop and the like of Chinese and Japanese."""
+_LONG = 12
+"""Characters that the words of a line have on average only where no blanks are between them."""
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -181,20 +192,28 @@ def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     for line in lines:
         if not warned and (word := _raw_word(line.text)) is not None:
             warned = True
+            choice = "characters" if tokenizer_of_script(word) == "characters" else "LANGUAGE"
             print(
-                f"warning: {line.where}, line {line.number}: found {word!r}, which is read as one token; "
-                "expected blanks between tokens, as `embed --tokenize LANGUAGE` puts them",
+                f"warning: {line.where}, line {line.number}: found {shorten(word)!r}, which is read as one "
+                f"token; expected blanks between tokens, as `embed --tokenize {choice}` puts them",
                 file=sys.stderr,
             )
         yield line
 
 
 def _raw_word(line: str) -> str | None:
-    """Returns a word with punctuation at its end, of a line of several words without punctuation alone."""
+    """
+    Returns a word with punctuation at its end, of a line of several words without punctuation alone; or the
+    longest word of a line in a script without blanks between words, if nobody has put any.
+    """
     words = line.split()
-    if len(words) < 3 or any(not any(map(str.isalnum, word)) for word in words):
+    if any(not any(map(str.isalnum, word)) for word in words):
         return None
-    return next(filter(_WORD_AND_PUNCTUATION.fullmatch, words), None)
+    if tokenizer_of_script(line) == "characters":
+        longest = max(words, key=len)
+        is_raw = _UNSPACED_PUNCTUATION.search(longest) or len(line) > _LONG * len(words)
+        return longest if is_raw else None
+    return next(filter(_WORD_AND_PUNCTUATION.fullmatch, words), None) if len(words) > 2 else None
 
 
 def _lines(

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from elmo_tasks.data.formats.records import class_names, is_rejected, read_recor
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
 from elmo_tasks.data.reader import FileSample
+from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
     *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
@@ -26,9 +27,10 @@ _PAIRS = (
     *(("question", "sentence"), ("question", "passage"), ("question", "context")),
 )
 """The names that published sets give to the texts of a pair, in small letters."""
+_NAMES_OF_TEXTS = {*TEXTS, *chain(*_PAIRS)}
 MAX_CLASSES = 200
 _SHORT = 10
-"""The characters that texts have on average, at least."""
+"""The characters that texts have on average, at least, in a column of another name than those of texts."""
 _SAMPLE = 1000
 """The rows that tell whether the first is a header."""
 _PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial"}
@@ -118,25 +120,49 @@ def _unnamed(sample: FileSample) -> list[str] | None:
 
 
 def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
-    """Yields the keys of a classifier's reader for data. `InputError`: a record is damaged."""
+    """
+    Yields the keys of a classifier's reader for data.
+
+    # Raises
+    `InputError`: a record is damaged, or a table has labels and no texts.
+    """
     if names := _names_of_places(sample):
-        yield {"classes": sorted(names)}
+        yield {"classes": sorted(names), **_tokenizer_keys(sample.lines)}
         return
     if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
         labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
-        yield {"classes": sorted(label.removeprefix(FASTTEXT) for label in labels)}
+        classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
+        yield {"classes": classes, **_tokenizer_keys(map(_without_labels, sample.lines))}
         return
     try:
         table = read_table(sample)
     except InputError:
         if _has_tabs(sample) or not (labels := _first_words(sample)):
             raise
-        yield {"format": "label_text", "classes": sorted(labels)}
+        yield _label_text_keys(sample, labels)
         return
     if table is not None and (keys := _table_keys(table)):
         yield keys
     elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
-        yield {"format": "label_text", "classes": sorted(labels)}
+        yield _label_text_keys(sample, labels)
+    elif table and (label := _label_column(table)):
+        found = f"no column of texts beside the labels in {label!r}"
+        expected = f"one named {TEXTS[0]}, or of texts of {_SHORT} characters or more"
+        raise InputError.at(sample.files[0], found=found, expected=expected)
+
+
+def _label_text_keys(sample: FileSample, labels: set[str]) -> dict[str, Any]:
+    texts = (line.split(maxsplit=1)[1] for line in sample.lines)
+    return {"format": "label_text", "classes": sorted(labels), **_tokenizer_keys(texts)}
+
+
+def _tokenizer_keys(texts: Iterable[str]) -> dict[str, Any]:
+    tokenizer = tokenizer_of_texts(list(texts))
+    return {} if tokenizer is None else {"tokenizer": tokenizer}
+
+
+def _without_labels(line: str) -> str:
+    return " ".join(word for word in line.split() if not word.startswith(FASTTEXT))
 
 
 def _names_of_places(sample: FileSample) -> set[str]:
@@ -195,6 +221,7 @@ def _table_keys(table: Table) -> dict[str, Any]:
     chosen = list(pair) if pair else [_main_text(table, texts)]
     keys: dict[str, Any] = {f"sentence{number}": name for number, name in enumerate(chosen, start=1)}
     keys |= {"label": label, "classes": table.classes(label)}
+    keys |= _tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_SAMPLE] for name in chosen)
     return keys if table.header else {"columns": table.columns, **keys}
 
 
@@ -238,7 +265,8 @@ def unread_texts(table: Table, read: Collection[str]) -> list[str]:
 def _is_text(table: Table, name: str) -> bool:
     values = [row.get(name) for row in table.rows[:100]]
     texts = [value for value in values if isinstance(value, str) and not re.fullmatch(r"[-\d.]*", value)]
-    return 2 * len(texts) > len(values) and sum(map(len, texts)) >= _SHORT * len(texts)
+    is_named = table.header and name.lower() in _NAMES_OF_TEXTS
+    return 2 * len(texts) > len(values) and (is_named or sum(map(len, texts)) >= _SHORT * len(texts))
 
 
 def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:

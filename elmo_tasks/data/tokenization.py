@@ -5,7 +5,7 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
@@ -33,10 +33,14 @@ _RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{MAX_RUN}}}\s*|\s+")
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable: one character, or the letters that compose it."""
 _SYLLABLES = re.compile(rf"{_SYLLABLE}|(?:(?!{_SYLLABLE})\w)+|[^\w\s]")
+_LETTERS = 4
+"""The letters that a word of Chinese, Japanese or Thai has on average, at most."""
 _PLAIN = {"characters": re.compile(r"\S"), "whitespace": re.compile(r"\S+")}
 _LANGUAGE = re.compile("[a-z]{2,3}")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
+_SOUTH_EAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Burmese and Khmer, which are written without blanks between words."""
 
 
 class Words(NamedTuple):
@@ -123,12 +127,21 @@ def is_split_into_characters(words: Iterable[str]) -> bool:
 
 
 def tokenizer_of_script(text: str) -> str | None:
-    """Returns the tokenizer that suits Chinese or Japanese characters, or Hangul, or `None`."""
+    """Returns the tokenizer that suits a script without blanks between words, or Hangul, or `None`."""
     letters = sum(map(str.isalpha, text))
     hangul = len(_HANGUL.findall(text))
     if 2 * hangul > letters:
         return "elmo_syllables"
-    return "characters" if 2 * sum(map(len, _EAST_ASIAN.findall(text))) > letters else None
+    unspaced = sum(map(len, _EAST_ASIAN.findall(text))) + len(_SOUTH_EAST_ASIAN.findall(text))
+    return "characters" if 2 * unspaced > letters else None
+
+
+def tokenizer_of_texts(texts: Sequence[str]) -> str | None:
+    """Returns `characters` for raw texts in a script without blanks between words, or `None`."""
+    text = " ".join(texts)
+    words = len(text.split())
+    is_raw = 2 * words < 3 * len(texts) or sum(map(str.isalpha, text)) > _LETTERS * words
+    return "characters" if is_raw and tokenizer_of_script(text) == "characters" else None
 
 
 def _installed_model(name: str) -> "Language":

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,7 +30,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5f, h5p, h5s, h5t
 
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.files import FULL
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.batches import NumberedSentence
@@ -43,6 +44,9 @@ WAITING_BATCHES = 4
 
 _MAX_INDEX = 2**31 - 1
 """The bytes of the longest string that numpy, and so h5py, reads."""
+_COMPARED = 100
+"""The datasets whose shape tells whether a file was made with the same layers."""
+_SAME = "the result of the same text and options; --force makes it anew"
 _METADATA = 1024
 """More bytes than HDF5 needs for a dataset beside its content."""
 
@@ -68,8 +72,7 @@ def lay_out(
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise _disk_full(folder, needed)
-    leading = () if layers is None else (layers,)
-    _create_datasets(folder, text, lambda tokens: (*leading, *(() if pooled else (tokens,)), dim), index_size)
+    _create_datasets(folder, text, _shapes(layers, dim, pooled), index_size)
     with open(folder / VECTORS, "r+b") as file:
         _reserve(file.fileno(), folder)
         if with_index:
@@ -77,6 +80,30 @@ def lay_out(
             file.writelines(_index(text))
         file.flush()
         os.fsync(file.fileno())
+
+
+def check_finished(
+    path: FilePath, text: Corpus, *, layers: int | None, dim: int, pooled: bool = False
+) -> None:
+    """
+    Raises `ElmoError` if a file that `lay_out` has made shows that its arguments were other ones: by the
+    index that the text was, and by the shapes of the first datasets that the others were.
+    """
+    shape = _shapes(layers, dim, pooled)
+    with h5py.File(path) as file:
+        index = file.get("sentence_to_index")
+        if index is not None and json.loads(index[0]) != json.loads(b"".join(_index(text))):
+            raise ElmoError.at(path, found="the vectors of another text", expected=_SAME)
+        for key, sentence in islice(zip(text.keys(), text, strict=True), _COMPARED):
+            found = getattr(file.get(key), "shape", None)
+            if found != shape(len(sentence.split())):
+                raise ElmoError.at(path, found=f"the shape {found} of the dataset {key!r}", expected=_SAME)
+
+
+def _shapes(layers: int | None, dim: int, pooled: bool) -> Callable[[int], tuple[int, ...]]:
+    """Returns the function that gives the shape of the dataset of so many tokens."""
+    leading = () if layers is None else (layers,)
+    return lambda tokens: (*leading, *(() if pooled else (tokens,)), dim)
 
 
 @contextmanager

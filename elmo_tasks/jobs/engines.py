@@ -92,7 +92,9 @@ def run_job(
                 error = _first_error(run, pool.outcomes(left, run.advance), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
-        raise ElmoError(error["error"])
+        problem = ElmoError(error["error"])
+        problem.add_note("when that is mended, the same command with --resume goes on")
+        raise problem
     job.sink.finish(run)
     return run
 

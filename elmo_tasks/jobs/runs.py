@@ -395,19 +395,29 @@ def open_run(
     reading: Reading,
     shard_bytes: int,
 ) -> Run:
-    """Opens the run whose plan is in the folder, or a new one; other settings or input: `ElmoError`."""
+    """
+    Opens the run whose plan is in the folder, or a new one. Other settings, or another input in a shard that
+    is done, are an `ElmoError`.
+    """
     settings = settings | {"the version of this command": VERSION}
     names = folder.names()
     if PLAN in names:
         plan = _read(folder, PLAN)
         _check_settings(folder, plan["settings"], settings)
         shards = make_shards(sources, plan["shard_bytes"], reading)
-        _check_shards(folder, [Shard(*shard) for shard in plan["shards"]], shards)
         notes = [_read(folder, name) for name in names if _NOTE.fullmatch(name)]
         for note in notes:
             del note["rejects"], note["state"]
         done = {note["number"]: note for note in notes}
-        return Run(folder=folder, shards=shards, done=done, complete=MANIFEST in names)
+        before = [Shard(*shard) for shard in plan["shards"]]
+        complete = MANIFEST in names
+        if before != shards:
+            _check_shards(folder, [shard for shard in before if complete or shard.number in done], shards)
+            kept = {shard.name for shard in shards if shard.number in done}
+            parts = (name for name in names if name.startswith("part-"))
+            folder.remove([name for name in parts if name.partition(".")[0] not in kept])
+            write_json(folder, PLAN, plan | {"shards": shards})
+        return Run(folder=folder, shards=shards, done=done, complete=complete)
     shards = make_shards(sources, shard_bytes, reading)
     folder.create()
     write_json(folder, PLAN, {"settings": settings, "shard_bytes": shard_bytes, "shards": shards})
@@ -455,13 +465,14 @@ def _check_settings(folder: Folder, before: Settings, now: Settings) -> None:
 
 
 def _check_shards(folder: Folder, before: list[Shard], now: list[Shard]) -> None:
-    if before == now:
-        return
-    where = "another number of lines"
-    for old, new in zip(before, now, strict=False):
-        if old != new:
+    """Raises `ElmoError` if the input of a shard of before is another one now."""
+    for old in before:
+        if old.number >= len(now):
+            where = "another number of lines"
+        elif old == (new := now[old.number]):
+            continue
+        elif old == new._replace(source=old.source):
+            where = f"its name was {old.source}, is {new.source}"
+        else:
             where = f"{new.source}, after line {new.line}"
-            if old == new._replace(source=old.source):
-                where = f"its name was {old.source}, is {new.source}"
-            break
-    raise ElmoError(f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew")
+        raise ElmoError(f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew")

@@ -170,17 +170,19 @@ def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Itera
     Yields the objects of the lines of the file `name`, blank lines left out. An error in a line is raised
     when one of our predictors predicts that line.
     """
-    ours = isinstance(predictor, JsonLinesPredictor)
+    ours = predictor if isinstance(predictor, JsonLinesPredictor) else None
     try:
         for line in lines:
             # `load_line` finds the bytes that are not UTF-8 among the characters.
             text = line.decode("utf-8", "surrogateescape" if ours else "strict")
             if text.strip():
                 yield predictor.load_line(text)
+            elif ours and ours.source is not None:
+                ours.lines_read += 1
     except UNREADABLE as error:
-        if not isinstance(predictor, JsonLinesPredictor):
+        if ours is None:
             raise
-        yield predictor.unreadable_line(f"{name}: {error}")
+        yield ours.unreadable_line(f"{name}: {error}")
 
 
 def predicted_lines(predictor: Predictor, batch: list[JsonDict]) -> Iterator[str]:

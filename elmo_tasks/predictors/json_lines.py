@@ -71,6 +71,8 @@ class JsonLinesPredictor(Predictor):
         super().__init__(model, whole_reader(dataset_reader), frozen)
         self.lines_read = 0
         """Number of lines so far, by which errors name a line."""
+        self.source: str | None = None
+        """One of several files, which errors name, too; then blank lines count."""
 
     @classmethod
     def task(cls) -> str:
@@ -126,7 +128,9 @@ class JsonLinesPredictor(Predictor):
 
     def _next_line(self) -> str:
         self.lines_read += 1
-        return f"line {self.lines_read} (blank lines not counted)"
+        if self.source is None:
+            return f"line {self.lines_read} (blank lines not counted)"
+        return f"{self.source}, line {self.lines_read}"
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
         return next(self.predict_each([inputs]))

@@ -222,6 +222,14 @@ def test_hints_for_the_command_of_allennlp(elmo, source, output, capsys, argumen
     assert hint in capsys.readouterr().err
 
 
+def test_help_is_silent_about_those_options(elmo, capsys):
+    assert elmo("embed", "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--layers" in shown
+    assert "SUPPRESS" not in shown
+    assert "--vocab-path" not in shown
+
+
 def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsys):
     source.write_text("Mr. Smith left Inc. early .\nShe lives in London.\nHe doesn't, either.\n")
     assert elmo("embed", source, output) == 0
@@ -232,6 +240,23 @@ def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsy
     assert [found.shape[1] for found in vectors(output)] == [6, 5, 6]
     with h5py.File(output) as file:
         assert "He does n't , either ." in json.loads(file["sentence_to_index"][0])
+
+
+@pytest.mark.parametrize(
+    ("line", "warns"),
+    [
+        ("这部电影很好看。", True),
+        ("我昨天在上海买了一本关于自然语言处理的书", True),
+        ("ฉันรักภาษาไทยมากที่สุดในโลก", True),
+        ("这 部 电影 很 好看 。", False),
+        ("很好看", False),
+    ],
+)
+def test_raw_text_without_blanks(elmo, source, output, capsys, line, warns):
+    source.write_text(f"{line}\n", encoding="utf-8")
+    assert elmo("embed", source, output) == 0
+    shown = capsys.readouterr().err
+    assert mentions(shown, f"{source}, line 1", line, "--tokenize characters") == warns
 
 
 @pytest.mark.parametrize("option", ["--device", "--cuda-device"])

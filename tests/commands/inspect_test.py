@@ -318,6 +318,32 @@ def test_a_damaged_row_of_a_table(tmp_path, row, found):
         assert mentions(message, f"{tmp_path / 'a.csv'}, line 3", found)
 
 
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        ("text,label\n这部电影很好看,好\n太无聊了不推荐,坏\n", 14),
+        ("text,label\nหนังดี,a\nหนังแย่,b\n", 13),
+        ("text,label\n这 部 电影 很 好看,好\n太 无聊 了 不 推荐,坏\n", 10),
+        ("text,label\nGood one,pos\nBad one,neg\n", 4),
+        ("__label__good 这部电影很好看\n__label__bad 太无聊了不推荐\n", 14),
+        ("good 这部电影很好看\nbad 太无聊了不推荐\ngood 很好\nbad 很坏\n", 18),
+    ],
+)
+def test_short_texts_and_texts_without_blanks(capsys, tmp_path, content, tokens):
+    (tmp_path / "a").write_text(content)
+    found = inspected(capsys, tmp_path / "a", "classification")
+    assert found["tokens"] == tokens
+    assert found["dataset_reader"].get("tokenizer") == ("characters" if tokens > 10 else None)
+
+
+def test_labels_without_texts(tmp_path):
+    (tmp_path / "a.csv").write_text("code,label\nx1,pos\nx2,neg\nx3,neg\n")
+    message = error_of(
+        ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task="classification", json=False).run
+    )
+    assert mentions(message, str(tmp_path / "a.csv"), "no column of texts", "'label'")
+
+
 def test_a_misfit_says_how_to_look(allennlp, tmp_path):
     path = tmp_path / "a b.txt"
     path.write_text("A plain text .\n")

@@ -36,6 +36,23 @@ def test_the_input_is_not_overwritten(elmo, tmp_path, capsys):
     assert lines.read_text() == '{"sentence": "Good."}\n'
 
 
+def test_an_error_names_one_of_several_files_and_its_line_can_be_mended(elmo, tmp_path, capsys):
+    archive, good = write_archive(tmp_path / "run"), '{"sentence": "Good."}\n'
+    folder, output = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "a").write_text(3 * good)
+    (folder / "b").write_text(good + "\n" + '{"sentence": 5}\n')
+    assert elmo("predict", archive, folder, output) == 1
+    assert mentions(capsys.readouterr().err, f"{folder / 'b'}, line 3: ", "5", "--resume")
+    assert output.read_text().count("\n") == 4
+    (folder / "b").write_text(good + good)
+    assert elmo("predict", archive, folder, output) == 1
+    assert mentions(capsys.readouterr().err, "--resume")
+    assert elmo("predict", archive, folder, output, "--resume") == 0
+    assert output.read_text().count("\n") == 5
+    assert not (tmp_path / "out.partial").exists()
+
+
 def test_a_byte_order_mark(elmo, tmp_path):
     archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
     for content, number in ((b'\xef\xbb\xbf{"sentence": "Good."}\n', 1), (b"\xef\xbb\xbf", 0)):

@@ -210,6 +210,18 @@ class TestExplain:
         assert explained["result"]["tokens"] == ["a"]
         assert Marked((tmp_path / "out.jsonl.html").read_text()).words == ["a"]
 
+    def test_nothing_is_written_of_a_bad_first_line_or_to_the_name_of_a_page(
+        self, elmo, archive, source, tmp_path, capsys
+    ):
+        source.write_text("A plain text .\n")
+        assert elmo("explain", archive, source, tmp_path / "out.jsonl") == 1
+        assert mentions((shown := capsys.readouterr()).err, "line 1")
+        assert not shown.out
+        source.write_text('{"sentence": "a"}\n')
+        assert elmo("explain", archive, source, tmp_path / "out.html") == 1
+        assert mentions(capsys.readouterr().err, str(tmp_path / "out.html"), "out.jsonl")
+        assert not list(tmp_path.glob("out*"))
+
     def test_standard_input_and_a_missing_file(self, elmo, archive, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"tokens": ["a"]}\n')))
         assert elmo("explain", archive, "-", tmp_path / "out.jsonl") == 0

@@ -6,6 +6,7 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import checked_sentences
+from tests.errors import mentions
 
 CONLLU = "1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_"
 
@@ -23,9 +24,15 @@ def checked(*lines: str) -> list[str]:
         ),
         (["1-2\tdu" + 8 * "\t_"], "a.txt, line 1: found the ten"),
         ([">sp|P1|A a protein", "MKTAY"], "a.txt, line 1: found a header of FASTA"),
+        (
+            ["#begin document (a); part 000", "a 0 0 It X (2)", "a 0 1 is X -"],
+            "a.txt, line 1: found CoNLL-2012",
+        ),
+        (["", '{"sentence": "Good ."}', '{"sentence": "Bad ."}'], "a.txt, line 2: found a JSON object"),
+        (["-DOCSTART- -X- O", "", "EU NNP B-ORG", "rejects VBZ O", "", "Peter NNP B-PER"], "a.txt, line 3: "),
         (["The cat .\rIt sat .\r"], "a.txt, line 1: found lines"),
     ],
-    ids=["CoNLL-U", "a range of CoNLL-U", "FASTA", "CR"],
+    ids=["CoNLL-U", "a range of CoNLL-U", "FASTA", "CoNLL-2012", "JSON Lines", "CoNLL-2003", "CR"],
 )
 def test_what_is_refused(lines, message):
     with pytest.raises(ElmoError) as caught:
@@ -52,13 +59,27 @@ def test_borders_that_are_typed_out_are_warned_of_once(caplog, line, border):
 
 
 @pytest.mark.parametrize(
+    ("name", "lines"),
+    [("a.csv", ["text,label", "Good .,pos"]), ("b.txt", ["text\tlabel", "Good .\tpos", "Bad .\tneg"])],
+)
+def test_a_table_is_warned_of_once(caplog, name, lines):
+    for _ in range(2):
+        assert len(list(checked_sentences(name, iter(enumerate(lines, start=1))))) == len(lines)
+    (record,) = caplog.records
+    assert mentions(record.getMessage(), name, "a table")
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         ["1\t2\t3", "The\tcat\tsat", "> MKTAY", "OK", ">>> x = 1", "print ( x )"],
         ["", "a\rb", "a < s > b", "<sep> a", "s> a </ s>"],
         [*["x"] * 200, CONLLU],
+        ['{ "a" : 1 }', "is JSON .", "[ 1 ]"],
+        ["by E-mail", "via E-mail", "a B-52"],
+        ["Hear , O", "Sing , O", "a b c"],
     ],
-    ids=["tabs and signs", "a lone CR", "far below"],
+    ids=["tabs and signs", "a lone CR", "far below", "about JSON", "like tags", "O"],
 )
 def test_what_is_a_text(lines, caplog):
     assert checked(*lines) == lines

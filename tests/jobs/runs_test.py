@@ -75,6 +75,15 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
             opened(stopped, resume=True)
 
 
+def test_the_input_of_a_shard_that_is_not_done_may_change(stopped):
+    (stopped / "out/part-000003.parquet").touch()
+    (stopped / "text").write_text("one\nTWO\nthree\n")
+    for _ in range(2):
+        run = opened(stopped, resume=True)
+        assert [shard.number for shard in run.left()] == [1]
+    assert not (stopped / "out/part-000003.parquet").exists()
+
+
 RULES = [
     # files in the folder, is there an output, and then: without an option, with --resume, with --force
     ([], False, True, True, True),
