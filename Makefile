@@ -58,8 +58,10 @@ test: install
 fuzz: install
 	FUZZ=$${FUZZ:-50} OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto --dist load tests/robustness
 
-# What depends most on Python's version: imports, AllenNLP's own parts, one task from start to end.
+# What depends most on Python's version: imports, AllenNLP's own parts, one task from start to end. All other tests
+# are imported, too, since there may be no extra.
 short: install
+	$(VENV) -m pytest --collect-only -q -n 0 >.venv/collected || { tail -20 .venv/collected; exit 1; }
 	OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto tests/compat tests/elmo/embedder_test.py tests/ner \
 		tests/training_configs_test.py tests/drop_in
 

@@ -2,15 +2,14 @@ import gzip
 import io
 import json
 import logging
+from functools import partial
 
-import pyarrow
 import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.tokenizers import WhitespaceTokenizer
-from pyarrow import parquet
 
 from elmo_tasks.classification import ClassificationReader
 from elmo_tasks.common.files import bundled
@@ -237,6 +236,9 @@ def test_petitions_as_documents_and_as_json_lines(tmp_path):
 
 def table(rows):
     """The bytes of a Parquet file, whose labels are numbers with names."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
     features = {"text": {"_type": "Value"}, "class": {"_type": "ClassLabel", "names": ["good", "bad"]}}
     schema = {"huggingface": json.dumps({"info": {"features": features}})}
     sink = io.BytesIO()
@@ -264,17 +266,17 @@ NUMBERED = [{"text": record["text"], "class": ["good", "bad"].index(record["clas
         ("json", json.dumps({"data": RECORDS}, indent=1), {}),
         ("jsonl", "\n".join(map(json.dumps, RECORDS)) + "\n\n", {}),
         ("jsonl", "".join(f"{json.dumps(record)}\n" for record in LISTED), {}),
-        ("parquet", table(NUMBERED), {}),
-        ("parquet", table(LISTED), {}),
+        ("parquet", partial(table, NUMBERED), {}),
+        ("parquet", partial(table, LISTED), {}),
         ("label_text", "".join(f"{row[2]} {row[1]}\n" for row in ROWS), BY_LABEL),
         ("label_text", "".join(f"{row[2]}:more\t{row[1]}\n" for row in ROWS), BY_LABEL),
         ("fasttext", "".join(f"__label__{row[2]} {row[1]}\n" for row in ROWS), BY_LABEL),
     ],
 )
 def test_formats_are_found(tmp_path, format, content, parameters, packed):
-    content = content if isinstance(content, bytes) else content.encode()
     if packed and format == "parquet":
         return
+    content = content.encode() if isinstance(content, str) else content()
     for named in ("auto", format):
         of = reader(format=named, **parameters)
         instances = read(tmp_path / "a", gzip.compress(content) if packed else content, of)

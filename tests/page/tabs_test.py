@@ -2,7 +2,6 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.page.tabs import EXAMPLES, Tab
-from elmo_tasks.serving.models import open_predictor
 from tests.predictors.archives import predictor_of
 
 
@@ -75,6 +74,9 @@ def test_validation_data_that_is_not_there(tmp_path, srl):
 
 
 def test_a_trained_model_has_a_card_and_examples():
+    pytest.importorskip("fastapi")
+    from elmo_tasks.serving.models import open_predictor
+
     tab = Tab.of("ner", open_predictor("elmo:ner"), archive="elmo:ner")
     assert "F1" in tab.card
     assert all(example.keys() == {"sentence"} for example in tab.examples)

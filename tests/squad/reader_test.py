@@ -7,9 +7,9 @@ import json
 import logging
 import re
 from collections import Counter
+from functools import partial
 from itertools import chain
 
-import pyarrow
 import pytest
 import torch
 from allennlp.common import Params
@@ -18,7 +18,6 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.samplers import BatchSampler
-from pyarrow import parquet
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.squad.dataset import Answer, Question, read_datasets
@@ -266,6 +265,9 @@ def lines(records):
 
 
 def table(records):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
     sink = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(records), sink)
     return sink.getvalue()
@@ -303,7 +305,7 @@ MRQA = [
         lines(flat()),
         json.dumps(flat(), indent=1),
         json.dumps({"data": flat()}),
-        table(flat()),
+        partial(table, flat()),
         lines(MRQA),
         lines(
             [
@@ -314,7 +316,7 @@ MRQA = [
     ],
 )
 def test_shapes(tmp_path, content):
-    (tmp_path / "a").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "a").write_bytes(content.encode() if isinstance(content, str) else content())
     (dataset,) = read_datasets(str(tmp_path / "a"))
     (paragraph,) = dataset.paragraphs
     assert paragraph.passage == BEES
