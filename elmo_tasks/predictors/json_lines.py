@@ -23,7 +23,7 @@ from elmo_tasks.data.reader import text_fields, whole_reader
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
-TOKENS_AT_ONCE = 4096
+TOKENS_AT_ONCE = 16_384
 """Tokens, and padding, that the model reads at once; a longer input is read alone."""
 SMALL_BATCH = 256
 """Tokens; operations of such a batch take less time with one thread each."""
