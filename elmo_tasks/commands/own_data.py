@@ -20,7 +20,7 @@ from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, posit
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.data.guesses import has_header
+from elmo_tasks.data.guesses import has_empty_lines, has_header
 from elmo_tasks.data.input_files import read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
@@ -109,7 +109,7 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
     lines = (
         [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
     )
-    has_sentences = "\n\n" in "\n".join(map(str.strip, lines)).strip()
+    has_sentences = has_empty_lines(lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
     for task, read, command in _PROBES:
         if task == "analogies" and len(lines) > _MOST_ANALOGIES:
@@ -257,9 +257,8 @@ class TrainOnOwnData(Verb):
         config |= {"train_data_path": self.train, "validation_data_path": self.dev or self.train}
         config["dataset_reader"] = reader
         if self.dev is None:
-            sample = {"type": "elmo_sample", "fraction": TRAINED_SHARE, "seed": SEED}
-            trained = {**sample, "reader": reader}
-            held_out = {**sample, "reader": deepcopy(reader), "rest": True}
+            trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": SEED}
+            held_out = {**trained, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
         if self.task == "classification":
             config["model"]["pairs"] = "sentence2" in reader

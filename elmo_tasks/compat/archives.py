@@ -244,7 +244,7 @@ def open_archive(
                 check_config(path)
             archive = _load_archive(archive_file, cuda_device, overrides, weights_file)
             _check_numbers(archive.model)
-            # What was trained on a part of a file evaluates the whole of another one.
+            # An archive reads whole files, also if its model was trained on a part of one.
             return archive._replace(
                 dataset_reader=_unsampled(archive.dataset_reader),
                 validation_dataset_reader=_unsampled(archive.validation_dataset_reader),

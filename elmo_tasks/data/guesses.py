@@ -103,8 +103,13 @@ def _has_sentences(sample: FileSample) -> bool:
     """Tells whether empty lines separate the lines, as in files with a token a line."""
     if has_header(sample):
         return False
-    lines = [line.strip() for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
-    return not any('"' in line for line in lines) and "\n\n" in "\n".join(lines).strip()
+    lines = [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
+    return not any('"' in line for line in lines) and has_empty_lines(lines)
+
+
+def has_empty_lines(lines: Iterable[str]) -> bool:
+    """Tells whether there are empty lines between others."""
+    return "\n\n" in "\n".join(map(str.strip, lines)).strip()
 
 
 def _unnamed(sample: FileSample) -> list[str] | None:

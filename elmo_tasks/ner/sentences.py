@@ -30,7 +30,14 @@ from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats import conllu
 from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, line_groups, split_cells, unescape
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.records import RecordFormat, class_names, is_parquet, read_records, record_format
+from elmo_tasks.data.formats.records import (
+    ANSWER,
+    RecordFormat,
+    class_names,
+    is_parquet,
+    read_records,
+    record_format,
+)
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
@@ -75,8 +82,8 @@ _NAME_OF_TAGS = re.compile(
     r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
 )
 """The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
-_ANSWER, _ACCEPTED = "answer", "accept"
-"""The field by which Prodigy tells whether its annotators have accepted a record."""
+_ACCEPTED = "accept"
+"""The decision `ANSWER` of Prodigy's annotators for a record that is right."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
 
 
@@ -392,7 +399,7 @@ def _records(path: Path, settings: Settings, format: RecordFormat) -> Iterator[M
 
 def _record(record: Record, classes: dict[str, list[str]], settings: Settings) -> FileSentence | None:
     values = record.values
-    if values.get(_ANSWER, _ACCEPTED) != _ACCEPTED and not settings.every_record:
+    if values.get(ANSWER, _ACCEPTED) != _ACCEPTED and not settings.every_record:
         return None
     with named_by(ids := ids_of(values)):
         sentence = _sentence_of_record(record, classes, settings)
@@ -471,7 +478,7 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
     given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
     if settings.every_record or not given:
-        none: list[CharacterSpan] | None = [] if _ANSWER in values else None  # Prodigy leaves out empty lists
+        none: list[CharacterSpan] | None = [] if ANSWER in values else None  # Prodigy leaves out empty lists
         return FileSentence(content.words, [record.line], characters=none, text=content)
     name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
     try:

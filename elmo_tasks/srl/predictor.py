@@ -27,8 +27,6 @@ _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
 PREDICATES = "predicates"
 """The archive of the project that finds the words that have roles."""
-_POSITIONS_AT_ONCE = 16_384
-"""Tokens, and padding, of a batch of predicates; the model takes some 35 kB for each."""
 
 
 class SentencesWithPredicates(NamedTuple):
@@ -77,7 +75,7 @@ class SrlPredictor(SentencePredictor):
         """Predicts the predicates of all texts, many at once."""
         sentences = list(map(self._sentence, instances))
         propositions = [each for sentence in sentences for each in self.parts(sentence)]
-        parts = batches(propositions, self._length, _POSITIONS_AT_ONCE)
+        parts = batches(propositions, self._length, TOKENS_AT_ONCE)
         outputs = chain.from_iterable(map(super().predict_batch_instance, parts))
         return [
             {

@@ -7,11 +7,8 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks import load
-from elmo_tasks.compat.archives import open_archive, trained_archives
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.predictors.trained import Mention, TrainedModel
-
-if not trained_archives():
-    pytest.skip("the trained models are not installed", allow_module_level=True)
 
 PASSAGE = "The bridge was opened in 2018. It is three kilometres long."
 QUESTION = "When was the bridge opened?"

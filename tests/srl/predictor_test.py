@@ -104,7 +104,7 @@ def test_many_predicates_are_read_in_parts(predictor, monkeypatch):
     together = predictor.predict_json(inputs)
     sizes = []
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_POSITIONS_AT_ONCE", 120)
+        patch.setattr(module, "TOKENS_AT_ONCE", 120)
         hook = predictor._model.register_forward_hook(
             lambda model, arguments, outputs: sizes.append(len(outputs["metadata"]))
         )
