@@ -132,6 +132,14 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     return files
 
 
+def file_beside(file: Path, name: str) -> Path:
+    """Returns the file `name` in the folder of `file`, which needs it; `InputError` if there is none."""
+    beside = file.with_name(name)
+    if not beside.exists():
+        raise InputError.at(beside, found="no file", expected=f"one beside {file.name}")
+    return beside
+
+
 def standard_input() -> BinaryIO:
     """Returns the bytes of standard input; `InputError` if it is closed."""
     if sys.stdin is None:

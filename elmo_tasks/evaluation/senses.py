@@ -18,7 +18,14 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.records import read_records
-from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines, read_json_lines, read_lines
+from elmo_tasks.data.input_files import (
+    InputError,
+    file_beside,
+    input_files,
+    nonblank_lines,
+    read_json_lines,
+    read_lines,
+)
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.words import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
@@ -208,9 +215,9 @@ def _is_xml(file: Path) -> bool:
 
 def _keys_of(file: Path) -> Path:
     """Returns the file with the senses of an XML file."""
-    keys = file.with_name(file.name.removesuffix(_PACKED).removesuffix(_XML) + _KEY)
-    packed = keys.with_name(keys.name + _PACKED)
-    return packed if packed.exists() else keys
+    name = file.name.removesuffix(_PACKED).removesuffix(_XML) + _KEY
+    packed = file.with_name(name + _PACKED)
+    return packed if packed.exists() else file_beside(file, name)
 
 
 def _read_xml(file: Path) -> Iterator[SenseSentence]:
@@ -350,7 +357,7 @@ def _read_file(file: Path) -> list[UsePair]:
 
 
 def _gold_of(file: Path) -> Path:
-    return file.with_name(file.name.removesuffix(_DATA) + _GOLD)
+    return file_beside(file, file.name.removesuffix(_DATA) + _GOLD)
 
 
 def _read_data(file: Path) -> Iterator[UsePair]:

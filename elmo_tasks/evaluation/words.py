@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, file_beside, input_files, read_lines
 from elmo_tasks.vectors.encoder import WordVectors
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ _DELIMITERS = ("\t", ";", ",")
 _WORD_NAME = re.compile("(first|second)?(word|term|lemma|noun|verb)(1|2|a|b|one|two)?|w[12]")
 _SCORE_NAME = re.compile("score|sim|rating|mean|average|relatedness|human|gold")
 _NO_WORDS = {"", "id", "index", "idx", "no", "pos", "pos1", "pos2", "type"}
+_LEMMA = re.compile(".+-[nvj]")
+"""A word in MEN's lemma form, with its part of speech."""
 _PARTS_OF_SPEECH = frozenset(["n", "v", "a", "r", "s", "nn", "vb", "jj", "rb", "noun", "verb", "adj", "adv"])
 
 
@@ -75,14 +77,15 @@ def round_cosines(cosines: torch.Tensor) -> torch.Tensor:
 
 def read_pairs(path: str) -> list[Pair]:
     """
-    Reads the layouts of WordSim-353 (csv, tab, txt), SimLex-999, MEN (natural form), RG-65, SCWS and similar
-    sets: two words, and a score in a column of numbers after them.
+    Reads the layouts of WordSim-353 (csv, tab, txt), SimLex-999, MEN (natural and lemma form), RG-65, SCWS
+    and similar sets: two words, and a score in a column of numbers after them.
 
     Columns are separated by tabs, semicolons, commas or, in a file without these, blanks. A first line
     without a number in the column of the scores is a header, whose names say which columns are the words and
     the score. Without such names, columns of numbers before the words, of parts of speech, and of single
-    letters, as the relations in WordSim-353, are left out. Empty lines and lines that begin with `#` are left
-    out. For all else there is an `InputError`, with the file and the line.
+    letters, as the relations in WordSim-353, are left out. So are the parts of speech of MEN's lemma form,
+    `sun-n`, if all words have one. Empty lines and lines that begin with `#` are left out. For all else there
+    is an `InputError`, with the file and the line.
     """
     return [pair for file in input_files(path) for pair in _read_pairs(file)]
 
@@ -112,6 +115,8 @@ def _read_pairs(file: Path) -> list[Pair]:
             expected = f"two words, and a number in column {score + 1}"
             raise InputError.at(file, number, found=repr(" ".join(cells)), expected=expected)
         pairs.append(Pair(cells[first], cells[second], float(cells[score])))
+    if all(_LEMMA.fullmatch(word) for pair in pairs for word in pair[:2]):
+        return [Pair(first[:-2], second[:-2], score) for first, second, score in pairs]
     return pairs
 
 
@@ -143,6 +148,8 @@ def _without_empty(cells: list[str]) -> list[str]:
 def _cells(file: Path, number: int, line: str, delimiter: str | None) -> list[str]:
     if delimiter is None:
         return line.split()
+    if delimiter == "\t":  # a mark of quotation may be of the text, as in the contexts of SCWS
+        return [cell.strip().strip('"') for cell in line.split(delimiter)]
     try:
         (cells,) = csv.reader([line], delimiter=delimiter)
     except csv.Error as error:
@@ -165,8 +172,8 @@ _EPSILON = 0.001
 _MOST_PAIRS = 500
 """Pairs of a file at most: those of BATS have 50."""
 _QUESTIONS, _ANSWERS = ".questions", ".answers"
-_SYNTACTIC = re.compile(r"gram|[ID]\d\d ")
-"""The beginnings of syntactic sections: Google's, and inflection and derivation in BATS."""
+_SYNTACTIC = re.compile(r"gram|[ID]\d\d |(JJ|NN|VB)[A-Z]*_")
+"""The beginnings of syntactic sections: Google's, inflection and derivation in BATS, and MSR's."""
 
 
 class Question(NamedTuple):
@@ -200,7 +207,7 @@ def read_questions(path: str) -> list[Question]:
       Every two pairs make a question, whose answer may be any variant.
     """
     files = input_files(path)
-    answers = {file.with_suffix(_ANSWERS) for file in files if file.suffix == _QUESTIONS}
+    answers = {_answers_of(file) for file in files if file.suffix == _QUESTIONS}
     questions = [question for file in files if file not in answers for question in _read_questions(file)]
     if not questions:
         raise InputError.at(path, found="no question", expected="lines of four words")
@@ -224,8 +231,12 @@ def _read_questions(file: Path) -> list[Question]:
     return questions
 
 
+def _answers_of(file: Path) -> Path:
+    return file_beside(file, file.with_suffix(_ANSWERS).name)
+
+
 def _with_answers(file: Path, lines: list[tuple[int, list[str]]]) -> list[Question]:
-    answer_file = file.with_suffix(_ANSWERS)
+    answer_file = _answers_of(file)
     answers = [(line, words) for line, text in read_lines(answer_file) if (words := text.split())]
     if len(answers) != len(lines):
         raise InputError.at(answer_file, found=f"{len(answers)} answers", expected=f"{len(lines)}")
@@ -263,7 +274,7 @@ def accuracies(
 ) -> list[Accuracy]:
     """
     Returns the results of each method: for each section, then for the `semantic` and the `syntactic` ones
-    (in Google's and in BATS' names), and for `all`.
+    (in the names of Google, BATS and MSR), and for `all`.
 
     # Parameters
 

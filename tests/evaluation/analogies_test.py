@@ -135,6 +135,15 @@ def test_layouts_without_sections(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("section", ["gram1-plural", "I01 [noun]", "D02 [un+adj]", "NN_NNS", "VBD_VBZ"])
+def test_syntactic_sections(section):
+    """By Google's, BATS' and MSR's names."""
+    asked = [Question(name, ("w1", "w2", "w3", "w4")) for name in (section, "NN-capitals")]
+    vectors = WordVectors("x", torch.zeros(15, 3), torch.zeros(15, dtype=torch.bool))
+    totals = {found.section: found.total for found in accuracies(vectors, WORDS, asked, WORDS)}
+    assert totals == {section: 1, "NN-capitals": 1, "semantic": 1, "syntactic": 1, "all": 2}
+
+
 def test_any_variant_is_right():
     words = ["dog", "dogs", "ox", "oxen", "oxes", "other"]
     vectors = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, -1, 0], [0, 1, 1], [0, -1, 0]]).float()
@@ -157,3 +166,8 @@ def test_any_variant_is_right():
 )
 def test_errors(tmp_path, text, message):
     assert message in input_error(read_questions, tmp_path / "q", text)
+
+
+def test_questions_without_their_answers(tmp_path):
+    message = input_error(read_questions, tmp_path / "rel.questions", "good better rough\n")
+    assert "rel.answers: found no file, expected one beside rel.questions" in message

@@ -91,7 +91,7 @@ def test_keys(xml):
     with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: .*'d000.s000.t000'"):
         read_senses(str(xml))
     key.unlink()
-    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1:"):
+    with pytest.raises(InputError, match=r"a.gold.key.txt: found no file"):
         read_senses(str(xml))
 
 

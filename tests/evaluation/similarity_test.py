@@ -18,6 +18,7 @@ from tests.errors import input_error
         "# WordSim\nold\tnew\t1.5\n\nCD\tstock\t1.31\n",
         "word1\tword2\tPOS\tSimLex999\tconc(w1)\nold\tnew\tA\t1.5\t2.7\nCD\tstock\tN\t1.31\t4\n",
         "old new 1.500000\nCD stock 1.31\n",
+        "old-j new-j 1.500000\nCD-n stock-n 1.31\n",
         "old;new;1.5\nCD;stock;1.31\n",
         'old,new,1.5\n"CD", stock, 1.31\n',
         ",word1,word2,similarity\n0,old,new,1.5\n1,CD,stock,1.31\n",
@@ -25,6 +26,7 @@ from tests.errors import input_error
         "pair\tscore of\tleft\tright\tn\tmean\n1\t7\told\tnew\t9\t1.5\n2\t7\tCD\tstock\t8\t1.31\n",
         "index\tterm_a\tterm_b\tpos\tscore\na1\told\tnew\tA\t1.5\na2\tCD\tstock\tN\t1.31\n",
         "1\told\ta\tnew\ta\tan <b>old</b> one\t1.5\t1\n2\tCD\tn\tstock\tn\ta <b>CD</b>\t1.31\t2\n",
+        '1\told\ta\tnew\ta\t"an <b>old</b>\ta <b>new</b>" one\t1.5\n2\tCD\tn\tstock\tn\t<b>CD</b>\t"\t1.31\n',
         "# relations\nA\told\tnew\t1.5\nt\tCD\tstock\t1.31\n",
         "old new a 1.5 ANTONYMS\nCD stock n 1.31 NONE\n",
     ],
@@ -32,6 +34,11 @@ from tests.errors import input_error
 def test_layouts(tmp_path, text):
     (tmp_path / "pairs").write_text(text)
     assert read_pairs(str(tmp_path / "pairs")) == [Pair("old", "new", 1.5), Pair("CD", "stock", 1.31)]
+
+
+def test_a_hyphen_is_part_of_a_word(tmp_path):
+    (tmp_path / "pairs").write_text("plug-n plan 1.5\nCD-n stock-n 1.31\n")
+    assert read_pairs(str(tmp_path / "pairs"))[0] == Pair("plug-n", "plan", 1.5)
 
 
 @pytest.mark.parametrize(

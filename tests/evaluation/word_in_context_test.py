@@ -111,3 +111,8 @@ def test_threshold_against_all_thresholds(seed):
 def test_errors_of_two_files(tmp_path, data, gold, message):
     (tmp_path / "a.gold.txt").write_text(gold)
     assert message in input_error(read_use_pairs, tmp_path / "a.data.txt", data)
+
+
+def test_data_without_their_answers(tmp_path):
+    message = input_error(read_use_pairs, tmp_path / "a.data.txt", "play\tN\t1-0\tWe play\tPlay\n")
+    assert "a.gold.txt: found no file, expected one beside a.data.txt" in message
