@@ -51,7 +51,7 @@ class ElmoEmbedder:
 
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
         default those of the biLM that comes with the project. Give both, or neither, or a folder or zip of
-        ELMoForManyLangs or of NLPL's repository as `weight_file`.
+        `allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository as `weight_file`.
     cuda_device : `cpu`, `cuda`, `cuda:1`, a `torch.device`, or the number of a GPU, -1 for the CPU.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
     precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and is not.

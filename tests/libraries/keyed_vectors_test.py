@@ -58,6 +58,7 @@ def test_no_words_have_no_vectors(embedder):
         ("cat", {}, "found 'cat'"),
         (WORDS, {"contexts": "the cat"}, "sentence 0: found 't'"),
         (WORDS, {"contexts": ["the cat"]}, "sentence 0: found 'the cat'"),
+        (WORDS, {"contexts": [["the", 7]]}, r"sentence 0: found \['the', 7\], expected .* string"),
         (WORDS, {"contexts": CONTEXTS, "occurrences": 0}, "occurrences is 0"),
         (WORDS, {"layer": 3}, "layer: found 3"),
         (WORDS, {"layer": -4}, "layer: found -4"),

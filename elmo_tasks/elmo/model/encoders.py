@@ -141,7 +141,8 @@ def checked_words(number: int, words: Iterable[str]) -> list[str]:
     tokens = list(words) if isinstance(words, Iterable) and not isinstance(words, str) else None
     if tokens is None or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
-            f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
+            f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens, "
+            "each a string"
         )
     return tokens
 
