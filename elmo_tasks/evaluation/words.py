@@ -283,24 +283,28 @@ def accuracies(
         vector, since a table does not distinguish them, count as one.
     """
     rows = {word: row for row, word in enumerate(words)}
-    numbers = vectors.vectors.numpy()
-    candidate_of: dict[tuple[str, bytes], int] = {}
-    candidate_rows: list[int] = []
-    # The candidate that each word is, or -1
-    candidates = torch.full((len(words),), -1)
-    for word in dict.fromkeys(vocabulary):
-        row = rows[word]
-        if vectors.known[row]:
-            key = (word.lower(), numbers[row].tobytes())
-            candidates[row] = candidate_of.setdefault(key, len(candidate_rows))
-            if candidates[row] == len(candidate_rows):
-                candidate_rows.append(row)
+    known, numbers = vectors.known.tolist(), vectors.vectors.numpy()
+
+    def key(word: str) -> tuple[str, bytes]:
+        return word.lower(), numbers[rows[word]].tobytes()
+
+    # The row of each candidate, by its key
+    candidates: dict[tuple[str, bytes], int] = {}
+    for word in vocabulary:
+        if known[rows[word]]:
+            candidates.setdefault(key(word), rows[word])
+    places = {each: place for place, each in enumerate(candidates)}
+    asked = {word for question in questions for word in question.words if known[rows[word]]}
+    # The candidate that each word is
+    ids_of_words = {word: places.get(key(word), -1) for word in asked}
     longest = max(len(question.words) for question in questions)
     ids = torch.full((len(questions), longest), -1)
     for number, question in enumerate(questions):
-        ids[number, : len(question.words)] = candidates[[rows[word] for word in question.words]]
+        ids[number, : len(question.words)] = torch.tensor(
+            [ids_of_words.get(word, -1) for word in question.words]
+        )
     covered = (ids[:, :3] >= 0).all(dim=1) & (ids[:, 3:] >= 0).any(dim=1)
-    solved = solve(vectors.vectors[candidate_rows], ids[covered])
+    solved = solve(vectors.vectors[list(candidates.values())], ids[covered])
     results = []
     for method in METHODS:
         # (questions,)
