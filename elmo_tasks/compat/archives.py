@@ -409,8 +409,8 @@ def _fault(error: Exception) -> str:
         return f"found weights that do not fit the model of its config: {problem}"
     if isinstance(error, TypeError) and _UNKNOWN_KEY.search(first):
         return (
-            f"found a config of another version of AllenNLP ({first}); expected the block without that key, by "
-            "overrides that replace the whole block"
+            f"found a config of another version of AllenNLP ({first}); expected the block without that key, "
+            "by overrides that replace the whole block"
         )
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(first):
         return "found too little memory to open it"
