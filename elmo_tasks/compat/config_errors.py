@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from textwrap import shorten
 from typing import Annotated, Any, Optional, Union
 
@@ -70,6 +70,7 @@ def install() -> None:
     wrap(Params, "pop_choice", _pop_choice)
     wrap(from_params, "create_kwargs", _create_kwargs)
     wrap(MetricTracker, "combined_score", _combined_score)
+    wrap(GradientDescentTrainer, "train", _train)
     for module in (util, find_learning_rate):
         wrap(module, "prepare_environment", _prepare_environment)
     # Configs and overrides
@@ -222,11 +223,29 @@ def _check_trainer(params: Params) -> None:
 def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: dict[str, float]) -> float:
     for _, name in self.tracked_metrics:
         if name not in metrics:
-            names = ", ".join(sorted(metrics))
-            raise ConfigurationError(
-                f"validation_metric: found {name!r}, expected one of {names}{did_you_mean(name, metrics)}"
-            )
+            raise _unknown_metric(name, metrics)
     return stock(self, metrics)
+
+
+def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
+    """
+    Checks the names of the metrics that choose the best epoch of a model of ours; of other models they are
+    known after an epoch. A metric of a label, such as `f1-PER`, and those of a biLM come with the data.
+    """
+    of_ours = type(self.model).__module__.startswith("elmo_tasks.")
+    if self._validation_data_loader is not None and of_ours and (own := self.model.get_metrics(reset=True)):
+        metrics = {*own, "loss", "reg_loss"}
+        for _, name in self._metric_tracker.tracked_metrics:
+            if metrics.isdisjoint((name, name.partition("-")[0])):
+                raise _unknown_metric(name, metrics)
+    return stock(self)
+
+
+def _unknown_metric(name: str, metrics: Collection[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"validation_metric: found {name!r}, expected one of {', '.join(sorted(metrics))}"
+        f"{did_you_mean(name, metrics)}"
+    )
 
 
 def _check_train_model(params: Params) -> None:
