@@ -35,4 +35,4 @@ def test_the_citation_has_what_its_format_asks_for():
 def test_the_conda_environment_asks_for_the_python_that_we_test():
     packages = yaml.safe_load(read("environment.yml"))["dependencies"]
     assert "python=3.11" in packages
-    assert packages[-1]["pip"][-1] == "elmo_tasks[allennlp]"
+    assert packages[-1]["pip"][-1] == "elmo_tasks[allennlp,models]"

@@ -65,6 +65,7 @@ from elmo_tasks.predictors.interpretation import METHODS, Explainer, Interpretab
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler
+from elmo_tasks.training.sampling import whole_block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -537,7 +538,7 @@ def _indexer_problem(config: Params, first: Params) -> str | None:
 
 def _token_indexers(config: Params, reader: str) -> dict[str, Any]:
     settings = config.as_dict(quiet=True)
-    return settings.get(reader, settings["dataset_reader"]).get("token_indexers") or {}
+    return whole_block(settings.get(reader, settings["dataset_reader"])).get("token_indexers") or {}
 
 
 def _vocabulary_problem(vocab: Vocabulary, first: Vocabulary) -> str | None:

@@ -41,7 +41,7 @@ from elmo_tasks.training.experiments import (
     train,
     validation_metric,
 )
-from elmo_tasks.training.sampling import sample_size
+from elmo_tasks.training.sampling import sample_size, whole_block
 from elmo_tasks.vectors.text_format import dimensions
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class RunVerb(Verb):
     """Every verb has it."""
 
     def elmo_config(self) -> dict[str, Any]:
-        """Reads CONFIG. It must have ELMo, and one metric that chooses the best epoch."""
+        """Reads CONFIG. It must have ELMo, validation data, and one metric that chooses the best epoch."""
         config = Params.from_file(self.config, self.overrides).as_dict(quiet=True)
         model = config.get("model")
         if not isinstance(model, dict) or not isinstance(model.get("elmo"), dict):
@@ -77,6 +77,10 @@ class RunVerb(Verb):
             raise ConfigurationError(
                 f"{self.config}: found the trainer.validation_metric {metric!r}, expected one metric, with + "
                 "or - before it"
+            )
+        if not config.get("validation_data_path"):
+            raise ConfigurationError(
+                f"{self.config}: found no validation_data_path, expected the data whose scores are compared"
             )
         return config
 
@@ -171,7 +175,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
     """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
     try:
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
-        indexer = config["dataset_reader"]["token_indexers"]["tokens"]
+        indexer = whole_block(config["dataset_reader"])["token_indexers"]["tokens"]
     except KeyError as error:
         raise ConfigurationError(
             f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"
@@ -239,6 +243,11 @@ class Ablate(RunVerb):
     def run(self) -> None:
         output = self.output
         config = self.elmo_config()
+        if "layers" in self.tables and config["model"]["elmo"].get("weights") == "frozen":
+            raise ConfigurationError(
+                f"{self.config}: model.elmo.weights: found 'frozen', expected learned weights, whose lambda "
+                "the table layers varies; --tables placement samples makes the others"
+            )
         own = own_setting(config)
         tables = {"layers": layer_rows(own), "placement": placement_rows(own)}
         tables = {name: rows for name, rows in tables.items() if name in self.tables}

@@ -21,13 +21,14 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.guesses import has_empty_lines, has_header
-from elmo_tasks.data.input_files import read_lines, shorten
+from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
 from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
 from elmo_tasks.evaluation.words import read_pairs, read_questions
 from elmo_tasks.training.experiments import METRICS, validation_metric
+from elmo_tasks.training.sampling import sample_size
 
 CONFIGS = {
     "coref": "coref_elmo",
@@ -222,6 +223,9 @@ class TrainOnOwnData(Verb):
         config = self._config(inspection.dataset_reader)
         metric = validation_metric(config)  # the training takes the config apart
         if self.dev is None:
+            if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
+                found = f"{inspection.records} records, too few to hold some out"
+                raise InputError.at(self.train, found=found, expected="more, or a DEV")
             print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn by chance, are held out: no DEV is given")
         train_model(Params(config), self.output, recover=self.recover, force=self.force)
         metrics = json.loads((self.output / METRICS).read_text(encoding="utf-8"))

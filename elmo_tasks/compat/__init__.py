@@ -171,10 +171,11 @@ CHANGES = (
     Change(
         config_errors.install,
         "errors of configs, overrides and the command line are tracebacks, or name no right name; the "
-        "trainer drops keys that it does not know and takes impossible values",
+        "trainer drops keys that it does not know, takes impossible values, and misses a metric only later",
         "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
-        "from_params.create_kwargs, MetricTracker.combined_score, prepare_environment, evaluate_file, "
-        "evaluate_snippet, with_overrides; cached_path of configs, which finds those of the project by name",
+        "from_params.create_kwargs, MetricTracker.combined_score, GradientDescentTrainer.train, "
+        "prepare_environment, evaluate_file, evaluate_snippet, with_overrides; cached_path of configs, which "
+        "finds those of the project by name",
         "compat/config_errors_test.py::test_stock_says_less",
     ),
     Change(

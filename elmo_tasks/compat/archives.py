@@ -170,6 +170,8 @@ TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
 _MAX_CONFIG = 1 << 24
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
+_UNKNOWN_KEY = re.compile(r"got an unexpected keyword argument '\w+'$")
+"""The words of Python, for a key of a class of AllenNLP that passes its keys on, such as `lazy` of 1.x."""
 _NO_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory")
 """The words of PyTorch, for the memory of the processor, and of the operating system."""
 _MACHINE_ERRNOS = (
@@ -405,6 +407,11 @@ def _fault(error: Exception) -> str:
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
         problem = shorten("; ".join(tensors), 400, placeholder="...")
         return f"found weights that do not fit the model of its config: {problem}"
+    if isinstance(error, TypeError) and _UNKNOWN_KEY.search(first):
+        return (
+            f"found a config of another version of AllenNLP ({first}); expected the block without that key, "
+            "by overrides that replace the whole block"
+        )
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(first):
         return "found too little memory to open it"
     if isinstance(error, pickle.UnpicklingError):

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from textwrap import shorten
 from typing import Annotated, Any, Optional, Union
 
@@ -15,6 +15,8 @@ from allennlp.common import Params, from_params, registrable, util
 from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
+from allennlp.data import Vocabulary
+from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
@@ -22,19 +24,39 @@ from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.machine import gpu_number, read_gpu
 from elmo_tasks.common.strict_params import block_errors
-from elmo_tasks.common.values import Name, PositiveFloat, PositiveInt, Range, check_value
+from elmo_tasks.common.values import (
+    Name,
+    NonNegativeInt,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    Range,
+    check_value,
+)
 from elmo_tasks.compat.repairs import wrap
-
-_TRAINER: dict[str, Any] = {
-    "num_epochs": PositiveInt,
-    "validation_metric": Union[Name, list[Name]],
-    "num_gradient_accumulation_steps": Optional[PositiveInt],
-    "grad_norm": Union[bool, PositiveFloat, None],
-    "grad_clipping": Optional[PositiveFloat],
-}
 
 _SEED = Annotated[int, Range(0, 2**32 - 1)]
 """A seed that NumPy takes."""
+_DATA = Annotated[str, OneOf(("train", "validation", "test"))]
+_VALUES: dict[type, dict[str, Any]] = {
+    TrainModel: {"datasets_for_vocab_creation": Optional[list[_DATA]]},
+    Vocabulary: {"min_count": Optional[dict[str, NonNegativeInt]]},
+    MultiProcessDataLoader: {
+        "batch_size": Optional[PositiveInt],
+        "batches_per_epoch": Optional[PositiveInt],
+        "max_instances_in_memory": Optional[PositiveInt],
+        "num_workers": NonNegativeInt,
+    },
+    GradientDescentTrainer: {
+        "num_epochs": PositiveInt,
+        "patience": Optional[PositiveInt],
+        "validation_metric": Union[Name, list[Name]],
+        "num_gradient_accumulation_steps": Optional[PositiveInt],
+        "grad_norm": Union[bool, PositiveFloat, None],
+        "grad_clipping": Optional[PositiveFloat],
+    },
+}
+"""The types of keys of AllenNLP's own blocks, of which it takes impossible values, or says too little."""
 
 
 def install() -> None:
@@ -48,6 +70,7 @@ def install() -> None:
     wrap(Params, "pop_choice", _pop_choice)
     wrap(from_params, "create_kwargs", _create_kwargs)
     wrap(MetricTracker, "combined_score", _combined_score)
+    wrap(GradientDescentTrainer, "train", _train)
     for module in (util, find_learning_rate):
         wrap(module, "prepare_environment", _prepare_environment)
     # Configs and overrides
@@ -139,8 +162,7 @@ def _create_kwargs(
 ) -> Any:
     """
     Adds to an error the nearest key for each key that the class does not have. Our own classes are checked
-    before (`StrictParams`). AllenNLP's trainer drops unknown keys, so that `num_epoch` would train 20 epochs,
-    and takes impossible numbers.
+    before (`StrictParams`). AllenNLP's trainer drops unknown keys, so that `num_epoch` would train 20 epochs.
     """
     right_keys = set(from_params.infer_params(cls, constructor)) - {"self"}
     hints = [
@@ -149,12 +171,11 @@ def _create_kwargs(
         if key not in right_keys and (hint := did_you_mean(key, right_keys))
     ]
     try:
-        if cls is GradientDescentTrainer:
-            if hints:
-                raise ConfigurationError(hints.pop(0))
-            _check_trainer(params)
-        if cls is TrainModel:
-            _check_train_model(params)
+        if cls is GradientDescentTrainer and hints:
+            raise ConfigurationError(hints.pop(0))
+        _check_values(params, _VALUES.get(cls, {}))
+        if check := _CHECKS.get(cls):
+            check(params)
         return stock(constructor, cls, params, **extras)
     except ConfigurationError as error:
         for hint in hints:
@@ -162,11 +183,26 @@ def _create_kwargs(
         raise
 
 
-def _check_trainer(params: Params) -> None:
+def _check_values(params: Params, kinds: dict[str, Any]) -> None:
     with block_errors():
-        for key, kind in _TRAINER.items():
+        for key, kind in kinds.items():
             if key in params:
                 check_value(params[key], kind, f"{params.history}{key}")
+
+
+def _check_data_loader(params: Params) -> None:
+    if not params.get("batch_sampler"):
+        return
+    for key in ("batch_size", "shuffle", "drop_last"):
+        if params.get(key):
+            raise ConfigurationError(
+                f"{params.history}{key}: found {params[key]} beside a batch_sampler, expected the key "
+                f"{params.history}batch_sampler.{key}"
+            )
+
+
+def _check_trainer(params: Params) -> None:
+    with block_errors():
         if (device := params.get("cuda_device")) is not None:
             params["cuda_device"] = gpu_number(device, asked=f"{params.history}cuda_device")
     metrics = params.get("validation_metric", "-loss")
@@ -187,11 +223,29 @@ def _check_trainer(params: Params) -> None:
 def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: dict[str, float]) -> float:
     for _, name in self.tracked_metrics:
         if name not in metrics:
-            names = ", ".join(sorted(metrics))
-            raise ConfigurationError(
-                f"validation_metric: found {name!r}, expected one of {names}{did_you_mean(name, metrics)}"
-            )
+            raise _unknown_metric(name, metrics)
     return stock(self, metrics)
+
+
+def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
+    """
+    Checks the names of the metrics that choose the best epoch of a model of ours; of other models they are
+    known after an epoch. A metric of a label, such as `f1-PER`, and those of a biLM come with the data.
+    """
+    of_ours = type(self.model).__module__.startswith("elmo_tasks.")
+    if self._validation_data_loader is not None and of_ours and (own := self.model.get_metrics(reset=True)):
+        metrics = {*own, "loss", "reg_loss"}
+        for _, name in self._metric_tracker.tracked_metrics:
+            if metrics.isdisjoint((name, name.partition("-")[0])):
+                raise _unknown_metric(name, metrics)
+    return stock(self)
+
+
+def _unknown_metric(name: str, metrics: Collection[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"validation_metric: found {name!r}, expected one of {', '.join(sorted(metrics))}"
+        f"{did_you_mean(name, metrics)}"
+    )
 
 
 def _check_train_model(params: Params) -> None:
@@ -206,3 +260,10 @@ def _check_train_model(params: Params) -> None:
             "evaluate_on_test: found true in a run of several processes, where only the first would "
             "evaluate; expected false, and `allennlp evaluate` after the run"
         )
+
+
+_CHECKS: dict[type, Callable[[Params], None]] = {
+    TrainModel: _check_train_model,
+    MultiProcessDataLoader: _check_data_loader,
+    GradientDescentTrainer: _check_trainer,
+}

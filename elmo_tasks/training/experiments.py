@@ -10,6 +10,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ class Run(NamedTuple):
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def metrics(self) -> dict[str, Any] | None:
-        """Returns the metrics if the run is done: AllenNLP removes the best weights at its end."""
+        """Returns the metrics if the run is done: then `train` has removed the best weights."""
         return None if (self.folder / BEST).exists() else _read_json(self.folder / METRICS)
 
     def epochs(self) -> Iterator[dict[str, Any]]:
@@ -118,7 +119,7 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
                 run, process = running.pop(sentinel)
                 process.join()
                 if process.exitcode:
-                    raise ConfigurationError(f"{run}: failed, {run.log} says why: {_last_line(run.log)}")
+                    raise ConfigurationError(f"{run}: {_failure(run, process.exitcode)}")
                 _remove_checkpoints(run)
                 report(run)
     finally:
@@ -184,6 +185,13 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
+
+
+def _failure(run: Run, exit_code: int) -> str:
+    if exit_code < 0:
+        ended_by = signal.Signals(-exit_code).name
+        return f"was ended by {ended_by}, as happens if memory runs out; the same command goes on with it"
+    return f"failed, {run.log} says why: {_last_line(run.log)}"
 
 
 def _last_line(log: Path) -> str:

@@ -218,6 +218,11 @@ class SampleReader(StrictParams, DatasetReader):
         self.whole._set_distributed_info(info)
 
 
+def whole_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Returns the config block of the reader that makes the instances, without `elmo_sample`."""
+    return whole_block(block["reader"]) if block.get("type") == "elmo_sample" else block
+
+
 def sample_size(fraction: float, total: int) -> int:
     """Returns `fraction` of `total` instances, rounded; `ConfigurationError` if that is none."""
     size = round(fraction * total)

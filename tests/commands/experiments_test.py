@@ -46,6 +46,7 @@ NO_ELMO_IN_USE = f"(import '{SST2}') + {{model+: {{elmo+: {{placement: 'none'}}}
         ("{model: {elmo: {}}, trainer: {validation_metric: null}}", "trainer.validation_metric None"),
         ("{model: {elmo: {}}, trainer: {validation_metric: 'f1'}}", "trainer.validation_metric 'f1'"),
         ("{model: {elmo: {}}, trainer: {validation_metric: ['+f1']}}", "trainer.validation_metric"),
+        (f"(import '{SST2}') + {{validation_data_path: null}}", "no validation_data_path"),
     ],
 )
 def test_configs_that_cannot_be_varied(tmp_path, config, found):
@@ -129,6 +130,14 @@ class TestCompare:
         files = ("--variants", "word2vec", "--word2vec", tmp_path / "glove.txt")
         assert compare("--seeds", 1, *files) == 0
         assert self.tokens(trained[0])["embedding_dim"] == 3
+
+    def test_vectors_for_a_sample_of_the_data(self, compare, trained, tmp_path):
+        """As in the config of a run of `classify` without DEV."""
+        sample = "{type: 'elmo_sample', reader: sst2.dataset_reader, fraction: 0.5, seed: 1}"
+        config = f"local sst2 = import '{SST2}'; sst2 + {{dataset_reader: {sample}}}"
+        (tmp_path / "a.jsonnet").write_text(config)
+        assert compare("--seeds", 1, "--variants", "svd", config=tmp_path / "a.jsonnet") == 0
+        assert self.tokens(trained[0])["embedding_dim"] == 6
 
     def test_mlflow(self, compare, trained):
         assert compare("--seeds", 1, "--variants", "frozen", "--mlflow", "http://store") == 0
@@ -239,6 +248,7 @@ class TestAblate:
             (("--fractions", "0.0001"), 1, "fraction 0.0001 of 487 instances is none"),
             (("--fractions", "2"), 2, "found '2'"),
             (("--tables", "mixes"), 2, "invalid choice: 'mixes'"),
+            (("-o", '{"model.elmo.weights": "frozen"}'), 1, "weights: found 'frozen', expected learned "),
         ],
     )
     def test_errors(self, elmo, tmp_path, capsys, arguments, code, message):

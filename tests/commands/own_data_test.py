@@ -6,6 +6,7 @@ import pytest
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import METRICS
+from tests.errors import mentions
 
 CSV = "review,stars\n" + "".join(
     f'"A {word} film, seen {number} times.",{star}\n'
@@ -49,6 +50,13 @@ def test_tag_with_dev_data(tmp_path, allennlp):
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert config["dataset_reader"]["type"] == "elmo_ner"
     assert config["validation_data_path"] == str(dev)
+
+
+def test_too_few_records_to_hold_some_out(tmp_path, allennlp):
+    (tmp_path / "mine.csv").write_text("".join(CSV.splitlines(keepends=True)[:5]))
+    shown = allennlp("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", status=1)
+    assert mentions(shown, f"error: {tmp_path / 'mine.csv'}: ", "4 records")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("verb", ["classify", "tag"])

@@ -66,6 +66,12 @@ def with_other_sizes(content: bytes) -> bytes:
     return json.dumps(config).encode()
 
 
+def with_a_key_of_allennlp_1(content: bytes) -> bytes:
+    config = json.loads(content)
+    config["dataset_reader"] = {"type": "sequence_tagging", "lazy": False}
+    return json.dumps(config).encode()
+
+
 def with_another_name(content: bytes) -> bytes:
     weights = torch.load(io.BytesIO(content))
     weights["other"] = weights.pop("tag_projection.weight")
@@ -78,6 +84,7 @@ def with_another_name(content: bytes) -> bytes:
     ("member", "change", "fault"),
     [
         ("config.json", with_other_sizes, f"{OTHER_WEIGHTS}size mismatch for "),
+        ("config.json", with_a_key_of_allennlp_1, "found a config of another version of AllenNLP ("),
         (
             "weights.th",
             with_another_name,

@@ -9,7 +9,7 @@ from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params, params, registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import prepare_environment
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import DataLoader, DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.training import GradientDescentTrainer, Trainer
 from allennlp.training.metric_tracker import MetricTracker
@@ -100,6 +100,7 @@ def test_keys_of_allennlps_own_blocks():
         ({"cuda_device": "gpu"}, "cuda_device is 'gpu', expected "),
         ({"num_epochs": None}, "num_epochs is None, expected "),
         ({"num_epochs": 0}, "num_epochs is 0, expected "),
+        ({"patience": "5"}, "patience is '5', expected "),
         ({"num_gradient_accumulation_steps": 0}, "num_gradient_accumulation_steps is 0, expected "),
         ({"grad_norm": -1.0}, "grad_norm is -1.0, expected "),
         ({"grad_clipping": 0.0}, "grad_clipping is 0.0, expected "),
@@ -109,6 +110,31 @@ def test_the_trainer_takes_only_what_it_can_use(block, message, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match=rf"^trainer\.{message}"):
         Trainer.from_params(Params(block, history="trainer."), model=None, data_loader=None)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"batch_size": 8}, r"batch_size: found 8 .* data_loader\.batch_sampler\.batch_size$"),
+        ({"shuffle": True}, "shuffle: found True "),
+        ({"batches_per_epoch": 0}, "batches_per_epoch is 0, expected "),
+        ({"num_workers": "2"}, "num_workers is '2', expected "),
+    ],
+)
+def test_the_data_loader_takes_only_what_it_can_use(block, message):
+    block = {"batch_sampler": {"type": "bucket", "batch_size": 4}} | block
+    with pytest.raises(ConfigurationError, match=rf"^data_loader\.{message}"):
+        DataLoader.from_params(Params(block, history="data_loader."), reader=None, data_path="")
+
+
+def test_numbers_of_words_and_data_for_the_vocabulary():
+    block = {"min_count": {"tokens": "2"}}
+    with pytest.raises(ConfigurationError, match=r"^vocabulary\.min_count\.tokens is '2', expected "):
+        Vocabulary.from_params(Params(block, history="vocabulary."), instances=[])
+    block = {"datasets_for_vocab_creation": ["trian"]}
+    message = r"^datasets_for_vocab_creation\.0 is 'trian', expected one of train, validation, test$"
+    with pytest.raises(ConfigurationError, match=message):
+        TrainModel.from_params(Params(block), serialization_dir="", local_rank=0)
 
 
 def test_a_metric_that_the_model_does_not_have():

@@ -71,6 +71,19 @@ def test_a_config_that_needs_what_is_not_there(tmp_path, overrides, message):
     assert str(caught.value).startswith(message)
 
 
+def test_a_metric_that_the_model_will_not_have(tmp_path):
+    """It is found before the first epoch; the metrics of a type are known after it."""
+
+    def train_by(metric):
+        overrides = SHORT | {"trainer.num_epochs": 1, "trainer.validation_metric": metric}
+        train.train_model(config_of("ner", **overrides), tmp_path / "run", force=True)
+
+    with pytest.raises(ConfigurationError, match=r"^validation_metric: found 'f2-LOC', .*accuracy, f1, "):
+        train_by("+f2-LOC")
+    assert not list((tmp_path / "run").glob("metrics_epoch_*"))
+    train_by("+f1-LOC")
+
+
 @pytest.fixture(scope="module")
 def runs(allennlp, tmp_path_factory):
     """The folder of a finished run of two epochs, and of one of four."""
