@@ -128,7 +128,7 @@ async def until_gone(request: Request, answer: Awaitable[Result]) -> Result:
     `HTTPException`, with nginx's status for it: the client has gone.
     """
     work = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(_end_of_client(request))
+    gone: asyncio.Future[Any] = asyncio.ensure_future(_end_of_client(request))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
