@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from allennlp.common import JsonDict, Params
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.meta import META_NAME, Meta
 from allennlp.common.params import remove_keys_from_params
-from allennlp.common.util import int_to_device
 from allennlp.data import Instance, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.evaluation import SimpleEvaluator
@@ -36,6 +35,7 @@ from elmo_tasks.commands.base import (
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.table import Cell, Table, heat_map, save
@@ -77,9 +77,9 @@ class ModelVerb(Verb):
 
     def open(self) -> Archive:
         """Opens the archive, with its model on the device."""
-        check_for_gpu(self.device)
+        device = chosen_device(self.device, asked="--device")
         opened = open_archive(self.archive)
-        opened.model.to(int_to_device(self.device))
+        opened.model.to(device)
         return opened
 
 

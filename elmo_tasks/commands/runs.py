@@ -41,7 +41,7 @@ from elmo_tasks.commands.staging import (
 )
 from elmo_tasks.common.files import CHECKED
 from elmo_tasks.compat.archives import local_archive
-from elmo_tasks.data.input_files import input_files, read_sentences
+from elmo_tasks.data.input_files import InputError, input_files, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT, Corpus
 from elmo_tasks.embedding.vector_file import check_finished, lay_out
@@ -77,10 +77,12 @@ class RayArguments:
     )
 
 
-def engine_of(run: RunArguments, ray: RayArguments) -> Here | OnRay:
-    """Returns the engine that the arguments name. Arguments of Ray without it are an error."""
+def engine_of(run: RunArguments, ray: RayArguments, output: str) -> Here | OnRay:
+    """Returns the engine that the arguments name. Arguments and outputs of Ray without it are an error."""
     if run.engine == "local":
         refuse_given(ray, "belongs to --engine ray")
+        if "://" in output:
+            raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
         return Here()
     if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
         raise ConfigurationError(
@@ -225,7 +227,7 @@ class Embed(Verb):
         return parser
 
     def run(self) -> None:
-        engine = engine_of(self.mode, self.ray)
+        engine = engine_of(self.mode, self.ray, self.output)
         if isinstance(engine, OnRay):
             self._to_parquet(engine)
         else:
@@ -234,6 +236,8 @@ class Embed(Verb):
     def _to_hdf5(self, engine: Here) -> None:
         began = time.monotonic()
         output = self.output
+        if self.input.endswith(".parquet"):
+            raise InputError.at(self.input, found="a Parquet file", expected="a text, or --engine ray")
         if (suffix := Path(output).suffix.lower()) in _NO_HDF5:
             expected = f"{Path(output).with_suffix('.hdf5')}, since HDF5 is written"
             raise ConfigurationError(f"{output}: found the name of a {suffix} file, expected {expected}")
@@ -381,12 +385,14 @@ class Predict(Verb):
     ray: RayArguments = titled("with --engine ray")
 
     def run(self) -> None:
-        engine = engine_of(self.mode, self.ray)
+        engine = engine_of(self.mode, self.ray, self.output)
         here = isinstance(engine, Here)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
-        if here and "://" in output:
-            raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
+        if output.endswith(".parquet"):
+            raise ConfigurationError(
+                f"{output}: found the name of a Parquet file, expected one of JSON Lines"
+            )
         base, piped = os.getcwd(), here and is_piped(source)
         if not piped:
             files = list(map(str, input_files(source))) if here else input_sources(source)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
@@ -23,7 +23,7 @@ from elmo_tasks.commands.base import (
     titled,
     whole,
 )
-from elmo_tasks.common.machine import gpu_number
+from elmo_tasks.common.machine import chosen_device, gpu_number
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -134,8 +134,9 @@ class Serve(Verb):
         from elmo_tasks.page.tabs import Tab
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
-        device, ray = gpu_number(self.page.vectors.bilm.device), self.ray
-        check_for_gpu(device)
+        name, ray = self.page.vectors.bilm.device, self.ray
+        chosen_device(name, asked="--device")
+        device = gpu_number(name, asked="--device")
         local = ray.replicas is None and ray.ray_address is None
         archives = open_archives(self.archives or trained_models(), device if local else -1)
         tabs = [

@@ -17,6 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from elmo_tasks.common.errors import ElmoError
 
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
+_URI = re.compile(r"[\w+.-]+://")
 MARK = "_elmo_tasks"
 """The empty file that marks a folder OUT.partial as that of a command."""
 _UNQUOTED = "/:=@+,~!$&'()*;"
@@ -153,6 +154,8 @@ class Folder:
 def _store_of(place: str) -> tuple[AbstractFileSystem, str]:
     """Returns the file system of a path or URI, and its path there."""
     if not _REMOTE.match(place):
+        if _URI.match(place):
+            raise ElmoError.at(place, found="another store", expected="a path, s3:// or gs://")
         return LocalFileSystem(), os.path.abspath(place)
     try:
         from fsspec.implementations.arrow import ArrowFSWrapper

@@ -20,7 +20,7 @@ from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
 from elmo_tasks.serving.answers import Limits, ToExplain
-from elmo_tasks.serving.app import read_body
+from elmo_tasks.serving.app import read_body, until_gone
 from elmo_tasks.serving.models import Queue, ServedModel, in_time
 
 FORM = "application/x-www-form-urlencoded"
@@ -121,9 +121,9 @@ class Page:
             shown = {"form": form, "fields": fields, "answer": answer, "error": error}
             return self._render(name, path, {"link": _link(path, form), **shown, **values}, status)
 
-        async def show(form: Form) -> Response:
+        async def show(request: Request, form: Form) -> Response:
             try:
-                return render(form, answer=await ask(form) if form else None)
+                return render(form, answer=await until_gone(request, ask(form)) if form else None)
             except HTTPException as error:
                 return render(form, error.status_code, error=_sentence(error))
             except (ConfigurationError, ElmoError) as error:
@@ -136,7 +136,7 @@ class Page:
                 return render({}, 415, error=f"found the content type {content_type}, expected {FORM}")
             form = _form(await read_body(request, self._limits))
             link = _link(path, form)
-            return await show(form) if link is None else RedirectResponse(link, 303)
+            return await show(request, form) if link is None else RedirectResponse(link, 303)
 
         async def get_or_post(request: Request) -> Response:
             try:
@@ -145,7 +145,7 @@ class Page:
                 form = _form(request.scope["query_string"])
             except HTTPException as error:
                 return render({}, error.status_code, error=_sentence(error))
-            return await show(form)
+            return await show(request, form)
 
         app.api_route(path, methods=[*_READ, "POST"], include_in_schema=False)(get_or_post)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from allennlp.commands import predict
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import MetadataField
@@ -24,6 +24,7 @@ from elmo_tasks.common.files import (
     raw_lines,
     unpacked,
 )
+from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import InputError, input_files, standard_input
@@ -225,7 +226,7 @@ def get_predictor(arguments: argparse.Namespace) -> Predictor:
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
         check_sources_stay([arguments.output_file], sources, error=ConfigurationError)
-    check_for_gpu(arguments.cuda_device)
+    chosen_device(arguments.cuda_device, asked="--cuda-device")
     archive = predict.load_archive(
         arguments.archive_file,
         weights_file=arguments.weights_file,

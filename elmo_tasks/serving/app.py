@@ -12,11 +12,12 @@ import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import uvicorn
 from allennlp.common import JsonDict
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
@@ -44,6 +45,8 @@ _ERROR = {
 _EXPECTED = "expected a JSON object, or a list of objects"
 _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 
+Result = TypeVar("Result")
+
 
 def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str | None = None) -> FastAPI:
     """
@@ -59,12 +62,15 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
     )
     app.state.models = models
     metrics = Metrics(models)
+    # For the documents alone: the gate asks for the token.
+    asks = [] if token is None else [Depends(HTTPBearer(auto_error=False))]
     for name, model in models.items():
         app.post(
             PREDICT + name,
             summary=name,
             description=f"One input, or a list of inputs. {model.description}",
             responses=dict.fromkeys(_STATUSES, _ERROR),
+            dependencies=asks,
             openapi_extra={
                 "requestBody": {"required": True, "content": {"application/json": {"schema": model.schema}}}
             },
@@ -76,7 +82,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
         return {"status": "ok", "models": list(models)}
 
     @app.head("/metrics", include_in_schema=False)
-    @app.get("/metrics", description="Counts and times, for Prometheus.")
+    @app.get("/metrics", description="Counts and times, for Prometheus.", dependencies=asks)
     async def read_metrics() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -104,13 +110,38 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
         with model.places(1):
             inputs = parse(await read_body(request, limits), limits)
             if isinstance(inputs, dict):
-                (line,) = await model.lines([inputs])
+                (line,) = await until_gone(request, model.lines([inputs]))
                 return Response(line, media_type="application/json")
             with model.places(max(0, len(inputs) - 1)):
-                lines = await model.lines(inputs)
+                lines = await until_gone(request, model.lines(inputs))
         return Response(f"[{', '.join(lines)}]", media_type="application/json")
 
     return predict
+
+
+async def until_gone(request: Request, answer: Awaitable[Result]) -> Result:
+    """
+    Returns the answer to a request whose body is read. It is cancelled when the client goes before: nobody
+    waits for inputs that are still in the queue.
+
+    # Raises
+    `HTTPException`, with nginx's status for it: the client has gone.
+    """
+    work = asyncio.ensure_future(answer)
+    gone: asyncio.Future[Any] = asyncio.ensure_future(_end_of_client(request))
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise HTTPException(499, "the client has gone")
+        return await work
+    finally:
+        work.cancel()
+        gone.cancel()
+
+
+async def _end_of_client(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:

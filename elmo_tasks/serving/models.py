@@ -114,9 +114,11 @@ def served(
     predictor: JsonLinesPredictor, answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], limits: Limits
 ) -> ServedModel:
     """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
+    # The parameters are the predictor's: an input cannot give them.
+    description, _, _ = (inspect.getdoc(type(predictor)) or "").partition("\n\n# Parameters")
     return ServedModel(
         answer=answer,
-        description=inspect.getdoc(type(predictor)) or "",
+        description=description,
         schema=request_schema(predictor),
         limits=limits,
     )

@@ -373,6 +373,14 @@ def test_arguments_of_ray_without_it(elmo, source, output, argument, capsys):
     assert not output.exists()
 
 
+def test_places_and_files_of_ray_without_it(elmo, source, output, tmp_path, capsys):
+    place = f"file://{tmp_path}/out.hdf5"
+    assert elmo("embed", source, place) == 1
+    assert f"{place} is for --engine ray" in capsys.readouterr().err
+    assert elmo("embed", "text.parquet", output) == 1
+    assert mentions(capsys.readouterr().err, "text.parquet", "--engine ray")
+
+
 def test_what_is_not_installed_is_named(elmo, source, output, capsys, monkeypatch):
     monkeypatch.setattr(
         runs, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)

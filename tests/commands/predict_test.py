@@ -28,6 +28,11 @@ def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     assert output.read_text() == results
 
 
+def test_parquet_is_not_written(elmo, capsys):
+    assert elmo("predict", "nowhere", "in.parquet", "out.parquet") == 1
+    assert mentions(capsys.readouterr().err, "out.parquet", "JSON Lines")
+
+
 def test_the_input_is_not_overwritten(elmo, tmp_path, capsys):
     archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
     lines.write_text('{"sentence": "Good."}\n')

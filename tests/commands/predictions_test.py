@@ -11,9 +11,11 @@ from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
-from elmo_tasks.commands.archives import METHODS, render
+from elmo_tasks.commands.archives import METHODS, Explain, render
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.squad.score import report
+from tests.commands.texts import parsed
 from tests.errors import mentions
 from tests.language_model.archives import TEXT
 from tests.language_model.archives import write_run as write_language_model
@@ -22,6 +24,11 @@ from tests.squad.archives import DEV as SQUAD
 from tests.squad.archives import UNANSWERABLE
 from tests.squad.archives import write_run as write_squad
 from tests.sst.archives import write_archive as write_sst
+
+
+def test_no_such_device():
+    with pytest.raises(ElmoError, match="--device 99 cannot be used"):
+        parsed(Explain, "nowhere", "in", "out", "--device", 99).open()
 
 
 @pytest.fixture(scope="module")

@@ -104,6 +104,12 @@ def test_a_file_appears_when_it_is_whole(tmp_path, scheme):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("place", ["memory://out", "hdfs://host/out", "abfs://box@account/out"])
+def test_another_store_is_no_folder_of_the_disk(place):
+    with pytest.raises(ElmoError, match="found another store, expected a path, s3:// or gs://"):
+        Folder(place)
+
+
 def test_a_file_is_no_folder(tree):
     with pytest.raises(ElmoError, match=r"a\.txt is a file"):
         Folder(str(tree / "a.txt")).names()

@@ -1,10 +1,12 @@
 import json
+from argparse import Namespace
 
 import pytest
 from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.predictors.command import LineFile, PredictManager
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.predictors.command import LineFile, PredictManager, get_predictor
 from tests.predictors.archives import predictor_of
 
 
@@ -90,3 +92,8 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
     assert all(line["answer" if task == "squad" else "label"] for line in predicted)
     assert set(last) == {key, "no_prediction"}
     assert f"in, line {len(RECORDS[task])}" in last["no_prediction"]
+
+
+def test_no_such_device():
+    with pytest.raises(ElmoError, match="--cuda-device 99 cannot be used"):
+        get_predictor(Namespace(predictor_args="", output_file=None, cuda_device=99))

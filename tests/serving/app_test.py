@@ -20,7 +20,7 @@ from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import parse, read_body
 from elmo_tasks.serving.models import local_model
 from tests.predictors.archives import predictor_of
-from tests.serving.clients import Doubling, ask, model_of, running
+from tests.serving.clients import Doubling, Unfinished, ask, model_of, running
 
 LIMITS = Limits()
 
@@ -227,6 +227,33 @@ def test_everything_but_health_asks_for_it(models):
     paths = ("/health", "/metrics", "/docs", "/openapi.json", "/predict/none", "/none")
     responses = ask(models, LIMITS, *(("GET", path, {}) for path in paths), token="secret")
     assert [response.status_code for response in responses] == [200] + [401] * 5
+
+
+def test_the_documents_say_what_asks_for_it(models):
+    without, with_token = (
+        ask(
+            models, LIMITS, ("GET", "/openapi.json", {"headers": {"Authorization": "Bearer secret"}}), **more
+        )[0]
+        for more in ({}, {"token": "secret"})
+    )
+    assert "components" not in without.json()
+    (scheme,) = with_token.json()["components"]["securitySchemes"].items()
+    assert scheme == ("HTTPBearer", {"type": "http", "scheme": "bearer"})
+    asked = {
+        path: "security" in next(iter(ways.values())) for path, ways in with_token.json()["paths"].items()
+    }
+    assert asked == {"/predict/double": True, "/metrics": True, "/health": False}
+
+
+def test_a_client_that_leaves_before_the_answer():
+    slow = Unfinished()
+    with running({"slow": model_of(slow)}, LIMITS) as address:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/predict/slow", json=[{}, {}], timeout=0.5)
+        assert slow.cancelled.wait(10)
+        metrics = httpx.get(f"{address}/metrics").text
+    assert 'elmo_requests_total{model="slow",status="499"} 1.0' in metrics
+    assert 'elmo_queue_inputs{model="slow"} 0.0' in metrics
 
 
 def test_metrics_count_requests_by_status(models):

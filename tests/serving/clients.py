@@ -36,6 +36,19 @@ class Doubling(Counting, JsonLinesPredictor):
         return super().predict_batch_instance(instances)
 
 
+class Unfinished:
+    """Answers nothing, until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    async def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
+        try:
+            return await asyncio.Future()
+        finally:
+            self.cancelled.set()
+
+
 def model_of(answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], **limits: Any) -> ServedModel:
     return ServedModel(answer=answer, description="", schema={}, limits=Limits(**limits))
 

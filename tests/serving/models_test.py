@@ -43,6 +43,19 @@ def test_lines_of_a_model_in_this_process():
     assert refusal_of(model, [{"text": "a"}, {}]) == (422, f"input 2 of 2: {refusal}")
 
 
+def test_the_description_is_of_inputs_and_outputs():
+    class WithParameters(Doubling):
+        """
+        In: `{"text": "..."}`.
+
+        # Parameters
+
+        more : of the predictor, not of an input.
+        """
+
+    assert local_model(WithParameters(), Limits()).description == 'In: `{"text": "..."}`.'
+
+
 def test_no_answer_in_time():
     async def answer(inputs):
         await asyncio.sleep(5)
