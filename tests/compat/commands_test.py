@@ -44,7 +44,7 @@ class TestEvaluate:
         with pytest.raises(ValueError, match="--batch-size is 0"):
             evaluate_from_archive(archive, DEV, batch_size=0)
         monkeypatch.setattr(evaluate, "DataLoader", DataLoader)
-        with pytest.raises(ValueError, match="exclusive with batch_size"):
+        with pytest.raises(ConfigurationError, match="batch_size: found 3 beside a batch_sampler"):
             evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
 
     @pytest.mark.parametrize("output", OUTPUTS)
