@@ -313,7 +313,7 @@ class BoundedProtocol(H11Protocol):
     def host(self) -> str | None:
         return self.client[0] if self.client else None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         hosts = [other.host for other in self.connections if isinstance(other, BoundedProtocol)]
         of_client = hosts.count(self.host)
