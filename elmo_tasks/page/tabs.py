@@ -104,7 +104,12 @@ class Tab:
 
     @classmethod
     def of(
-        cls, name: str, predictor: JsonLinesPredictor, *, archive: str = "", validation: str | None = None
+        cls,
+        name: str,
+        predictor: JsonLinesPredictor,
+        *,
+        archive: str = "",
+        validation: str | list[str] | None = None,
     ) -> "Tab":
         """
         Returns the tab of a model.
@@ -112,7 +117,8 @@ class Tab:
         # Parameters
 
         archive : path or name of the archive. One that comes with the project has a card and examples.
-        validation : path of the model's validation data, where others find their examples, if it is there.
+        validation : path or paths of the model's validation data, where others find their examples, if these
+            files are there.
         """
         fields = [
             Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)
@@ -189,12 +195,13 @@ def _places(text: str, words: list[str]) -> list[int]:
 
 
 def _validation_examples(
-    fields: list[Field], predictor: JsonLinesPredictor, path: str | None
+    fields: list[Field], predictor: JsonLinesPredictor, path: str | list[str] | None
 ) -> Iterator[dict[str, str]]:
-    """Yields inputs for the form from a file of data; none where it is missing or cannot be read."""
+    """Yields inputs for the form from files of data; none where one is missing or cannot be read."""
     if path is None or not isinstance(predictor, InterpretablePredictor):
         return
-    if not os.path.exists(path := local_or_bundled(path)):
+    paths = path if isinstance(path, list) else [path]
+    if not all(os.path.exists(local_or_bundled(each)) for each in paths):
         return
     names = [field.name for field in fields]
     earlier = []

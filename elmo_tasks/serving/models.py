@@ -207,7 +207,7 @@ class OpenedArchive(NamedTuple):
 
     archive: str
     predictor: JsonLinesPredictor
-    validation: str | None = None
+    validation: str | list[str] | None = None
 
 
 def trained_models() -> list[str]:
@@ -253,7 +253,7 @@ def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
     return _opened(archive, device)[0]
 
 
-def _opened(archive: str, device: int) -> tuple[JsonLinesPredictor, str | None]:
+def _opened(archive: str, device: int) -> tuple[JsonLinesPredictor, str | list[str] | None]:
     opened = open_archive(archive, cuda_device=device)
     predictor = Predictor.from_archive(opened)
     if not isinstance(predictor, JsonLinesPredictor):

@@ -66,11 +66,17 @@ def test_examples_are_of_the_validation_data(config, data, starts):
     assert len(tab.examples) == EXAMPLES
 
 
+def test_validation_data_of_several_files():
+    predictor = predictor_of("srl")
+    one, both = (Tab.of("who", predictor, validation=n * ["fixtures/srl/dev.conll"]) for n in (1, 2))
+    assert one.examples == both.examples != []
+
+
 def test_validation_data_that_is_not_there(tmp_path, srl):
     bad = tmp_path / "bad.conll"
     bad.write_text("a b\n")
-    for path in (tmp_path / "nothing", bad):
-        assert Tab.of("who", predictor_of("srl"), validation=str(path)).examples == []
+    for path in (str(tmp_path / "nothing"), str(bad), ["fixtures/srl/dev.conll", str(tmp_path / "nothing")]):
+        assert Tab.of("who", predictor_of("srl"), validation=path).examples == []
 
 
 def test_a_trained_model_has_a_card_and_examples():
