@@ -224,8 +224,11 @@ class TrainOnOwnData(Verb):
         metric = validation_metric(config)  # the training takes the config apart
         if self.dev is None:
             if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
-                found = f"{inspection.records} records, too few to hold some out"
-                raise InputError.at(self.train, found=found, expected="more, or a DEV")
+                raise InputError.at(
+                    self.train,
+                    found=f"{inspection.records} records, too few to hold some out",
+                    expected="more, or a DEV",
+                )
             print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn by chance, are held out: no DEV is given")
         train_model(Params(config), self.output, recover=self.recover, force=self.force)
         metrics = json.loads((self.output / METRICS).read_text(encoding="utf-8"))

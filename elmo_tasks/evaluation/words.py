@@ -283,18 +283,18 @@ def accuracies(
         vector, since a table does not distinguish them, count as one.
     """
     rows = {word: row for row, word in enumerate(words)}
-    known, numbers = vectors.known.tolist(), vectors.vectors.numpy()
+    has_vector, table = vectors.known.tolist(), vectors.vectors.numpy()
 
     def key(word: str) -> tuple[str, bytes]:
-        return word.lower(), numbers[rows[word]].tobytes()
+        return word.lower(), table[rows[word]].tobytes()
 
     # The row of each candidate, by its key
     candidates: dict[tuple[str, bytes], int] = {}
     for word in vocabulary:
-        if known[rows[word]]:
+        if has_vector[rows[word]]:
             candidates.setdefault(key(word), rows[word])
     places = {each: place for place, each in enumerate(candidates)}
-    asked = {word for question in questions for word in question.words if known[rows[word]]}
+    asked = {word for question in questions for word in question.words if has_vector[rows[word]]}
     # The candidate that each word is
     ids_of_words = {word: places.get(key(word), -1) for word in asked}
     longest = max(len(question.words) for question in questions)
