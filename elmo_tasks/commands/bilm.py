@@ -35,7 +35,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.input_files import input_files, read_lines
-from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, LstmState, WordOptions
+from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, LstmState, WordOptions
 from elmo_tasks.elmo.exports import standardize_tokens, write_onnx
 from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
@@ -45,7 +45,6 @@ from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.modules.elmo_model import ElmoModel
 
 BATCH_TOKENS = 2048
 """The largest number of positions in a batch; lanes that do not fit are run in another one."""
@@ -215,17 +214,27 @@ class Trained(NamedTuple):
 
 
 def read_trained(archive: str) -> Trained:
-    """Reads the biLM of an archive, its softmax and its words. A model without a biLM is an error."""
+    """
+    Reads the biLM of an archive, its softmax and its words.
+
+    # Raises
+    `ConfigurationError`: a model with no biLM or several, or files in the official layout.
+    """
+    with opened_folder(archive) as folder:
+        if folder is not None and folder.has(OPTIONS):
+            raise ConfigurationError(
+                f"{archive}: found a biLM in the official layout, expected an archive; --format onnx takes both"
+            )
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
         return Trained(model.bilm, model.softmax, class_names(model.vocab))
-    elmo = model.elmo if isinstance(model, ElmoModel) else None
-    if elmo is None or elmo.bilm is None:
+    bilms = {part.bilm for part in model.modules() if isinstance(part, Elmo) and part.bilm is not None}
+    if len(bilms) != 1:
         raise ConfigurationError(
-            f"{archive}: found a model without a biLM, {type(model).__name__}, expected elmo_bilm, or a "
-            "task's model with ELMo"
+            f"{archive}: found a model with {len(bilms)} biLMs, {type(model).__name__}, expected elmo_bilm, or "
+            "a model with one ELMo"
         )
-    bilm = elmo.bilm
+    bilm = bilms.pop()
     return Trained(bilm.to_trainable() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
 
 
@@ -277,6 +286,9 @@ def write_bilm(
     `ElmoError`: values that `dtype` cannot hold, or words that no file of one word a line can.
     """
     options = bilm.options.to_json()
+    for bound in ("cell_clip", "proj_clip"):
+        # All readers take null for no bound; to bilm-tf 0 is a bound that leaves nothing.
+        options["lstm"][bound] = options["lstm"][bound] or None
     stored = (softmax.weight, softmax.bias) if isinstance(softmax, FullSoftmax) else None
     if words is not None and _needs_words(bilm, softmax):
         options["n_tokens_vocab"] = len(words)
@@ -298,7 +310,9 @@ def _write_words(path: Path, words: Sequence[str]) -> None:
     except ElmoError as error:
         raise ConfigurationError(f"the vocabulary cannot be written as {error}") from error
     if not same:
-        raise ConfigurationError("the vocabulary has a word with a line break, expected one line a word")
+        raise ConfigurationError(
+            "the vocabulary has a word with a line break, or the line !!!MAXTERMID, expected one word a line"
+        )
 
 
 def _move(folder: Path, output: Path) -> list[str]:

@@ -1,6 +1,7 @@
 import json
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -10,8 +11,11 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
+from elmo_tasks.commands import bilm as commands
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
-from tests.elmo.files import SENTENCES, VOCABULARY, read_bilm
+from elmo_tasks.elmo.token_embedder import ElmoTokenEmbedder
+from tests.elmo.files import SENTENCES, VOCABULARY, changed, make_files, read_bilm
 from tests.errors import mentions
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
 
@@ -99,6 +103,19 @@ def test_files(export, tmp_path, capsys, input):
     assert not (tmp_path / "out.partial").exists()
 
 
+def test_no_bound_is_null(export, tmp_path):
+    trained = write_run(tmp_path / "run", options=changed(cell_clip=0, proj_clip=0))
+    assert export("run", "out") == 0
+    lstm = json.loads((tmp_path / "out/options.json").read_text())["lstm"]
+    assert (lstm["cell_clip"], lstm["proj_clip"]) == (None, None)
+    found = layers(read(tmp_path / "out"))
+    torch.testing.assert_close(found, layers(trained.bilm), atol=1e-5, rtol=0)
+    files = str(tmp_path / "out/options.json"), str(tmp_path / "out/weights.hdf5")
+    top = _ElmoBiLm(*files)(batch_to_ids(FULL))["activations"][-1]
+    size = len(FULL[0])
+    torch.testing.assert_close(top[0, 1 : size + 1], found[-1, 0, :size], atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("streams", [1, 3, 16])
 @by_input
 def test_evaluate_is_the_perplexity_step_by_step(export, tmp_path, streams, input):
@@ -130,6 +147,18 @@ def test_bilm_of_a_task(elmo, trained_ner, tmp_path, capsys):
     assert "without a softmax" in capsys.readouterr().out
     expected = layers(load_archive(trained_ner / "model.tar.gz").model.elmo.bilm)
     torch.testing.assert_close(layers(read(tmp_path / "out")), expected, atol=1e-5, rtol=0)
+
+
+def test_bilm_of_another_model(export, tmp_path, capsys, monkeypatch):
+    files = tuple(map(str, make_files(tmp_path / "bilm")))
+    model = torch.nn.ModuleDict({"embedder": ElmoTokenEmbedder(*files, trainable=True)})
+    monkeypatch.setattr(commands, "open_archive", lambda archive: SimpleNamespace(model=model))
+    assert export("run", "out") == 0
+    torch.testing.assert_close(layers(read(tmp_path / "out")), layers(model["embedder"].elmo.bilm))
+
+    model["other"] = ElmoTokenEmbedder(*files)
+    assert export("run", "other") == 1
+    assert mentions(capsys.readouterr().err, f"{tmp_path / 'run'}: ", "2 biLMs")
 
 
 PROJECTION = {"bilm__lstm__directions__1__0__projection": torch.full((6, 12), torch.nan)}
@@ -179,6 +208,7 @@ def test_what_is_no_archive(export, tmp_path, capsys):
         ("text", "out", "not a whole archive of a model (ReadError"),
         ("empty.tar.gz", "out", "config.json not found"),
         ("nowhere", "out", "nowhere not found"),
+        (bundled("pretrained/english").resolve(), "out", "a biLM in the official layout"),
         ("text", "other", "other is not a folder"),
     ]:
         assert export(name, output) == 1
