@@ -37,6 +37,8 @@ NUM_CHARACTERS = 262
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<S>", "</S>", "<UNK>"
 MARKERS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """The entries of every vocabulary beside the words of a text."""
+_NO_WORD = "!!!MAXTERMID"
+"""A line of some vocabularies that bilm-tf passes over: it has no row."""
 BEGIN_TEXT, END_TEXT = "<bos>", "<eos>"
 """The borders of a sentence in ELMoForManyLangs, which are words."""
 BEGIN_WORD, END_WORD, FILLING = 259, 260, 261
@@ -132,7 +134,7 @@ def _hash(word: str) -> int:
 def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str]:
     """
     Returns the words of a biLM's table in the order of its rows, from the numbered lines of bilm-tf's
-    vocabulary file.
+    vocabulary file, without `_NO_WORD`.
 
     # Raises
     `ElmoError`, with `where` and the line: an empty line, a repeated word, no `<S>`, `</S>` or `<UNK>`.
@@ -146,7 +148,8 @@ def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str
         if word in line_of_word:
             repeated = f"{word!r}, which stands in line {line_of_word[word]} too"
             raise ElmoError.at(where, number, found=repeated, expected="each word once")
-        line_of_word[word] = number
+        if word != _NO_WORD:
+            line_of_word[word] = number
     for marker in MARKERS:
         if marker not in line_of_word:
             raise ElmoError.at(where, None, found=f"no {marker}", expected=f"the lines {', '.join(MARKERS)}")
