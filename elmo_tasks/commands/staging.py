@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
@@ -23,17 +22,12 @@ from elmo_tasks.data.input_files import (
     shorten,
     standard_input,
 )
-from elmo_tasks.data.tokenization import tokenizer, tokenizer_of_script
+from elmo_tasks.data.tokenization import raw_word, tokenizer, tokenizer_of_script
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
 from elmo_tasks.jobs.places import MARK, texts_among
 
 FORMATS = ("text", "fasta")
 _PARTIAL = ".partial"
-_WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
-_UNSPACED_PUNCTUATION = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
-"""The comma, the full stop and the like of Chinese and Japanese."""
-_LONG = 12
-"""Characters that the words of a line have on average only where no blanks are between them."""
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -190,7 +184,7 @@ def copy_corpus(
 def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     warned = False
     for line in lines:
-        if not warned and (word := _raw_word(line.text)) is not None:
+        if not warned and (word := raw_word(line.text)) is not None:
             warned = True
             choice = "characters" if tokenizer_of_script(word) == "characters" else "LANGUAGE"
             print(
@@ -199,21 +193,6 @@ def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
                 file=sys.stderr,
             )
         yield line
-
-
-def _raw_word(line: str) -> str | None:
-    """
-    Returns a word with punctuation at its end, of a line of several words without punctuation alone; or the
-    longest word of a line in a script without blanks between words, if nobody has put any.
-    """
-    words = line.split()
-    if any(not any(map(str.isalnum, word)) for word in words):
-        return None
-    if tokenizer_of_script(line) == "characters":
-        longest = max(words, key=len)
-        is_raw = _UNSPACED_PUNCTUATION.search(longest) or len(line) > _LONG * len(words)
-        return longest if is_raw else None
-    return next(filter(_WORD_AND_PUNCTUATION.fullmatch, words), None) if len(words) > 2 else None
 
 
 def _lines(

@@ -15,7 +15,6 @@ from bz2 import BZ2File
 from codecs import BOM_UTF8, lookup
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from gzip import GzipFile
 from io import BufferedReader, TextIOWrapper
 from itertools import islice
@@ -208,6 +207,7 @@ _OBJECT = re.compile(r'\s*\{\s*"')
 _FEW = 3
 """The rows of a table, at least; two sentences may have as many tabs by chance."""
 _TABLES = {".csv", ".tsv"}
+_warned: set[tuple[str, ...]] = set()
 _BORDERS = re.compile(r"\s*(<s>|<bos>|\[CLS\])\s|.*\s(</s>|<eos>|\[SEP\])\s*$", re.IGNORECASE)
 
 
@@ -234,7 +234,12 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
             expected = r"lines that end with LF or CRLF; this writes them: tr '\r' '\n'"
             raise ElmoError.at(path, number, found="lines that end with CR alone", expected=expected)
         if border := _BORDERS.match(line):
-            _warn_of_border(str(path), border[1] or border[2])
+            warn_once(
+                "%s: found %s, which the biLM adds to each sentence by itself, as a word; expected the words "
+                "alone",
+                str(path),
+                border[1] or border[2],
+            )
         yield number, line
         before = line
     yield from lines
@@ -254,7 +259,9 @@ def _check_rows(path: FilePath, rows: list[tuple[int, str]]) -> None:
         raise ElmoError.at(path, rows[0][0], found="columns of a token and its tags", expected=expected)
     has_columns = len(rows) >= _FEW and _is_table([row.split("\t") for _, row in rows])
     if has_columns or not _TABLES.isdisjoint(Path(path).suffixes):
-        _warn_of_table(str(path))
+        warn_once(
+            "%s: found a table, whose rows are read as sentences; expected %s", str(path), SENTENCES
+        )
 
 
 def _is_object(line: str) -> bool:
@@ -269,17 +276,8 @@ def _is_table(rows: list[list[str]]) -> bool:
     return len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
 
 
-@lru_cache
-def _warn_of_table(path: str) -> None:
-    """Warns once, however often the file is read."""
-    logger.warning("%s: found a table, whose rows are read as sentences; expected %s", path, SENTENCES)
-
-
-@lru_cache
-def _warn_of_border(path: str, border: str) -> None:
-    """Warns once, however often the file is read."""
-    logger.warning(
-        "%s: found %s, which the biLM adds to each sentence by itself, as a word; expected the words alone",
-        path,
-        border,
-    )
+def warn_once(*warning: str) -> None:
+    """Warns of a file, however often it is read: once with the same words, when the log shows warnings."""
+    if warning not in _warned and logger.isEnabledFor(logging.WARNING):
+        _warned.add(warning)
+        logger.warning(*warning)

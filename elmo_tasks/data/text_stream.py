@@ -3,15 +3,17 @@
 import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 from typing import TypeVar
 
 from allennlp.data import Instance
 
-from elmo_tasks.data.input_files import read_sentences
+from elmo_tasks.common.files import CHECKED, warn_once
+from elmo_tasks.data.input_files import read_sentences, shorten
 from elmo_tasks.data.reader import text_fields
-from elmo_tasks.data.tokenization import RenewedPipeline, language_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, language_rules, raw_word
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +35,23 @@ def words_of(sentence: WordsOrLine) -> list[str]:
 
 
 def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
-    """Yields the lines, one sentence each, and `None` for an empty line and for the end of a file."""
+    """
+    Yields the lines, one sentence each, and `None` for an empty line and for the end of a file. A text that
+    looks as if it were not tokenised is warned of.
+    """
     for file in files:
+        lines = read_sentences(file, longest=MAX_LINE)
+        first_lines = list(islice(lines, CHECKED))
+        raw_words = [raw_word(line) for _, line in first_lines if line.strip()]
+        if 2 * raw_words.count(None) < len(raw_words):
+            warn_once(
+                "%s: found %r, which is read as one word, and more of the kind; expected blanks between the "
+                "tokens, or running_text: true",
+                str(file),
+                shorten(next(filter(None, raw_words))),
+            )
         empty = True
-        for _, line in read_sentences(file, longest=MAX_LINE):
+        for _, line in chain(first_lines, lines):
             if not line or line.isspace():
                 yield None
             else:

@@ -41,6 +41,11 @@ _HANGUL = re.compile("[\uac00-\ud7a3]")
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
 _SOUTH_EAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Thai, Lao, Burmese and Khmer, which are written without blanks between words."""
+_WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
+_UNSPACED_PUNCTUATION = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
+"""The comma, the full stop and the like of Chinese and Japanese."""
+_LONG = 12
+"""Characters that the words of a line have on average only where no blanks are between them."""
 
 
 class Words(NamedTuple):
@@ -142,6 +147,22 @@ def tokenizer_of_texts(texts: Sequence[str]) -> str | None:
     words = len(text.split())
     is_raw = 2 * words < 3 * len(texts) or sum(map(str.isalpha, text)) > _LETTERS * words
     return "characters" if is_raw and tokenizer_of_script(text) == "characters" else None
+
+
+def raw_word(line: str) -> str | None:
+    """
+    Returns a word that shows that a line is not tokenised, or `None`: a word with punctuation at its end, of
+    a line of several words without punctuation alone; or the longest word of a line in a script without
+    blanks between words, if nobody has put any.
+    """
+    words = line.split()
+    if any(not any(map(str.isalnum, word)) for word in words):
+        return None
+    if tokenizer_of_script(line) == "characters":
+        longest = max(words, key=len)
+        is_raw = _UNSPACED_PUNCTUATION.search(longest) or len(line) > _LONG * len(words)
+        return longest if is_raw else None
+    return next(filter(_WORD_AND_PUNCTUATION.fullmatch, words), None) if len(words) > 2 else None
 
 
 def _installed_model(name: str) -> "Language":

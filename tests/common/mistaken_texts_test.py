@@ -69,6 +69,15 @@ def test_a_table_is_warned_of_once(caplog, name, lines):
     assert mentions(record.getMessage(), name, "a table")
 
 
+def test_a_warning_waits_until_the_log_shows_it(caplog):
+    """Validation data are read with the log off first."""
+    for disabled in (logging.WARNING, logging.NOTSET):
+        logging.disable(disabled)
+        list(checked_sentences("dev.csv", iter([(1, "text,label")])))
+    (record,) = caplog.records
+    assert mentions(record.getMessage(), "dev.csv", "a table")
+
+
 @pytest.mark.parametrize(
     "lines",
     [

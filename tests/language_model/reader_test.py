@@ -25,6 +25,7 @@ from elmo_tasks.language_model.bptt_batch import BlockField, blocks, empty_block
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.reader import BiLmReader
 from tests.elmo.files import VOCABULARY
+from tests.errors import mentions
 from tests.language_model.archives import write_words
 
 DOCUMENTS = [
@@ -330,6 +331,23 @@ def test_long_sentences(tmp_path, caplog):
     assert "3 sentences of more" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        (["Mr. Smith went home early .", "She left , too .", "No !"], None),
+        (["She lives in London.", "He doesn't, either.", "No !"], "London."),
+        (["这部电影很好看。", "我昨天在上海买了一本书。"], "这部电影很好看。"),
+    ],
+)
+def test_raw_text_is_warned_of_once(tmp_path, caplog, lines, word):
+    path = tmp_path / "text"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    for _ in range(2):
+        list(BiLmReader().read(path))
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [mentions(warning, f"{path}: found '{word}'") for warning in warnings] == [True] * bool(word)
+
+
 def test_subsample(tmp_path, caplog):
     """Each word is kept as often as the formula says; sentences without words vanish."""
     rng = random.Random(5)
@@ -400,6 +418,11 @@ def test_is_the_file_in_its_order_also_from_an_archive(tmp_path):
             found.get_token_index("zebra") == found.get_token_index("<UNK>") == VOCABULARY.index("<UNK>") + 1
         )
         assert found.get_vocab_size() == len(VOCABULARY) + 1
+
+
+def test_a_line_that_bilm_tf_passes_over(tmp_path):
+    words = [*VOCABULARY[:5], "!!!MAXTERMID", *VOCABULARY[5:]]
+    assert class_names(words_vocabulary(write_words(tmp_path / "words.txt", words))) == VOCABULARY
 
 
 @pytest.mark.parametrize(
