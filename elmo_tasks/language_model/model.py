@@ -19,7 +19,7 @@ from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
 from elmo_tasks.elmo.files import local_file, read_options, read_softmax
 from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
-from elmo_tasks.elmo.model.characters import UNKNOWN
+from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.token_embedder import archived_state
 from elmo_tasks.language_model.bptt_batch import NAMESPACE, rectangle
@@ -102,6 +102,13 @@ class BiLmModel(StrictParams, Model):
             self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
         self._unknown_class = words.index(UNKNOWN)
+        for border in (BEGIN_SENTENCE, END_SENTENCE):
+            if border not in words:
+                logger.warning(
+                    "the vocabulary has no %s, which counts as an unknown word; expected words counted from "
+                    "the text, or those of a biLM: `allennlp elmo export` writes no softmax over others",
+                    border,
+                )
         self._warned_of_unknown = False
         if (counts := (vocab._retained_counter or {}).get(NAMESPACE)) is not None:
             known = vocab.get_token_to_index_vocabulary(NAMESPACE)

@@ -25,6 +25,7 @@ from elmo_tasks.language_model.model import BiLmModel, class_names
 from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import mentions
 
 TEXT = """The cat sat on the mat .
 It was a very long day for the cat , and it did not like that at all until the evening came .
@@ -354,6 +355,12 @@ def test_a_vocabulary_that_lacks_words_is_warned_of_before_training(text, caplog
     sentences = [line.split() for line in TEXT.splitlines() if line]
     targets = [word for sentence in sentences for word in [*sentence, "</S>", *sentence, "<S>"]]
     assert found == pytest.approx(sum(word not in known for word in targets) / len(targets))
+
+
+def test_a_vocabulary_without_borders_is_warned_of(text, caplog):
+    build(text, vocab=Vocabulary({"tokens": {"<S>": 2, "cat": 1}}))
+    warnings = [record.getMessage() for record in caplog.records if "the vocabulary has no" in record.msg]
+    assert [mentions(warning, "no </S>") for warning in warnings] == [True]
 
 
 def targets(number: int) -> tuple[torch.Tensor, torch.Tensor]:
