@@ -21,7 +21,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.guesses import has_empty_lines, has_header
-from elmo_tasks.data.input_files import InputError, read_lines, shorten
+from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
 from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
@@ -131,10 +131,14 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
         "\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines
     )
     if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
-        overrides = shlex.quote(json.dumps({"train_data_path": path}))
+        overrides = shlex.quote(json.dumps({"train_data_path": path, "validation_data_path": "DEV"}))
         command = f"allennlp train training_configs/bilm.jsonnet -s runs/bilm --overrides {overrides}"
-        tokens = sum(len(line.split()) for line in lines)
-        yield _of_probe("text for a biLM", sample, len(lines), tokens, command)
+        sentences = tokens = 0
+        for file in sample.files:
+            for _, line in nonblank_lines(file, sample.encoding):
+                sentences += 1
+                tokens += len(line.split())
+        yield _of_probe("text for a biLM", sample, sentences, tokens, command)
 
 
 def _of_probe(task: str, sample: FileSample, records: int, tokens: int, command: str) -> Inspection:

@@ -33,7 +33,7 @@ _SHORT = 10
 """The characters that texts have on average, at least, in a column of another name than those of texts."""
 _SAMPLE = 1000
 """The rows that tell whether the first is a header."""
-_PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial"}
+_PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 _UNLABELLED = {"unsup"}
 """Folders beside those of classes, as in IMDB."""
 _ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)

@@ -1,5 +1,6 @@
 """`allennlp elmo inspect` finds the shape of data without a hint."""
 
+import gzip
 import json
 from typing import Any
 
@@ -151,6 +152,14 @@ def test_data_of_probes(capsys, tmp_path, names_and_contents, task, records):
     assert str(path) in found["command"]
     Inspect(path=str(path), task=None, json=False).run()
     assert capsys.readouterr().out.rstrip().endswith(found["command"])
+
+
+def test_a_text_of_several_files(capsys, tmp_path):
+    for number, content in enumerate(["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]):
+        (tmp_path / f"part-{number}.gz").write_bytes(gzip.compress(content.encode()))
+    found = inspected(capsys, tmp_path / "*.gz")
+    assert (found["task"], found["records"], found["tokens"]) == ("text for a biLM", 4, 16)
+    assert mentions(found["command"], str(tmp_path / "*.gz"), '"validation_data_path": "DEV"')
 
 
 def test_text_for_people(capsys):
