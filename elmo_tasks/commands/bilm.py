@@ -223,7 +223,8 @@ def read_trained(archive: str) -> Trained:
     with opened_folder(archive) as folder:
         if folder is not None and folder.has(OPTIONS):
             raise ConfigurationError(
-                f"{archive}: found a biLM in the official layout, expected an archive; --format onnx takes both"
+                f"{archive}: found a biLM in the official layout, expected an archive; --format onnx takes "
+                "both"
             )
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
@@ -231,8 +232,8 @@ def read_trained(archive: str) -> Trained:
     bilms = {part.bilm for part in model.modules() if isinstance(part, Elmo) and part.bilm is not None}
     if len(bilms) != 1:
         raise ConfigurationError(
-            f"{archive}: found a model with {len(bilms)} biLMs, {type(model).__name__}, expected elmo_bilm, or "
-            "a model with one ELMo"
+            f"{archive}: found a model with {len(bilms)} biLMs, {type(model).__name__}, expected elmo_bilm, "
+            "or a model with one ELMo"
         )
     bilm = bilms.pop()
     return Trained(bilm.to_trainable() if isinstance(bilm, FrozenBiLm) else bilm, None, None)

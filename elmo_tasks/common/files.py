@@ -259,9 +259,7 @@ def _check_rows(path: FilePath, rows: list[tuple[int, str]]) -> None:
         raise ElmoError.at(path, rows[0][0], found="columns of a token and its tags", expected=expected)
     has_columns = len(rows) >= _FEW and _is_table([row.split("\t") for _, row in rows])
     if has_columns or not _TABLES.isdisjoint(Path(path).suffixes):
-        warn_once(
-            "%s: found a table, whose rows are read as sentences; expected %s", str(path), SENTENCES
-        )
+        warn_once("%s: found a table, whose rows are read as sentences; expected %s", str(path), SENTENCES)
 
 
 def _is_object(line: str) -> bool:

@@ -155,7 +155,9 @@ def test_data_of_probes(capsys, tmp_path, names_and_contents, task, records):
 
 
 def test_a_text_of_several_files(capsys, tmp_path):
-    for number, content in enumerate(["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]):
+    for number, content in enumerate(
+        ["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]
+    ):
         (tmp_path / f"part-{number}.gz").write_bytes(gzip.compress(content.encode()))
     found = inspected(capsys, tmp_path / "*.gz")
     assert (found["task"], found["records"], found["tokens"]) == ("text for a biLM", 4, 16)
