@@ -21,6 +21,7 @@ from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
 from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.token_embedder import archived_state
 from elmo_tasks.language_model.bptt_batch import NAMESPACE, rectangle
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
@@ -66,8 +67,9 @@ class BiLmModel(StrictParams, Model):
 
     # Raises
     `ConfigurationError`: an unknown `precision`, or one that this processor does not have; neither or both of
-    `options` and `options_file`; a `weight_file` without `options_file`; weights that do not fit `softmax` or
-    `vocab`; and all errors of reading the files. In `forward`: the reader's `input` differs from the biLM's.
+    `options` and `options_file`; a biLM of Unicode characters; a `weight_file` without `options_file`; weights
+    that do not fit `softmax` or `vocab`; and all errors of reading the files. In `forward`: the reader's
+    `input` differs from the biLM's.
     """
 
     default_predictor = "elmo_bilm"
@@ -95,6 +97,11 @@ class BiLmModel(StrictParams, Model):
             raise ConfigurationError(f"found softmax_file, {softmax_file}, expected also its weight_file")
         words = class_names(vocab)
         sizes = _sizes(options, options_file, num_words=len(words))
+        if isinstance(sizes.tokens, CharacterOptions) and sizes.tokens.dictionaries is not None:
+            raise ConfigurationError(
+                f"{options_file or 'options'}: found a biLM of Unicode characters, as of ELMoForManyLangs, "
+                "expected one of UTF-8 bytes or of words; the other kind is trained with a task alone"
+            )
         self.bilm = TrainedBiLm(options=sizes, precision=precision)
         if isinstance(self.bilm.token_encoder, WordEncoder):
             if weight_file is not None:

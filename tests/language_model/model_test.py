@@ -261,6 +261,12 @@ def test_a_reader_of_another_input(text, kind, other):
         model(block)
 
 
+def test_unicode_characters_are_refused(text):
+    """The reader has no ids of them."""
+    with pytest.raises(ConfigurationError, match="options: found a biLM of Unicode characters"):
+        build(text, encoding="unicode")
+
+
 def test_other_streams_than_before(text):
     """A text with fewer passages than streams, read by a model that has read another number of streams."""
     model = build(text)
