@@ -155,10 +155,11 @@ def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
             r"weights\.hdf5: found no softmax",
         ),
         ({"softmax_file": "options.json"}, r"options\.json: not a whole HDF5 file"),
+        ({"weight_file": "."}, "found a folder, expected an HDF5 file of biLM weights"),
         ({"softmax_file": "x", "weight_file": None}, "found softmax_file, x"),
     ],
 )
-def test_what_is_no_softmax_file(tmp_path, monkeypatch, files, message):
+def test_what_is_no_file_of_weights(tmp_path, monkeypatch, files, message):
     monkeypatch.chdir(tmp_path)
     make_files(tmp_path)
     vocab = Vocabulary.from_params(Params({"type": "elmo_words", "words_file": write_words(tmp_path / "w")}))

@@ -257,8 +257,10 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     Opens an HDF5 file; `content` is what is expected in it.
 
     # Raises
-    `ElmoError`, with the file: it is not HDF5, or cut off. `FileNotFoundError`.
+    `ElmoError`, with the file: it is not HDF5, or cut off, or a folder. `FileNotFoundError`.
     """
+    if os.path.isdir(source):
+        raise ElmoError.at(source, found="a folder", expected=f"an HDF5 file of {content}")
     try:
         with h5py.File(source, "r") as file:
             yield file
