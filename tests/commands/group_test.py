@@ -165,7 +165,10 @@ class TestDoctor:
         monkeypatch.setattr(metadata, "metadata", lambda name: type("", (), {"get_all": extras.get}))
         expected = {"bad": "no-such-package is not installed", "good": "can be used"}
         monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-        for archives, said in (({"ner": "of a checkout"}, "can be used"), ({}, "no-such-models is not installed")):
+        for archives, said in (
+            ({"ner": "of a checkout"}, "can be used"),
+            ({}, "no-such-models is not installed"),
+        ):
             monkeypatch.setattr(doctor, "trained_archives", lambda archives=archives: archives)
             assert dict(doctor.extras()) == expected | {"models": said}
 
