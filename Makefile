@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer and make, nothing else. Paths are relative, so the folder's name may hold blanks.
+# Needs Python 3.11, 3.12 or 3.13 and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
 #   make install EXTRAS='ray serve onnx'   what `--engine ray`, `elmo serve` and `--format onnx` need beside it
 #   make install TORCH=torch==2.7.0   another version of PyTorch than the lock's

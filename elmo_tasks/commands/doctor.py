@@ -5,6 +5,7 @@ import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from elmo_tasks.common.packed_weights import (
     onednn_has_bfloat16,
     onednn_rounds_single_rows_alike,
 )
+from elmo_tasks.compat.archives import trained_archives
 
 OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")
@@ -119,6 +121,9 @@ def extras() -> Facts:
     """Yields the extras of this package, and what `pip install elmo_tasks[NAME]` would add."""
     for extra in metadata.metadata(OURS).get_all("Provides-Extra") or ():
         problems = [problem for need in _needs(extra=extra) if (problem := _problem(need))]
+        # A checkout has the models without the package of this extra.
+        if extra == "models" and find_spec("elmo_tasks_models") is None and trained_archives():
+            problems = []
         yield extra, "; ".join(problems) or "can be used"
 
 

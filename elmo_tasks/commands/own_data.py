@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
 
@@ -280,8 +281,11 @@ class TrainOnOwnData(Verb):
     def _show_examples(self, path: Path) -> None:
         archive = open_archive(path)
         predictor = Predictor.from_archive(archive)
+        # The reader of the archive itself reads the records that were trained on, too.
+        block = archive.config.get("validation_dataset_reader", archive.config["dataset_reader"])
+        reader = DatasetReader.from_params(block.duplicate())
         print("\nPredictions:")
-        for instance in islice(archive.validation_dataset_reader.read(self.dev or self.train), _EXAMPLES):
+        for instance in islice(reader.read(self.dev or self.train), _EXAMPLES):
             print(f"  {shorten(self.shown(predictor.predict_instance(instance)), _LONGEST)}")
 
     def shown(self, result: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """
 ELMo's word vectors for gensim, as `allennlp elmo vectors elmo` writes them. This module needs AllenNLP.
 
-    vectors = keyed_vectors(["play", "music"], contexts=[["We", "play", "chess"]])
+    vectors = keyed_vectors(["play", "chess"], contexts=[["We", "play", "chess"]])
     vectors.most_similar("play")
 """
 

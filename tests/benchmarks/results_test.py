@@ -78,6 +78,17 @@ def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
     assert set(re.findall(r"elmo_tasks ([\d.]+\d)", str(rows))) == {of_version or USUAL_VERSION}
 
 
+@pytest.mark.parametrize(
+    ("page", "metric"),
+    [("snli", "accuracy"), ("srl", "F1"), ("coref", "average F1"), ("squad", "F1")],
+)
+def test_what_the_page_of_a_task_lets_expect(page, metric):
+    text = (PROJECT / f"docs/{page}.md").read_text(encoding="utf-8")
+    [rounded] = re.findall(r"is (\d+) with ELMo\s+and (\d+) without", text)
+    scores = read_scores(RESULTS / f"{page}.csv", metric)
+    assert rounded == tuple(f"{scores[system].mean:.0f}" for system in ("elmo", "ours"))
+
+
 def test_rows_their_means_ratios_and_table(tmp_path):
     results = Results("ner", tmp_path / "ner.csv")
     systems = {"ours": (40.0, 41.0, 42.0), "peer": (40.5, 41.5), "elmo": (60.0, 61.0, 62.0)}

@@ -156,14 +156,21 @@ class TestDoctor:
             'nothing-of-that-name ; python_version < "3"',
             'no-such-package>=2 ; extra == "bad"',
             'pytest>=1 ; extra == "good"',
+            'no-such-models ; extra == "models"',
         ]
         monkeypatch.setattr(metadata, "requires", lambda name: requires)
         facts = dict(doctor.versions())
         assert facts["not as required"] == f"torch is {metadata.version('torch')}, expected <1"
-        extras = {"Provides-Extra": ["bad", "good"]}
+        extras = {"Provides-Extra": ["bad", "good", "models"]}
         monkeypatch.setattr(metadata, "metadata", lambda name: type("", (), {"get_all": extras.get}))
         expected = {"bad": "no-such-package is not installed", "good": "can be used"}
-        assert dict(doctor.extras()) == expected
+        monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+        for archives, said in (
+            ({"ner": "of a checkout"}, "can be used"),
+            ({}, "no-such-models is not installed"),
+        ):
+            monkeypatch.setattr(doctor, "trained_archives", lambda archives=archives: archives)
+            assert dict(doctor.extras()) == expected | {"models": said}
 
     @pytest.mark.parametrize(
         ("supported", "abilities", "said"),

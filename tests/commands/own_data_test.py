@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from allennlp.common import Params
+from allennlp.data import DatasetReader
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import METRICS
@@ -24,6 +26,10 @@ def test_classify_holds_out_a_part_and_shows_how_to_predict(tmp_path, allennlp):
     config = json.loads((tmp_path / "run/config.json").read_text())
     train, dev = (config[f"{name}dataset_reader"] for name in ("", "validation_"))
     assert (train["fraction"], dev["fraction"], dev["rest"]) == (0.9, 0.9, True)
+    held_out = DatasetReader.from_params(Params(dev)).read(str(tmp_path / "mine.csv"))
+    texts = [" ".join(each["metadata"].metadata.sentence1) for each in held_out]
+    predictions = shown.partition("\nPredictions:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.partition(": ")[2] for line in predictions] == texts
     assert (tmp_path / "run" / METRICS).exists()
     (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
     words = shown.strip().splitlines()[-1].split()[1:]
