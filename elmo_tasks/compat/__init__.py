@@ -77,6 +77,19 @@ CHANGES = (
         "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
     ),
     Change(
+        repairs.name_missing_spacy_models,
+        "where a spaCy model is missing and cannot be downloaded, the error is one of the network or of pip",
+        "allennlp.common.util.spacy_download",
+        "compat/repairs_test.py::test_a_spacy_model_that_is_not_there_is_named",
+    ),
+    Change(
+        repairs.warn_of_idle_regularizers,
+        "a regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our "
+        "embedder takes the place of AllenNLP's",
+        "RegularizerApplicator.__call__: a warning at its first call",
+        "compat/repairs_test.py::test_a_regularizer_without_parameters_is_warned_of",
+    ),
+    Change(
         repairs.read_padding_as_word,
         "a word spelt like the vocabulary's padding token gets the padding's id: a hole in the mask",
         "SingleIdTokenIndexer.tokens_to_indices: it is an unknown word",
@@ -118,7 +131,8 @@ CHANGES = (
         commands.let_evaluate_take_its_options,
         "`allennlp evaluate` refuses --batch-size beside a batch sampler, ignores 0, overwrites its input, "
         "computes everything before it finds that it cannot write, does not show metrics without a file, "
-        "and loses metrics of data with equal names",
+        "loses metrics of data with equal names, and scores no more of the data than the "
+        "`batches_per_epoch` of the training",
         "allennlp.commands.evaluate.evaluate_from_archive and DataLoader",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
@@ -173,9 +187,9 @@ CHANGES = (
         "errors of configs, overrides and the command line are tracebacks, or name no right name; the "
         "trainer drops keys that it does not know, takes impossible values, and misses a metric only later",
         "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
-        "from_params.create_kwargs, MetricTracker.combined_score, GradientDescentTrainer.train, "
-        "prepare_environment, evaluate_file, evaluate_snippet, with_overrides; cached_path of configs, which "
-        "finds those of the project by name",
+        "from_params.create_kwargs, FromParams.from_params, MetricTracker.combined_score, "
+        "GradientDescentTrainer.train, prepare_environment, evaluate_file, evaluate_snippet, with_overrides; "
+        "cached_path of configs, which finds those of the project by name",
         "compat/config_errors_test.py::test_stock_says_less",
     ),
     Change(

@@ -61,6 +61,8 @@ def let_evaluate_take_its_options() -> None:
 class _EvaluationLoader:
     @staticmethod
     def from_params(params: Params, **extras: Any) -> DataLoader:
+        if params.history == "data_loader.":  # of the training, for want of a validation_data_loader
+            params.pop("batches_per_epoch", None)
         if "batch_size" in params and "batch_sampler" in params:
             params["batch_sampler"]["batch_size"] = params.pop("batch_size")
         return DataLoader.from_params(params=params, **extras)

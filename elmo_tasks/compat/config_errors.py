@@ -1,8 +1,11 @@
 """Errors about configs and the command line: wrong Jsonnet, and misspelt commands, classes and keys."""
 
 import argparse
+import logging
 import os
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
+from inspect import Parameter
 from textwrap import shorten
 from typing import Annotated, Any, Optional, Union
 
@@ -14,9 +17,11 @@ from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params, registrable, util
 from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.from_params import FromParams
 from allennlp.common.util import is_distributed
 from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
@@ -33,7 +38,10 @@ from elmo_tasks.common.values import (
     Range,
     check_value,
 )
+from elmo_tasks.compat.archives import is_opening
 from elmo_tasks.compat.repairs import wrap
+
+logger = logging.getLogger(__name__)
 
 _SEED = Annotated[int, Range(0, 2**32 - 1)]
 """A seed that NumPy takes."""
@@ -57,6 +65,21 @@ _VALUES: dict[type, dict[str, Any]] = {
     },
 }
 """The types of keys of AllenNLP's own blocks, of which it takes impossible values, or says too little."""
+_RENAMED = {
+    "iterator": "data_loader",
+    "validation_iterator": "validation_data_loader",
+    "lazy": "max_instances_in_memory of data_loader",
+    "shuffle": "shuffle of data_loader",
+    "similarity_function": "matrix_attention",
+    "num_serialized_models_to_keep": "keep_most_recent_by_count of the checkpointer",
+    "model_save_interval": "save_every_num_seconds of the checkpointer",
+    "summary_interval": "summary_interval of the callback tensorboard",
+    "should_log_learning_rate": "should_log_learning_rate of the callback tensorboard",
+    "should_log_parameter_statistics": "should_log_parameter_statistics of the callback tensorboard",
+}
+"""Keys of earlier versions of AllenNLP, and what stands for them in 2.10.1."""
+_UNKNOWN_KEY = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+"""The words of Python, for a key of a class of AllenNLP that passes its keys on, such as a reader."""
 
 
 def install() -> None:
@@ -69,6 +92,7 @@ def install() -> None:
     registrable._get_suggestion = nearest_name
     wrap(Params, "pop_choice", _pop_choice)
     wrap(from_params, "create_kwargs", _create_kwargs)
+    wrap(FromParams, "from_params", _from_params)
     wrap(MetricTracker, "combined_score", _combined_score)
     wrap(GradientDescentTrainer, "train", _train)
     for module in (util, find_learning_rate):
@@ -122,7 +146,10 @@ def _with_overrides(
 def _prepare_environment(stock: Callable[..., None], params: Params) -> None:
     with block_errors():
         for key in ("random_seed", "numpy_seed", "pytorch_seed"):
-            check_value(params.get(key, 0), Optional[_SEED], key)
+            seed = params.get(key, 0)
+            # `std.extVar` gives a text, which AllenNLP takes for a number.
+            is_number = isinstance(seed, str) and seed.isdecimal()
+            check_value(int(seed) if is_number else seed, Optional[_SEED], key)
     stock(params)
 
 
@@ -161,26 +188,60 @@ def _create_kwargs(
     stock: Callable[..., Any], constructor: Any, cls: type, params: Params, **extras: Any
 ) -> Any:
     """
-    Adds to an error the nearest key for each key that the class does not have. Our own classes are checked
-    before (`StrictParams`). AllenNLP's trainer drops unknown keys, so that `num_epoch` would train 20 epochs.
+    Adds to an error a hint for each key that the class does not have. Our own classes are checked before
+    (`StrictParams`). AllenNLP's trainer drops unknown keys, so that `num_epoch` would train 20 epochs.
     """
-    right_keys = set(from_params.infer_params(cls, constructor)) - {"self"}
-    hints = [
-        f"{params.history}{key} is no key of {cls.__name__}{hint}"
-        for key in params
-        if key not in right_keys and (hint := did_you_mean(key, right_keys))
-    ]
+    parameters = from_params.infer_params(cls, constructor)
+    right_keys = set(parameters) - {"self"}
+    hints = {key: _hint(key, right_keys) for key in params if key not in right_keys}
+    unknown = {key: f"{params.history}{key} is no key of {cls.__name__}{hint}" for key, hint in hints.items()}
     try:
-        if cls is GradientDescentTrainer and hints:
-            raise ConfigurationError(hints.pop(0))
+        if cls is GradientDescentTrainer:
+            for key, message in unknown.items():
+                if hints[key] and key not in _RENAMED:
+                    raise ConfigurationError(message)
+                logger.warning("%s; here it has no effect", message)
         _check_values(params, _VALUES.get(cls, {}))
+        _check_regexes(params, parameters)
         if check := _CHECKS.get(cls):
             check(params)
         return stock(constructor, cls, params, **extras)
     except ConfigurationError as error:
-        for hint in hints:
-            error.add_note(hint)
+        for key, message in unknown.items():
+            if hints[key] and message != error.message:
+                error.add_note(message)
         raise
+
+
+def _hint(key: str, right_keys: Collection[str]) -> str:
+    if key in _RENAMED:
+        return f"; it is now {_RENAMED[key]}"
+    return did_you_mean(key, right_keys)
+
+
+def _from_params(stock: Callable[..., Any], cls: type, params: Any, *args: Any, **options: Any) -> Any:
+    """Names a key that no constructor takes, where keys are passed on; by itself it is a TypeError."""
+    keys = list(params) if isinstance(params, Params) else []
+    try:
+        return stock(cls, params, *args, **options)
+    except TypeError as error:
+        match = _UNKNOWN_KEY.search(str(error))
+        if match is None or (key := match[1]) not in keys or is_opening():
+            raise
+        right_keys = from_params.infer_params(cls, options.get("constructor_to_inspect"))
+        if key in right_keys:  # the fault of a constructor
+            raise
+        hint = _hint(key, right_keys)
+        raise ConfigurationError(f"{params.history}{key} is no key of {cls.__name__}{hint}") from error
+
+
+def _check_regexes(params: Params, parameters: Mapping[str, Parameter]) -> None:
+    for key, kind in (("initializer", InitializerApplicator), ("regularizer", RegularizerApplicator)):
+        takes_it = key in parameters and from_params.remove_optional(parameters[key].annotation) is kind
+        if takes_it and isinstance(params.get(key), list):
+            raise ConfigurationError(
+                f'{params.history}{key}: found a list, as in AllenNLP 0.9, expected {{"regexes": [...]}}'
+            )
 
 
 def _check_values(params: Params, kinds: dict[str, Any]) -> None:
@@ -202,8 +263,14 @@ def _check_data_loader(params: Params) -> None:
 
 
 def _check_trainer(params: Params) -> None:
+    device = params.get("cuda_device")
+    if isinstance(device, list):
+        raise ConfigurationError(
+            f"{params.history}cuda_device: found {device}, expected one device; several are "
+            f'"distributed": {{"cuda_devices": {device}}}, beside "trainer"'
+        )
     with block_errors():
-        if (device := params.get("cuda_device")) is not None:
+        if device is not None:
             params["cuda_device"] = gpu_number(device, asked=f"{params.history}cuda_device")
     metrics = params.get("validation_metric", "-loss")
     for metric in [metrics] if isinstance(metrics, str) else metrics:

@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import random
+import re
 import signal
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 import numpy
 import torch
 from allennlp.common import file_utils, util
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
@@ -24,6 +26,7 @@ from allennlp.data.vocabulary import Vocabulary
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
+from allennlp.nn import RegularizerApplicator
 from allennlp.predictors import Predictor
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
 from allennlp.training.moving_average import MovingAverage
@@ -184,6 +187,36 @@ def _int_to_device(stock: Callable[..., torch.device], device: int | torch.devic
         return stock(device)
     except RuntimeError:
         return torch.device("cuda", device)  # type: ignore[arg-type]
+
+
+def name_missing_spacy_models() -> None:
+    wrap(util, "spacy_download", _download_spacy_model)
+
+
+def _download_spacy_model(stock: Callable[..., None], name: str) -> None:
+    try:
+        stock(name)
+    except (OSError, SystemExit) as error:
+        raise ConfigurationError(
+            f"found no spaCy model {name!r}, and cannot download it; install it with "
+            f"`python -m spacy download {name}`"
+        ) from error
+
+
+def warn_of_idle_regularizers() -> None:
+    wrap(RegularizerApplicator, "__call__", _penalty)
+
+
+def _penalty(
+    stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module
+) -> torch.Tensor | float:
+    if not hasattr(self, "_idle"):
+        names = [name for name, _ in module.named_parameters()]
+        regexes = [regex for regex, _ in self._regularizers]
+        self._idle = [regex for regex in regexes if not any(re.search(regex, name) for name in names)]
+        for regex in self._idle:
+            logger.warning("regularizer: the regex %r fits no parameter; here it has no effect", regex)
+    return stock(self, module)
 
 
 def read_padding_as_word() -> None:

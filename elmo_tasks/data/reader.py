@@ -12,7 +12,11 @@ from typing import Any, ClassVar, NamedTuple, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
-from allennlp.data.dataset_readers import InterleavingDatasetReader, ShardedDatasetReader
+from allennlp.data.dataset_readers import (
+    InterleavingDatasetReader,
+    MultiTaskDatasetReader,
+    ShardedDatasetReader,
+)
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
@@ -36,7 +40,14 @@ def whole_reader(reader: DatasetReader) -> DatasetReader:
 
 
 def check_readable(reader: DatasetReader, path: Any) -> None:
-    """Reads the first instance of the data at `path`, so that a wrong path is found before a training."""
+    """
+    Reads the first instance of the data at `path`, so that a wrong path is found before a training. The
+    reader `multitask` has a path for each task.
+    """
+    if isinstance(reader, MultiTaskDatasetReader):
+        for task in reader.readers.keys() & path.keys():
+            check_readable(reader.readers[task], path[task])
+        return
     whole = whole_reader(reader)
     if isinstance(whole, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
         whole.check(path)

@@ -47,6 +47,25 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="batch_size: found 3 beside a batch_sampler"):
             evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
 
+    def test_all_data_whatever_an_epoch_of_the_training_is(self, archive, monkeypatch):
+        sizes = []
+        forward = NerModel.forward
+        monkeypatch.setattr(
+            NerModel,
+            "forward",
+            lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
+        )
+        evaluate_from_archive(archive, DEV)
+        expected = sum(sizes)
+        loaders = {"validation_data_loader": None, "data_loader": {"batch_size": 8, "batches_per_epoch": 1}}
+        sizes.clear()
+        evaluate_from_archive(archive, DEV, cmd_overrides=json.dumps(loaders))
+        assert sum(sizes) == expected
+        sizes.clear()
+        monkeypatch.setattr(evaluate, "DataLoader", DataLoader)
+        evaluate_from_archive.__wrapped__(archive, DEV, cmd_overrides=json.dumps(loaders))
+        assert sum(sizes) == 8
+
     @pytest.mark.parametrize("output", OUTPUTS)
     @pytest.mark.parametrize(
         ("file", "message"),

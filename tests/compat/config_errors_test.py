@@ -1,6 +1,7 @@
 """Errors of configs and the command line name what is wrong, and the nearest right name."""
 
 import argparse
+import random
 
 import pytest
 import torch
@@ -10,9 +11,12 @@ from allennlp.common import Params, from_params, params, registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import prepare_environment
 from allennlp.data import DataLoader, DatasetReader, Vocabulary
+from allennlp.data.data_loaders import SimpleDataLoader
+from allennlp.data.dataset_readers import Conll2003DatasetReader
 from allennlp.models import Model
 from allennlp.training import GradientDescentTrainer, Trainer
 from allennlp.training.metric_tracker import MetricTracker
+from torch import nn
 
 from elmo_tasks.compat import config_errors
 from tests.compat.repairs_test import stock
@@ -88,6 +92,51 @@ def test_keys_of_allennlps_own_blocks():
     ]
 
 
+def test_keys_of_earlier_versions(caplog):
+    block = {"checkpointer": {"num_serialized_models_to_keep": 1}, "shuffle": False, "unheard_of": 1}
+    loader = SimpleDataLoader([], batch_size=1)
+    with pytest.raises(ConfigurationError, match=r"Extra.*Checkpointer") as caught:
+        Trainer.from_params(
+            Params(block, history="trainer."),
+            model=nn.Linear(1, 1),
+            data_loader=loader,
+            serialization_dir="",
+        )
+    assert caught.value.__notes__ == [
+        "trainer.checkpointer.num_serialized_models_to_keep is no key of Checkpointer; it is now "
+        "keep_most_recent_by_count of the checkpointer"
+    ]
+    assert [record.message.split()[0] for record in caplog.records] == [
+        "trainer.shuffle",
+        "trainer.unheard_of",
+    ]
+    with pytest.raises(ConfigurationError) as caught:
+        TrainModel.from_params(
+            Params({"dataset_reader": "conll2003", "train_data_path": "", "model": {}, "iterator": "basic"}),
+            serialization_dir="",
+            local_rank=0,
+        )
+    assert caught.value.__notes__ == ["iterator is no key of TrainModel; it is now data_loader"]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [("lazy", "it is now max_instances_in_"), ("max_instance", "did you mean 'max_instances'")],
+)
+def test_keys_that_a_class_passes_on(key, hint):
+    with pytest.raises(
+        ConfigurationError, match=rf"^dataset_reader\.{key} is no key of Conll2003\w+; {hint}"
+    ):
+        DatasetReader.from_params(Params({"type": "conll2003", key: 1}, history="dataset_reader."))
+
+
+@pytest.mark.parametrize("key", ["initializer", "regularizer"])
+def test_a_list_of_regexes(key):
+    block = {"type": "simple_tagger", key: [[".*", {"type": "l2"}]]}
+    with pytest.raises(ConfigurationError, match=rf"^model\.{key}: found a list"):
+        Model.from_params(Params(block, history="model."), vocab=Vocabulary())
+
+
 @pytest.mark.parametrize(
     ("block", "message"),
     [
@@ -98,6 +147,7 @@ def test_keys_of_allennlps_own_blocks():
         ),
         ({"use_amp": True}, "use_amp: found true"),
         ({"cuda_device": "gpu"}, "cuda_device is 'gpu', expected "),
+        ({"cuda_device": [0, 1]}, r'cuda_device: found \[0, 1\], .* "distributed"'),
         ({"num_epochs": None}, "num_epochs is None, expected "),
         ({"num_epochs": 0}, "num_epochs is 0, expected "),
         ({"patience": "5"}, "patience is '5', expected "),
@@ -145,7 +195,16 @@ def test_a_metric_that_the_model_does_not_have():
     assert tracker.combined_score({"f1": 0.5, "perplexity": 7.0}) == -6.5
 
 
-@pytest.mark.parametrize("seed", ["a", 1.5, -1, 2**32])
+def test_a_seed_as_text():
+    """As `std.extVar` of Jsonnet gives it."""
+    drawn = []
+    for seed in (13, "13"):
+        prepare_environment(Params(dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)))
+        drawn.append(random.random())
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("seed", ["a", "-1", str(2**32), 1.5, -1, 2**32])
 def test_what_is_no_seed(seed):
     with pytest.raises(ConfigurationError, match=r"^numpy_seed is "):
         prepare_environment(Params({"random_seed": None, "numpy_seed": seed}))
@@ -176,6 +235,9 @@ def test_stock_says_less(tmp_path, capsys):
         Params.pop_choice.__wrapped__(Params({"type": "elmo-nr"}), "type", ["elmo_ner"])
     assert "did you mean" not in str(caught.value)
     create = from_params.create_kwargs.__wrapped__
+    stock_from_params = from_params.FromParams.from_params.__func__.__wrapped__
+    with pytest.raises(TypeError, match="'lazy'"):
+        stock_from_params(Conll2003DatasetReader, Params({"lazy": True}))
     block = Params({"num_epoch": 3, "validation_metric": "f1"})
     with pytest.raises(ConfigurationError) as caught:
         create(GradientDescentTrainer.__init__, GradientDescentTrainer, block, model=None, data_loader=None)

@@ -29,6 +29,8 @@ from allennlp.data.samplers import BucketBatchSampler
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.models.archival import load_archive
 from allennlp.modules.token_embedders import embedding
+from allennlp.nn import RegularizerApplicator
+from allennlp.nn.regularizers import L2Regularizer
 from allennlp.predictors import Predictor
 from allennlp.training import moving_average
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
@@ -375,6 +377,30 @@ def test_a_gpu_that_is_not_there_is_named():
     assert util.int_to_device(-1) == torch.device("cpu")
     # AllenNLP's own raises a RuntimeError where PyTorch was built without CUDA.
     assert util.int_to_device(0) == torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("no network"), SystemExit(1)])
+def test_a_spacy_model_that_is_not_there_is_named(monkeypatch, error):
+    def download(name):
+        raise error
+
+    monkeypatch.setattr(util, "spacy_download", download)
+    with pytest.raises(type(error)):
+        util.get_spacy_model("no_such_model")
+    compat.repairs.name_missing_spacy_models()
+    with pytest.raises(ConfigurationError, match="'no_such_model'"):
+        util.get_spacy_model("no_such_model")
+
+
+def test_a_regularizer_without_parameters_is_warned_of(caplog):
+    applicator = RegularizerApplicator([("weight", L2Regularizer(1.0)), ("scalar_par", L2Regularizer(1.0))])
+    module = torch.nn.Linear(1, 1)
+    expected = RegularizerApplicator.__call__.__wrapped__(applicator, module)
+    assert not caplog.records
+    for _ in range(2):
+        assert applicator(module) == expected == module.weight.square().sum()
+    (record,) = caplog.records
+    assert "'scalar_par'" in record.message
 
 
 def test_a_word_spelt_like_the_padding():

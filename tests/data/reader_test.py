@@ -4,11 +4,13 @@ from collections import Counter
 import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, Instance, Token, Vocabulary
+from allennlp.data.dataset_readers import MultiTaskDatasetReader
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.nn.util import get_text_field_mask
 
-from elmo_tasks.data.reader import TaskReader, check_words, group_number, text_field
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_number, text_field
 from elmo_tasks.data.tokenization import join_words
 
 
@@ -85,3 +87,10 @@ def test_each_word_has_its_values():
     for words, tags, found in (([], [], "no words"), (["a", "b"], ["O"], "1 tags, expected 2")):
         with pytest.raises(ConfigurationError, match=f"found {found}"):
             check_words(words, tags=tags)
+
+
+def test_the_data_of_each_task_are_checked(folder):
+    reader = MultiTaskDatasetReader({"first": Lines(), "second": Lines()})
+    check_readable(reader, {"first": str(folder / "a"), "second": str(folder / "b")})
+    with pytest.raises(InputError, match="nothing"):
+        check_readable(reader, {"first": str(folder / "a"), "second": str(folder / "nothing")})
