@@ -94,14 +94,18 @@ class LabelPredictor(InterpretablePredictor):
 
 
 def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
-    """Returns the value of a field; `ConfigurationError` if it is missing, or of another type."""
+    """
+    Returns the value of a field, a tuple as a list; `ConfigurationError` if it is missing, or of another
+    type.
+    """
     if name not in json_dict:
         found = ", ".join(f'"{key}"' for key in json_dict) or "none"
         raise ConfigurationError(f"found the fields: {found}; expected {expected}")
-    if not isinstance(json_dict[name], kind):
-        found = shorten(json.dumps(json_dict[name], default=repr))
+    value = list(json_dict[name]) if isinstance(json_dict[name], tuple) else json_dict[name]
+    if not isinstance(value, kind):
+        found = shorten(json.dumps(value, default=repr))
         raise ConfigurationError(f'"{name}" is {found}; expected {expected}')
-    return json_dict[name]
+    return value
 
 
 def require_text(json_dict: JsonDict, text: str, tokens: str) -> str | list[str]:

@@ -1,6 +1,7 @@
 """Trained models as Python objects: `load` opens an archive, and its results are named tuples."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
@@ -140,6 +141,10 @@ class TrainedModel(Generic[Result]):
         # Raises
         `ConfigurationError`: other texts or fields than the task reads.
         """
+        known = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
+        for name in fields:
+            if name not in known:
+                raise ConfigurationError(f"found the field {name!r}, expected one of {', '.join(known)}")
         (result,) = self.predictor.predict_batch_json([self._texts(texts, fields)])
         return self._result(result)
 
@@ -182,7 +187,10 @@ class TrainedModel(Generic[Result]):
                 raise ConfigurationError(f"found {shorten(repr(text))}, expected a text: {', '.join(names)}")
         if len(texts) > len(names) or (len(texts) < len(names) and not others):
             raise ConfigurationError(f"found {len(texts)} texts, expected {len(names)}: {', '.join(names)}")
-        return dict(zip(names, texts, strict=False)) | others
+        content = dict(zip(names, texts, strict=False))
+        for name in content.keys() & others.keys():
+            raise ConfigurationError(f"found {name!r} as a text and by its name, expected it once")
+        return content | others
 
 
 @overload

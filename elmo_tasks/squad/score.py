@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def report(data_file: str, predictions_file: str) -> str:
     """
     Returns the output of evaluate-v1.1.py or evaluate-v2.0.py, to the character. The `version` of the data
-    chooses the script. With 1.1, a question without a prediction is named on stderr, and counts as wrong.
+    chooses the script; in data without one, such as JSON Lines, a question without an answer stands for 2.0.
+    With 1.1, a question without a prediction is named on stderr, and counts as wrong.
 
     # Raises
     `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question has no
@@ -32,8 +33,11 @@ def report(data_file: str, predictions_file: str) -> str:
     """
     predictions = _predictions(predictions_file)
     datasets = list(read_datasets(data_file))
-    metric = SquadMetric("2.0" if datasets[0].version.endswith("2.0") else "1.1")
-    for question in (q for dataset in datasets for p in dataset.paragraphs for q in p.questions):
+    questions = [q for dataset in datasets for p in dataset.paragraphs for q in p.questions]
+    version = datasets[0].version
+    unanswerable = not version and not all(question.answers for question in questions)
+    metric = SquadMetric("2.0" if version.endswith("2.0") or unanswerable else "1.1")
+    for question in questions:
         if metric.version == "1.1" and not question.answers:
             found = f"the question {question.id} without an answer"
             raise InputError.at(data_file, found=found, expected='"version": "v2.0" in the data, or answers')
@@ -46,14 +50,14 @@ def report(data_file: str, predictions_file: str) -> str:
             raise InputError.at(
                 predictions_file, found=f"no prediction for {question.id}", expected="one for each question"
             )
-    questions, exact, f1 = metric.scores(scale=100.0)
+    total, exact, f1 = metric.scores(scale=100.0)
     if metric.version == "1.1":
         return json.dumps({"exact_match": exact, "f1": f1})
-    scores = {"exact": exact, "f1": f1, "total": questions}
+    scores = {"exact": exact, "f1": f1, "total": total}
     for kind in KINDS:
-        questions, exact, f1 = metric.scores(kind, scale=100.0)
-        if questions:
-            scores |= {f"{kind}_exact": exact, f"{kind}_f1": f1, f"{kind}_total": questions}
+        total, exact, f1 = metric.scores(kind, scale=100.0)
+        if total:
+            scores |= {f"{kind}_exact": exact, f"{kind}_f1": f1, f"{kind}_total": total}
     return json.dumps(scores, indent=2)
 
 

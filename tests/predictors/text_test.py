@@ -84,6 +84,7 @@ def test_a_sentence_is_predicted_as_its_object(predictor):
 def test_a_text_or_its_words(fields):
     (value,) = fields.values()
     assert require_text(fields, "text", "words") == value
+    assert require_text({"words": ("a", "b")}, "text", "words") == ["a", "b"]
 
 
 @pytest.mark.parametrize(

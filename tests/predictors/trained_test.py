@@ -64,6 +64,10 @@ def test_texts_that_are_refused(model):
         model("ner")(["Ana"])
     with pytest.raises(ConfigurationError, match="expected a text: passage, question"):
         model("squad").predict_batch([(PASSAGE, None)])
+    with pytest.raises(ConfigurationError, match="found 'passage' as a text and by its name"):
+        model("squad")(QUESTION, passage=PASSAGE)
+    with pytest.raises(ConfigurationError, match="'predicate', expected one of sentence, tokens, predicates"):
+        model("srl")("Ana sold her car.", predicate=[3])
 
 
 def test_results_have_their_places_in_the_text(model):

@@ -183,6 +183,19 @@ def test_files_of_predictions_to_the_last_digit(tmp_path, capsys, version, seed)
     assert printed.err.count("Unanswered question") == len(questions_of(dataset)) - len(predictions)
 
 
+def test_json_lines_have_no_version(tmp_path):
+    for version in ("1.1", "v2.0"):
+        dataset, predictions = published(version, 2)
+        expected = report(*write(tmp_path, dataset, predictions))
+        records = [
+            json.dumps({**question, "context": paragraph["context"]})
+            for paragraph in dataset["data"][0]["paragraphs"]
+            for question in paragraph["qas"]
+        ]
+        (tmp_path / "data").write_text("\n".join(records), encoding="utf-8")
+        assert report(str(tmp_path / "data"), str(tmp_path / "predictions")) == expected
+
+
 def test_kinds_that_do_not_occur_are_left_out(tmp_path):
     dataset, predictions = published("v2.0", 0)
     for paragraph in dataset["data"][0]["paragraphs"]:
