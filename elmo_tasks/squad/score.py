@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def report(data_file: str, predictions_file: str) -> str:
     """
     Returns the output of evaluate-v1.1.py or evaluate-v2.0.py, to the character. The `version` of the data
-    chooses the script; in data without one, such as JSON Lines, a question without an answer stands for 2.0.
+    chooses the script; data without one, such as JSON Lines, are of 2.0 if they have questions with an answer
+    and without.
     With 1.1, a question without a prediction is named on stderr, and counts as wrong.
 
     # Raises
@@ -35,8 +36,9 @@ def report(data_file: str, predictions_file: str) -> str:
     datasets = list(read_datasets(data_file))
     questions = [q for dataset in datasets for p in dataset.paragraphs for q in p.questions]
     version = datasets[0].version
-    unanswerable = not version and not all(question.answers for question in questions)
-    metric = SquadMetric("2.0" if version.endswith("2.0") or unanswerable else "1.1")
+    # Data without any answer are those of a test set.
+    has_both = len({bool(question.answers) for question in questions}) > 1
+    metric = SquadMetric("2.0" if version.endswith("2.0") or (has_both and not version) else "1.1")
     for question in questions:
         if metric.version == "1.1" and not question.answers:
             found = f"the question {question.id} without an answer"

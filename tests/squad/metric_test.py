@@ -13,6 +13,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.squad.metric import SquadMetric, normalize
 from elmo_tasks.squad.score import main, report
 
@@ -194,6 +195,11 @@ def test_json_lines_have_no_version(tmp_path):
         ]
         (tmp_path / "data").write_text("\n".join(records), encoding="utf-8")
         assert report(str(tmp_path / "data"), str(tmp_path / "predictions")) == expected
+    nothing = {"is_impossible": True, "answers": []}
+    without = [json.dumps(json.loads(record) | nothing) for record in records]
+    (tmp_path / "data").write_text("\n".join(without), encoding="utf-8")
+    with pytest.raises(InputError, match="without an answer"):
+        report(str(tmp_path / "data"), str(tmp_path / "predictions"))
 
 
 def test_kinds_that_do_not_occur_are_left_out(tmp_path):
