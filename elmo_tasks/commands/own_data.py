@@ -284,8 +284,9 @@ class TrainOnOwnData(Verb):
         # The reader of the archive itself reads the records that were trained on, too.
         block = archive.config.get("validation_dataset_reader", archive.config["dataset_reader"])
         reader = DatasetReader.from_params(block.duplicate())
+        instances = list(islice(reader.read(self.dev or self.train), _EXAMPLES))
         print("\nPredictions:")
-        for instance in islice(reader.read(self.dev or self.train), _EXAMPLES):
+        for instance in instances:
             print(f"  {shorten(self.shown(predictor.predict_instance(instance)), _LONGEST)}")
 
     def shown(self, result: dict[str, Any]) -> str:
