@@ -78,7 +78,7 @@ _RENAMED = {
     "should_log_parameter_statistics": "should_log_parameter_statistics of the callback tensorboard",
 }
 """Keys of earlier versions of AllenNLP, and what stands for them in 2.10.1."""
-_UNKNOWN_KEY = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+_UNKNOWN_KEY = re.compile(r"got an unexpected keyword argument '(\w+)'")
 """The words of Python, for a key of a class of AllenNLP that passes its keys on, such as a reader."""
 
 
