@@ -210,12 +210,12 @@ def warn_of_idle_regularizers() -> None:
 def _penalty(
     stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module
 ) -> torch.Tensor | float:
-    if not hasattr(self, "_idle"):
+    if not hasattr(self, "_was_called"):
+        self._was_called = True
         names = [name for name, _ in module.named_parameters()]
-        regexes = [regex for regex, _ in self._regularizers]
-        self._idle = [regex for regex in regexes if not any(re.search(regex, name) for name in names)]
-        for regex in self._idle:
-            logger.warning("regularizer: the regex %r fits no parameter; here it has no effect", regex)
+        for regex, _ in self._regularizers:
+            if not any(re.search(regex, name) for name in names):
+                logger.warning("regularizer: the regex %r fits no parameter; here it has no effect", regex)
     return stock(self, module)
 
 

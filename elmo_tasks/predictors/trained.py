@@ -141,10 +141,10 @@ class TrainedModel(Generic[Result]):
         # Raises
         `ConfigurationError`: other texts or fields than the task reads.
         """
-        known = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
+        readable = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
         for name in fields:
-            if name not in known:
-                raise ConfigurationError(f"found the field {name!r}, expected one of {', '.join(known)}")
+            if name not in readable:
+                raise ConfigurationError(f"found the field {name!r}, expected one of {', '.join(readable)}")
         (result,) = self.predictor.predict_batch_json([self._texts(texts, fields)])
         return self._result(result)
 

@@ -25,8 +25,7 @@ def report(data_file: str, predictions_file: str) -> str:
     """
     Returns the output of evaluate-v1.1.py or evaluate-v2.0.py, to the character. The `version` of the data
     chooses the script; data without one, such as JSON Lines, are of 2.0 if they have questions with an answer
-    and without.
-    With 1.1, a question without a prediction is named on stderr, and counts as wrong.
+    and without. With 1.1, a question without a prediction is named on stderr, and counts as wrong.
 
     # Raises
     `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question has no

@@ -39,8 +39,8 @@ def test_the_scores_of_the_readme():
     assert [name for name, *_ in rows] == ["ner", "sst", "snli", "srl", "coref", "squad"]
     for name, metric, *scores in rows:
         experiment = {"sst": "sst_all"}.get(name, name)
-        known = read_scores(RESULTS / f"{experiment}.csv", metric)
-        assert scores == [f"{known[system].mean:.1f}" for system in ("ours", "elmo")], name
+        kept = read_scores(RESULTS / f"{experiment}.csv", metric)
+        assert scores == [f"{kept[system].mean:.1f}" for system in ("ours", "elmo")], name
 
 
 def test_the_scores_of_the_tutorial():

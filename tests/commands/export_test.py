@@ -108,12 +108,12 @@ def test_no_bound_is_null(export, tmp_path):
     assert export("run", "out") == 0
     lstm = json.loads((tmp_path / "out/options.json").read_text())["lstm"]
     assert (lstm["cell_clip"], lstm["proj_clip"]) == (None, None)
-    found = layers(read(tmp_path / "out"))
-    torch.testing.assert_close(found, layers(trained.bilm), atol=1e-5, rtol=0)
+    exported = layers(read(tmp_path / "out"))
+    torch.testing.assert_close(exported, layers(trained.bilm), atol=1e-5, rtol=0)
     files = str(tmp_path / "out/options.json"), str(tmp_path / "out/weights.hdf5")
     top = _ElmoBiLm(*files)(batch_to_ids(FULL))["activations"][-1]
     size = len(FULL[0])
-    torch.testing.assert_close(top[0, 1 : size + 1], found[-1, 0, :size], atol=1e-5, rtol=0)
+    torch.testing.assert_close(top[0, 1 : size + 1], exported[-1, 0, :size], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("streams", [1, 3, 16])

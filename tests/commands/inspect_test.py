@@ -159,9 +159,9 @@ def test_a_text_of_several_files(capsys, tmp_path):
         ["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]
     ):
         (tmp_path / f"part-{number}.gz").write_bytes(gzip.compress(content.encode()))
-    found = inspected(capsys, tmp_path / "*.gz")
-    assert (found["task"], found["records"], found["tokens"]) == ("text for a biLM", 4, 16)
-    assert mentions(found["command"], str(tmp_path / "*.gz"), '"validation_data_path": "DEV"')
+    text = inspected(capsys, tmp_path / "*.gz")
+    assert (text["task"], text["records"], text["tokens"]) == ("text for a biLM", 4, 16)
+    assert mentions(text["command"], str(tmp_path / "*.gz"), '"validation_data_path": "DEV"')
 
 
 def test_text_for_people(capsys):

@@ -27,15 +27,21 @@ def archive(trained_ner):
     return trained_ner / "model.tar.gz"
 
 
+@pytest.fixture
+def sizes(monkeypatch):
+    """The sizes of the batches that the model has read."""
+    read = []
+    forward = NerModel.forward
+    monkeypatch.setattr(
+        NerModel,
+        "forward",
+        lambda self, **batch: read.append(len(batch["metadata"])) or forward(self, **batch),
+    )
+    return read
+
+
 class TestEvaluate:
-    def test_batches_of_another_size(self, archive, monkeypatch):
-        sizes = []
-        forward = NerModel.forward
-        monkeypatch.setattr(
-            NerModel,
-            "forward",
-            lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
-        )
+    def test_batches_of_another_size(self, archive, sizes, monkeypatch):
         expected = evaluate_from_archive(archive, DEV)
         assert max(sizes) > 3
         sizes.clear()
@@ -47,14 +53,7 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="batch_size: found 3 beside a batch_sampler"):
             evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
 
-    def test_all_data_whatever_an_epoch_of_the_training_is(self, archive, monkeypatch):
-        sizes = []
-        forward = NerModel.forward
-        monkeypatch.setattr(
-            NerModel,
-            "forward",
-            lambda self, **batch: sizes.append(len(batch["metadata"])) or forward(self, **batch),
-        )
+    def test_all_data_whatever_an_epoch_of_the_training_is(self, archive, sizes, monkeypatch):
         evaluate_from_archive(archive, DEV)
         expected = sum(sizes)
         loaders = {"validation_data_loader": None, "data_loader": {"batch_size": 8, "batches_per_epoch": 1}}
