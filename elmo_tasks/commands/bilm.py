@@ -192,11 +192,10 @@ class Export(Verb):
     def _write_onnx(self) -> None:
         refuse_given(self, "is not for --format onnx", names=("dtype", "average_with", "standardize"))
         bilm: BiLm | FrozenBiLm
-        with opened_folder(self.archive) as folder:
-            if folder is not None and folder.has(OPTIONS):
-                bilm = read_frozen_bilm(read_options(self.archive), self.archive)
-            else:
-                bilm = read_trained(self.archive).bilm
+        if _is_official(self.archive):
+            bilm = read_frozen_bilm(read_options(self.archive), self.archive)
+        else:
+            bilm = read_trained(self.archive).bilm
         with staging_folder(self.output.resolve()) as staging:
             write_onnx(bilm, staging / ONNX)
             self.output.mkdir(exist_ok=True)
@@ -213,6 +212,12 @@ class Trained(NamedTuple):
     """The words of the classes and, for word input, of the rows of the table; a task's archive has none."""
 
 
+def _is_official(place: str) -> bool:
+    """Whether this is a folder or zip in the official layout."""
+    with opened_folder(place) as folder:
+        return folder is not None and folder.has(OPTIONS)
+
+
 def read_trained(archive: str) -> Trained:
     """
     Reads the biLM of an archive, its softmax and its words.
@@ -220,12 +225,10 @@ def read_trained(archive: str) -> Trained:
     # Raises
     `ConfigurationError`: a model with no biLM or several, or files in the official layout.
     """
-    with opened_folder(archive) as folder:
-        if folder is not None and folder.has(OPTIONS):
-            raise ConfigurationError(
-                f"{archive}: found a biLM in the official layout, expected an archive; --format onnx takes "
-                "both"
-            )
+    if _is_official(archive):
+        raise ConfigurationError(
+            f"{archive}: found a biLM in the official layout, expected an archive; --format onnx takes both"
+        )
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
         return Trained(model.bilm, model.softmax, class_names(model.vocab))
