@@ -50,6 +50,20 @@ CHANGES = (
         "compat/repairs_test.py::TestMovingAverage::test_stock_fails",
     ),
     Change(
+        repairs.average_over_batches_trained,
+        "the training loss of an epoch that is resumed half-way is half as large: its sum over the later "
+        "batches is divided by the number of all",
+        "GradientDescentTrainer._train_epoch",
+        "compat/repairs_test.py::TestTrainingLoss::test_stock_fails",
+    ),
+    Change(
+        repairs.average_over_accumulated_batches,
+        "with `use_amp` and `num_gradient_accumulation_steps` gradients are added up, not averaged, so that "
+        "more steps are a higher learning rate and more clipping",
+        "MixedPrecisionBackwardCallback.on_backward",
+        "compat/repairs_test.py::test_accumulated_gradients_of_mixed_precision",
+    ),
+    Change(
         repairs.start_loader_processes,
         "since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks; "
         "and a worker seeds `random` by chance, so that the order of its batches differs from run to run",
@@ -123,8 +137,9 @@ CHANGES = (
     Change(
         archives.install,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
-        "archives end in tracebacks that do not name them",
-        "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name",
+        "archives end in tracebacks that do not name them; and it does not know names such as `elmo:ner`",
+        "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name, "
+        "allennlp.data.vocabulary.cached_path",
         "compat/archives_test.py::TestUnpacking::test_stock_writes_outside",
     ),
     Change(
@@ -185,7 +200,8 @@ CHANGES = (
     Change(
         config_errors.install,
         "errors of configs, overrides and the command line are tracebacks, or name no right name; the "
-        "trainer drops keys that it does not know, takes impossible values, and misses a metric only later",
+        "trainer drops keys that it does not know, takes impossible values, misses a metric only later, and "
+        "does not say where it diverges",
         "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
         "from_params.create_kwargs, FromParams.from_params, MetricTracker.combined_score, "
         "GradientDescentTrainer.train, prepare_environment, evaluate_file, evaluate_snippet, with_overrides; "

@@ -31,7 +31,7 @@ from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
 from allennlp.common.registrable import Registrable
 from allennlp.common.util import SigTermReceived
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, vocabulary
 from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
@@ -419,10 +419,16 @@ def _fault(error: Exception) -> str:
     return f"not a whole archive of a model ({type(error).__name__}: {first})"
 
 
+def _cached_vocabulary(directory: str | PathLike[str], **options: bool) -> str:
+    """Returns the folder of the vocabulary in an archive, also for the name of one of the project's."""
+    return str(cached_path(archive_path(directory), **options))
+
+
 def install() -> None:
     """Replaces AllenNLP's loader, also in modules that have imported it already."""
     archival.extracted_archive = extracted_archive
     archival.cached_path = local_archive
+    vocabulary.cached_path = _cached_vocabulary
     Registrable.resolve_class_name = classmethod(_resolve_registered)
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get("load_archive") is _load_archive:

@@ -6,6 +6,7 @@ import tarfile
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
 from allennlp.models.archival import archive_model
 
 import elmo_tasks
@@ -83,6 +84,9 @@ def test_names(slim_archive, tmp_path, monkeypatch):
     for entity in found(TEXT):
         assert isinstance(entity, Entity)
         assert TEXT[entity.start : entity.end] == entity.text
+    vocabularies = Vocabulary.from_files("elmo:ner"), open_archive(slim_archive).model.vocab
+    tags, tags_by_path = (each.get_index_to_token_vocabulary("labels") for each in vocabularies)
+    assert tags == tags_by_path
     with pytest.raises(ConfigurationError, match="found 2 texts"):
         found(TEXT, TEXT)
     with pytest.raises(ConfigurationError, match=r"elmo:other.*elmo:ner"):

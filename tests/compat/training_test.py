@@ -15,6 +15,7 @@ from allennlp.training import GradientDescentTrainer
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.ner.crf import Chain
 from tests.ner.archives import DEV
 
 NER = str(bundled("training_configs/ner.jsonnet").resolve())
@@ -82,6 +83,12 @@ def test_a_metric_that_the_model_will_not_have(tmp_path):
         train_by("+f2-LOC")
     assert not list((tmp_path / "run").glob("metrics_epoch_*"))
     train_by("+f1-LOC")
+
+
+def test_a_training_that_diverges(tmp_path, monkeypatch):
+    monkeypatch.setattr(Chain, "log_likelihood", lambda self, tags: torch.full((len(tags),), torch.nan))
+    with pytest.raises(ConfigurationError, match=r"^epoch 1, batch 1: "):
+        train.train_model(config_of("ner", **SHORT), tmp_path)
 
 
 @pytest.fixture(scope="module")
