@@ -50,9 +50,10 @@ CHANGES = (
         "compat/repairs_test.py::TestMovingAverage::test_stock_fails",
     ),
     Change(
-        repairs.average_over_batches_trained,
+        repairs.count_batches_trained,
         "the training loss of an epoch that is resumed half-way is half as large: its sum over the later "
-        "batches is divided by the number of all",
+        "batches is divided by the number of all; and data without a batch, as with `drop_last`, train "
+        "nothing without a word",
         "GradientDescentTrainer._train_epoch",
         "compat/repairs_test.py::TestTrainingLoss::test_stock_fails",
     ),
@@ -137,9 +138,10 @@ CHANGES = (
     Change(
         archives.install,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
-        "archives end in tracebacks that do not name them; and it does not know names such as `elmo:ner`",
+        "archives end in tracebacks that do not name them; and a vocabulary is not found by all that names "
+        "an archive",
         "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name, "
-        "allennlp.data.vocabulary.cached_path",
+        "Vocabulary.from_files",
         "compat/archives_test.py::TestUnpacking::test_stock_writes_outside",
     ),
     Change(
@@ -211,9 +213,9 @@ CHANGES = (
     Change(
         fields.install,
         "a reader whose fields a model does not take, as one of ours with a model of allennlp-models, ends "
-        "the training in a traceback after it has begun",
+        "the training in a traceback after it has begun; and an error about token indexers names no key",
         "Model.__call__ and Predictor.__init__, which give models and predictors the fields of our readers "
-        "by their own names, and TrainModel.run, which first checks them",
+        "by their own names, TrainModel.run, which first checks them, and BasicTextFieldEmbedder.forward",
         "compat/fields_test.py::test_stock_fails",
     ),
     Change(

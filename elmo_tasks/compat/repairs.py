@@ -128,7 +128,7 @@ def _load_moving_average(self: MovingAverage, state_dict: dict[str, Any]) -> Non
             mine[name].copy_(value)
 
 
-def average_over_batches_trained() -> None:
+def count_batches_trained() -> None:
     wrap(GradientDescentTrainer, "_train_epoch", _train_epoch)
 
 
@@ -136,8 +136,12 @@ def _train_epoch(
     stock: Callable[..., dict[str, float]], self: GradientDescentTrainer, epoch: int
 ) -> dict[str, float]:
     metrics = stock(self, epoch)
+    batches, before = self._batches_in_epoch_completed, self._start_after_batches_in_epoch_completed
+    if not batches:
+        raise ConfigurationError(
+            "found no batch in the training data, expected one: take a smaller batch_size, or no drop_last"
+        )
     if epoch == self._start_after_epochs_completed:
-        batches, before = self._batches_in_epoch_completed, self._start_after_batches_in_epoch_completed
         for name in metrics.keys() & {"loss", "reg_loss"}:
             metrics[name] *= batches / (batches - before)
     return metrics

@@ -407,6 +407,14 @@ class TestTrainingLoss:
         assert self.resumed_share(tmp_path) == pytest.approx(0.5)
 
 
+@pytest.mark.usefixtures("_logging_restored")
+def test_data_without_a_batch(tmp_path):
+    config = tagger(tmp_path, num_epochs=1)
+    config["data_loader"] = {"batch_size": 5, "drop_last": True}
+    with pytest.raises(ConfigurationError, match="batch_size"):
+        train_model(config, tmp_path / "run")
+
+
 def test_accumulated_gradients_of_mixed_precision(tmp_path):
     trainer = SimpleNamespace(
         _num_gradient_accumulation_steps=4, _scaler=SimpleNamespace(scale=lambda loss: 8 * loss)
