@@ -168,7 +168,7 @@ CHANGES = (
     Change(
         commands.recover_with_more_epochs,
         "`train --recover` ends in a KeyError where a key is new, names no key in its last line, and refuses "
-        "to train a finished run for more epochs",
+        "to train a finished run for more epochs; `train --force` removes data in the folder of the run",
         "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
         "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
     ),

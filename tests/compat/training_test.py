@@ -11,6 +11,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.training import GradientDescentTrainer
+from allennlp.training import util as training_util
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
@@ -89,6 +90,24 @@ def test_a_training_that_diverges(tmp_path, monkeypatch):
     monkeypatch.setattr(Chain, "log_likelihood", lambda self, tags: torch.full((len(tags),), torch.nan))
     with pytest.raises(ConfigurationError, match=r"^epoch 1, batch 1: "):
         train.train_model(config_of("ner", **SHORT), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "a.conll", "*.conll", "a.zip!a.conll"])
+def test_force_keeps_what_the_run_reads(tmp_path, name):
+    """What stands in another folder, even of a like name, does not matter."""
+    run = tmp_path / "run"
+    for folder in (run, tmp_path / "run2"):
+        folder.mkdir()
+        for file in ("a.conll", "a.zip"):
+            (folder / file).touch()
+    inside, beside = (
+        Params({"train_data_path": f"{tmp_path}/{folder}/{name}"}) for folder in ("run", "run2")
+    )
+    with pytest.raises(ConfigurationError, match=r"^--force: found train_data_path "):
+        training_util.create_serialization_dir(inside, run, recover=False, force=True)
+    assert (run / "a.conll").exists()
+    training_util.create_serialization_dir(beside, run, recover=False, force=True)
+    assert not (run / "a.conll").exists()
 
 
 @pytest.fixture(scope="module")
