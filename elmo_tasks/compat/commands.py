@@ -223,7 +223,7 @@ def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str
     folder = os.path.realpath(serialization_dir)
     for key, value in params.as_flat_dict().items():
         for name in value if isinstance(value, list) else [value]:
-            if not isinstance(name, str) or key == "model.elmo.activations":
+            if not isinstance(name, str) or "activations" in key.split("."):
                 continue
             path = name.partition("!")[0]  # of an archive
             is_inside = os.path.join(os.path.realpath(path), "").startswith(os.path.join(folder, ""))
