@@ -50,6 +50,21 @@ CHANGES = (
         "compat/repairs_test.py::TestMovingAverage::test_stock_fails",
     ),
     Change(
+        repairs.count_batches_trained,
+        "the training loss of an epoch that is resumed half-way is half as large: its sum over the later "
+        "batches is divided by the number of all; and data without a batch, as with `drop_last`, train "
+        "nothing without a word",
+        "GradientDescentTrainer._train_epoch",
+        "compat/repairs_test.py::TestTrainingLoss::test_stock_fails",
+    ),
+    Change(
+        repairs.average_over_accumulated_batches,
+        "with `use_amp` and `num_gradient_accumulation_steps` gradients are added up, not averaged, so that "
+        "more steps are a higher learning rate and more clipping",
+        "MixedPrecisionBackwardCallback.on_backward",
+        "compat/repairs_test.py::test_accumulated_gradients_of_mixed_precision",
+    ),
+    Change(
         repairs.start_loader_processes,
         "since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks; "
         "and a worker seeds `random` by chance, so that the order of its batches differs from run to run",
@@ -123,8 +138,10 @@ CHANGES = (
     Change(
         archives.install,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
-        "archives end in tracebacks that do not name them",
-        "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name",
+        "archives end in tracebacks that do not name them; and a vocabulary is not found by all that names "
+        "an archive",
+        "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name, "
+        "Vocabulary.from_files",
         "compat/archives_test.py::TestUnpacking::test_stock_writes_outside",
     ),
     Change(
@@ -151,7 +168,7 @@ CHANGES = (
     Change(
         commands.recover_with_more_epochs,
         "`train --recover` ends in a KeyError where a key is new, names no key in its last line, and refuses "
-        "to train a finished run for more epochs",
+        "to train a finished run for more epochs; `train --force` removes data in the folder of the run",
         "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
         "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
     ),
@@ -185,7 +202,8 @@ CHANGES = (
     Change(
         config_errors.install,
         "errors of configs, overrides and the command line are tracebacks, or name no right name; the "
-        "trainer drops keys that it does not know, takes impossible values, and misses a metric only later",
+        "trainer drops keys that it does not know, takes impossible values, misses a metric only later, and "
+        "does not say where it diverges",
         "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
         "from_params.create_kwargs, FromParams.from_params, MetricTracker.combined_score, "
         "GradientDescentTrainer.train, prepare_environment, evaluate_file, evaluate_snippet, with_overrides; "
@@ -195,9 +213,9 @@ CHANGES = (
     Change(
         fields.install,
         "a reader whose fields a model does not take, as one of ours with a model of allennlp-models, ends "
-        "the training in a traceback after it has begun",
+        "the training in a traceback after it has begun; and an error about token indexers names no key",
         "Model.__call__ and Predictor.__init__, which give models and predictors the fields of our readers "
-        "by their own names, and TrainModel.run, which first checks them",
+        "by their own names, TrainModel.run, which first checks them, and BasicTextFieldEmbedder.forward",
         "compat/fields_test.py::test_stock_fails",
     ),
     Change(

@@ -16,7 +16,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -31,7 +31,7 @@ from allennlp.common.file_utils import cached_path
 from allennlp.common.params import parse_overrides
 from allennlp.common.registrable import Registrable
 from allennlp.common.util import SigTermReceived
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
@@ -40,6 +40,7 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import Device, chosen_device, gpu_number
 from elmo_tasks.common.unpacking import unpack
+from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
@@ -419,10 +420,24 @@ def _fault(error: Exception) -> str:
     return f"not a whole archive of a model ({type(error).__name__}: {first})"
 
 
+def _vocabulary_from_files(
+    stock: Callable[..., Vocabulary],
+    cls: type[Vocabulary],
+    directory: str | PathLike[str],
+    *args: Any,
+    **options: Any,
+) -> Vocabulary:
+    """Takes whatever names an archive, too: the folder of a run, or a name such as `elmo:ner`."""
+    path = archive_path(directory)
+    own = Path(path, "vocabulary")
+    return stock(cls, own if own.is_dir() else path, *args, **options)
+
+
 def install() -> None:
     """Replaces AllenNLP's loader, also in modules that have imported it already."""
     archival.extracted_archive = extracted_archive
     archival.cached_path = local_archive
+    wrap(Vocabulary, "from_files", _vocabulary_from_files)
     Registrable.resolve_class_name = classmethod(_resolve_registered)
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get("load_archive") is _load_archive:

@@ -15,6 +15,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
+from glob import glob
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -212,7 +213,25 @@ def _create_or_recover(
         before = Params.from_file(saved)
         _check_same(params, before, serialization_dir)
         params = before
+    if force:
+        _check_sources_stay(params, serialization_dir)
     stock(params, serialization_dir, recover, force)
+
+
+def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
+    """Checks that the folder, which `--force` removes, has nothing that the run reads."""
+    folder = os.path.realpath(serialization_dir)
+    for key, value in params.as_flat_dict().items():
+        for name in value if isinstance(value, list) else [value]:
+            if not isinstance(name, str) or "activations" in key.split("."):
+                continue
+            path = name.partition("!")[0]  # of an archive
+            is_inside = os.path.join(os.path.realpath(path), "").startswith(os.path.join(folder, ""))
+            if is_inside and (os.path.exists(path) or glob(path)):
+                raise ConfigurationError(
+                    f"--force: found {key} {name} in {serialization_dir}, which --force removes; expected "
+                    "another folder for the run"
+                )
 
 
 def _check_same(params: Params, before: Params, serialization_dir: str | os.PathLike[str]) -> None:

@@ -297,7 +297,8 @@ def _combined_score(stock: Callable[..., float], self: MetricTracker, metrics: d
 def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
     """
     Checks the names of the metrics that choose the best epoch of a model of ours; of other models they are
-    known after an epoch. A metric of a label, such as `f1-PER`, and those of a biLM come with the data.
+    known after an epoch. A metric of a label, such as `f1-PER`, and those of a biLM come with the data. A
+    training that diverges ends in an error with its place.
     """
     of_ours = type(self.model).__module__.startswith("elmo_tasks.")
     if self._validation_data_loader is not None and of_ours and (own := self.model.get_metrics(reset=True)):
@@ -305,7 +306,16 @@ def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
         for _, name in self._metric_tracker.tracked_metrics:
             if metrics.isdisjoint((name, name.partition("-")[0])):
                 raise _unknown_metric(name, metrics)
-    return stock(self)
+    try:
+        return stock(self)
+    except ValueError as error:
+        if str(error) != "nan loss encountered":
+            raise
+        raise ConfigurationError(
+            f"epoch {self._epochs_completed + 1}, batch {self._batches_in_epoch_completed + 1}: found a loss "
+            "that is no number, expected a training that does not diverge: take a lower "
+            "trainer.optimizer.lr, or clip the gradients by trainer.grad_norm"
+        ) from error
 
 
 def _unknown_metric(name: str, metrics: Collection[str]) -> ConfigurationError:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
+import torch
 from allennlp.commands.train import TrainModel
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DataLoader, DatasetReader, Instance
+from allennlp.data import Batch, DataLoader, DatasetReader, Instance, TextFieldTensors
 from allennlp.models import Model
+from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
 from allennlp.modules.token_embedders import ElmoTokenEmbedder
 from allennlp.predictors import Predictor
 from torch import nn
@@ -21,6 +23,7 @@ def install() -> None:
     Model.__call__ = _call
     wrap(TrainModel, "run", _run)
     wrap(Predictor, "__init__", _init_predictor)
+    wrap(BasicTextFieldEmbedder, "forward", _embed)
 
 
 def _call(self: Model, *args: Any, **fields: Any) -> Any:
@@ -57,6 +60,27 @@ def _init_predictor(
     if not own and hasattr(dataset_reader, "allennlp_instance"):
         dataset_reader = _ReaderForPredictor(dataset_reader)
     stock(self, model, dataset_reader, *args, **options)
+
+
+def _embed(
+    stock: Callable[..., torch.Tensor],
+    self: BasicTextFieldEmbedder,
+    text_field_input: TextFieldTensors,
+    *args: Any,
+    **options: Any,
+) -> torch.Tensor:
+    try:
+        return stock(self, text_field_input, *args, **options)
+    except ConfigurationError as error:
+        if not error.message.startswith("Mismatched token keys"):
+            raise
+        found, expected = (
+            ", ".join(sorted(names)) or "none" for names in (text_field_input, self._token_embedders)
+        )
+        raise ConfigurationError(
+            f"the token_indexers of dataset_reader or validation_dataset_reader are {found}, expected those "
+            f"of the model's token_embedders in both: {expected}"
+        ) from error
 
 
 class _ReaderForPredictor(DatasetReader):

@@ -28,6 +28,8 @@ from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
 from allennlp.nn import RegularizerApplicator
 from allennlp.predictors import Predictor
+from allennlp.training import GradientDescentTrainer
+from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
 from allennlp.training.moving_average import MovingAverage
 from torch.optim import lr_scheduler
@@ -124,6 +126,41 @@ def _load_moving_average(self: MovingAverage, state_dict: dict[str, Any]) -> Non
     ):
         for name, value in theirs.items():
             mine[name].copy_(value)
+
+
+def count_batches_trained() -> None:
+    wrap(GradientDescentTrainer, "_train_epoch", _train_epoch)
+
+
+def _train_epoch(
+    stock: Callable[..., dict[str, float]], self: GradientDescentTrainer, epoch: int
+) -> dict[str, float]:
+    metrics = stock(self, epoch)
+    batches, before = self._batches_in_epoch_completed, self._start_after_batches_in_epoch_completed
+    if not batches:
+        raise ConfigurationError(
+            "found no batch in the training data, expected one: take a smaller batch_size, or no drop_last"
+        )
+    if epoch == self._start_after_epochs_completed:
+        for name in metrics.keys() & {"loss", "reg_loss"}:
+            metrics[name] *= batches / (batches - before)
+    return metrics
+
+
+def average_over_accumulated_batches() -> None:
+    wrap(MixedPrecisionBackwardCallback, "on_backward", _backward_of_mean)
+
+
+def _backward_of_mean(
+    stock: Callable[..., bool],
+    self: MixedPrecisionBackwardCallback,
+    trainer: GradientDescentTrainer,
+    batch_outputs: dict[str, torch.Tensor],
+    *args: Any,
+    **options: Any,
+) -> bool:
+    loss = batch_outputs["loss"] / trainer._num_gradient_accumulation_steps
+    return stock(self, trainer, {**batch_outputs, "loss": loss}, *args, **options)
 
 
 def start_loader_processes() -> None:

@@ -139,6 +139,12 @@ def test_our_ids_of_characters_for_allennlps_elmo(tmp_path, monkeypatch, model):
     run(tmp_path / "theirs", reader("elmo_characters"), model, *paths)
 
 
+def test_token_indexers_that_the_model_does_not_embed(tmp_path):
+    reader = {"type": "elmo_ner", "token_indexers": {"words": {"type": "single_id"}}}
+    with pytest.raises(ConfigurationError, match=r"^the token_indexers .* are words, expected .*: tokens$"):
+        run(tmp_path, reader, "elmo_ner", fixture("ner", "dev"), fixture("ner", "dev"))
+
+
 @pytest.mark.parametrize("outer", ["sharded", "interleaving"])
 def test_readers_around_ours(tmp_path, outer):
     """Sentences of several folders train a model, and its archive predicts JSON Lines."""

@@ -60,7 +60,13 @@ class TestEpochs:
         trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
         lines = endings.EpochLines("folder")
         lines.on_start(trainer)
-        return lambda metrics, epoch, **options: lines.on_epoch(trainer, metrics, epoch, **options)
+
+        def say(metrics, epoch, *, validated=True, **options):
+            for is_training in (True, False) if validated else (True,):
+                lines.on_batch(trainer, is_training=is_training)
+            lines.on_epoch(trainer, metrics, epoch, **options)
+
+        return say
 
     @pytest.mark.parametrize(
         ("epoch", "line"),
@@ -73,8 +79,9 @@ class TestEpochs:
         say(METRICS, epoch)
         assert capsys.readouterr().err == f"epoch {line}\n"
 
-    def test_without_validation(self, say, capsys):
-        say({"training_loss": 1.0}, 2)
+    @pytest.mark.parametrize("earlier", [{}, METRICS], ids=["ever", "in this epoch"])
+    def test_without_validation(self, say, capsys, earlier):
+        say(earlier | {"training_loss": 1.0}, 2, validated=False)
         assert capsys.readouterr().err == "epoch 3 of 3: training loss 1, 10 s; 0 s left\n"
 
     def test_an_epoch_whose_batches_were_before_a_kill(self, say, capsys):

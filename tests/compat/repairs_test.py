@@ -1,9 +1,9 @@
 """The repairs of `compat/repairs.py`, and AllenNLP without them where the installed versions still fail."""
 
-import copy
 import gzip
 import importlib.util
 import io
+import json
 import logging
 import os
 import pickle
@@ -32,7 +32,8 @@ from allennlp.modules.token_embedders import embedding
 from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import L2Regularizer
 from allennlp.predictors import Predictor
-from allennlp.training import moving_average
+from allennlp.training import GradientDescentTrainer, moving_average
+from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
 from elmo_tasks import compat
@@ -333,36 +334,42 @@ def _logging_restored():
     root.handlers[:], root.level, sys.excepthook = handlers, level, hook
 
 
+def tagger(folder: Path, **trainer) -> Params:
+    """Returns the config of a tagger of AllenNLP, whose data are written to the folder."""
+    data = folder / "train.conll"
+    data.write_text("John NNP B-NP I-PER\nsleeps VBZ B-VP O\n\n" * 4)
+    tokens = {"type": "embedding", "embedding_dim": 2}
+    return Params(
+        {
+            "dataset_reader": {"type": "conll2003"},
+            "train_data_path": str(data),
+            "validation_data_path": str(data),
+            "model": {
+                "type": "simple_tagger",
+                "text_field_embedder": {"token_embedders": {"tokens": tokens}},
+                "encoder": {"type": "lstm", "input_size": 2, "hidden_size": 2},
+            },
+            "data_loader": {"batch_size": 1},
+            "trainer": {"cuda_device": -1, "optimizer": {"type": "sgd", "lr": 0.1}, **trainer},
+        }
+    )
+
+
 @pytest.mark.usefixtures("_logging_restored")
 def test_training_resumes_and_its_archive_loads(tmp_path):
     """With the scheduler whose state holds numpy's numbers, and a moving average."""
-    data = tmp_path / "train.conll"
-    data.write_text("John NNP B-NP I-PER\nsleeps VBZ B-VP O\n\n" * 4)
-    tokens = {"type": "embedding", "embedding_dim": 2}
-    config = {
-        "dataset_reader": {"type": "conll2003"},
-        "train_data_path": str(data),
-        "validation_data_path": str(data),
-        "model": {
-            "type": "simple_tagger",
-            "text_field_embedder": {"token_embedders": {"tokens": tokens}},
-            "encoder": {"type": "lstm", "input_size": 2, "hidden_size": 2},
-        },
-        "data_loader": {"batch_size": 2},
-        "trainer": {
-            "num_epochs": 2,
-            "cuda_device": -1,
-            "optimizer": {"type": "sgd", "lr": 0.1},
-            "learning_rate_scheduler": {"type": "cosine", "t_initial": 2},
-            "moving_average": {"decay": 0.5},
-        },
-    }
+    config = tagger(
+        tmp_path,
+        num_epochs=2,
+        learning_rate_scheduler={"type": "cosine", "t_initial": 2},
+        moving_average={"decay": 0.5},
+    )
     folder = str(tmp_path / "run")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", FutureWarning)
         compat.repair()
-        trained = train_model(Params(copy.deepcopy(config)), folder)
-        resumed = train_model(Params(copy.deepcopy(config)), folder, recover=True)
+        trained = train_model(config.duplicate(), folder)
+        resumed = train_model(config.duplicate(), folder, recover=True)
         loaded = load_archive(Path(folder, "model.tar.gz")).model
     assert not [warning for warning in seen if "torch.cuda.amp" in str(warning.message)]
     for name, value in trained.state_dict().items():
@@ -371,6 +378,59 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.usefixtures("_logging_restored")
+class TestTrainingLoss:
+    def resumed_share(self, folder: Path) -> float:
+        """The loss of an epoch that is resumed half-way, by that of the whole, with equal batches."""
+        config = tagger(
+            folder,
+            num_epochs=1,
+            optimizer={"type": "sgd", "lr": 0.0},
+            checkpointer={"save_every_num_batches": 1, "keep_most_recent_by_count": None},
+        )
+        losses = []
+        for recover in (False, True):
+            train_model(config.duplicate(), folder / "run", recover=recover)
+            losses.append(json.loads((folder / "run/metrics.json").read_text())["training_loss"])
+            for name in ("e0_b3", "e0_b4", "e1_b0"):
+                for path in (folder / "run").glob(f"*_state_{name}.th"):
+                    path.unlink()
+        return losses[1] / losses[0]
+
+    def test_that_of_an_epoch_that_is_resumed(self, tmp_path):
+        assert self.resumed_share(tmp_path) == pytest.approx(1.0)
+
+    def test_stock_fails(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(
+            GradientDescentTrainer, "_train_epoch", GradientDescentTrainer._train_epoch.__wrapped__
+        )
+        assert self.resumed_share(tmp_path) == pytest.approx(0.5)
+
+
+@pytest.mark.usefixtures("_logging_restored")
+def test_data_without_a_batch(tmp_path):
+    config = tagger(tmp_path, num_epochs=1)
+    config["data_loader"] = {"batch_size": 5, "drop_last": True}
+    with pytest.raises(ConfigurationError, match="batch_size"):
+        train_model(config, tmp_path / "run")
+
+
+def test_accumulated_gradients_of_mixed_precision(tmp_path):
+    trainer = SimpleNamespace(
+        _num_gradient_accumulation_steps=4, _scaler=SimpleNamespace(scale=lambda loss: 8 * loss)
+    )
+
+    def gradient(on_backward) -> float:
+        weight = torch.ones(1, requires_grad=True)
+        callback = MixedPrecisionBackwardCallback(str(tmp_path))
+        assert on_backward(callback, trainer, {"loss": 3 * weight.sum()}, False)
+        return weight.grad.item()
+
+    on_backward = MixedPrecisionBackwardCallback.on_backward
+    assert gradient(on_backward) == 6
+    assert gradient(on_backward.__wrapped__) == 24
+
+
 def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(ConfigurationError, match="specified a GPU"):
         check_for_gpu(0)

@@ -5,7 +5,9 @@ import tarfile
 
 import pytest
 import torch
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
 from allennlp.models.archival import archive_model
 
 import elmo_tasks
@@ -40,6 +42,15 @@ def test_a_slim_archive_is_small_and_predicts_alike(archive, slim_archive):
     state, slim_state = (open_archive(path).model.state_dict() for path in (archive, slim_archive))
     assert state.keys() == slim_state.keys()
     assert all(torch.equal(slim_state[name], weight) for name, weight in state.items())
+
+
+def test_the_vocabulary_of_an_archive(archive, slim_archive, monkeypatch):
+    """By the path of the archive, the folder of its run, and the name of one that comes with the project."""
+    monkeypatch.setattr(archives, "trained_archives", lambda: {"ner": slim_archive})
+    tags = open_archive(archive).model.label_names()
+    for name in (archive, archive.parent, "elmo:ner"):
+        found = Vocabulary.from_params(Params({"type": "from_files", "directory": str(name)}))
+        assert list(found.get_token_to_index_vocabulary("labels")) == tags
 
 
 def test_slim_again_and_in_half_precision(archive, slim_archive, tmp_path, allennlp):

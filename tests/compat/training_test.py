@@ -11,10 +11,12 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.training import GradientDescentTrainer
+from allennlp.training import util as training_util
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.ner.crf import Chain
 from tests.ner.archives import DEV
 
 NER = str(bundled("training_configs/ner.jsonnet").resolve())
@@ -82,6 +84,30 @@ def test_a_metric_that_the_model_will_not_have(tmp_path):
         train_by("+f2-LOC")
     assert not list((tmp_path / "run").glob("metrics_epoch_*"))
     train_by("+f1-LOC")
+
+
+def test_a_training_that_diverges(tmp_path, monkeypatch):
+    monkeypatch.setattr(Chain, "log_likelihood", lambda self, tags: torch.full((len(tags),), torch.nan))
+    with pytest.raises(ConfigurationError, match=r"^epoch 1, batch 1: "):
+        train.train_model(config_of("ner", **SHORT), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "a.conll", "*.conll", "a.zip!a.conll"])
+def test_force_keeps_what_the_run_reads(tmp_path, name):
+    """What stands in another folder, even of a like name, does not matter."""
+    run = tmp_path / "run"
+    for folder in (run, tmp_path / "run2"):
+        folder.mkdir()
+        for file in ("a.conll", "a.zip"):
+            (folder / file).touch()
+    inside, beside = (
+        Params({"train_data_path": f"{tmp_path}/{folder}/{name}"}) for folder in ("run", "run2")
+    )
+    with pytest.raises(ConfigurationError, match=r"^--force: found train_data_path "):
+        training_util.create_serialization_dir(inside, run, recover=False, force=True)
+    assert (run / "a.conll").exists()
+    training_util.create_serialization_dir(beside, run, recover=False, force=True)
+    assert not (run / "a.conll").exists()
 
 
 @pytest.fixture(scope="module")
