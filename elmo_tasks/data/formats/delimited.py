@@ -41,7 +41,7 @@ def read_delimited(
     columns: Sequence[str] | None = None,
     delimiter: str = "auto",
     quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> Iterator[Record]:
     """
     Yields the records of a file, see `dialect_of`. Without `columns`, the first row has the names. Rows of
@@ -87,7 +87,7 @@ def read_rows(
     columns: Sequence[str] | None = None,
     delimiter: str = "auto",
     quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> Rows:
     """Yields the rows of a file, that of the names included; see `read_delimited`."""
     lines = _lines(path, encoding)
@@ -101,7 +101,7 @@ def dialect_of(
     columns: Sequence[str] | None = None,
     delimiter: str = "auto",
     quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> Dialect:
     """
     Returns the dialect of a file.
@@ -117,7 +117,7 @@ def dialect_of(
     return _find_dialect(_lines(path, encoding), columns, delimiter, quotes)
 
 
-def _lines(path: Path, encoding: str) -> list[tuple[int, str]]:
+def _lines(path: Path, encoding: str | None) -> list[tuple[int, str]]:
     """
     Returns the numbered lines. A carriage return ends a line where nothing else does, as in Excel's csv for
     Macintosh; Excel's first line with the delimiter is left out.

@@ -29,7 +29,7 @@ _BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s
 _decode = json.JSONDecoder().raw_decode
 
 
-def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
     Yields the objects of a file. It is a list, or an object with the list `data`, if its first line is not a
     whole object, or its only line is such an object; otherwise it has an object a line. A line that is no
@@ -162,7 +162,7 @@ def read_records(
     columns: Sequence[str] | None = None,
     delimiter: str = "auto",
     quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> Iterator[Record]:
     """Yields the records of a file, by default of its `record_format`; see `read_delimited`."""
     format = format or record_format(path, encoding=encoding)
@@ -178,7 +178,7 @@ def is_rejected(values: Mapping[str, Any]) -> bool:
     return values.get(ANSWER) in ("reject", "ignore")
 
 
-def record_format(path: Path, *, encoding: str = "utf-8") -> RecordFormat:
+def record_format(path: Path, *, encoding: str | None = None) -> RecordFormat:
     """Returns the format of a file, by its begin."""
     if is_parquet(path):
         return "parquet"
