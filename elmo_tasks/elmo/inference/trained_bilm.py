@@ -73,11 +73,8 @@ class TrainedFilters(Function):
         weight: torch.Tensor,
         bias: torch.Tensor,
     ) -> torch.Tensor:
-        dtype, loan, rows = (
-            products.dtype(embedding),
-            BufferLoan(products.buffers),
-            len(parts) * WINDOWS_AT_ONCE,
-        )
+        dtype, loan = products.dtype(embedding), BufferLoan(products.buffers)
+        rows = len(parts) * WINDOWS_AT_ONCE
         rounded_embedding, rounded_weight, rounded_bias = (x.to(dtype) for x in (embedding, weight, bias))
         # What the filters see, and where each is highest: (parts * windows, ...)
         seen = loan.empty(embedding, rows, weight.size(1), dtype=dtype)
