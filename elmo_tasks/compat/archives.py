@@ -166,6 +166,21 @@ def local_archive(archive: str | PathLike[str]) -> Path:
     return path if path.exists() else Path(cached_path(archive_path(archive)))
 
 
+def packed_archive(archive: str | PathLike[str]) -> Path:
+    """
+    Returns the local path of an archive; for the folder of a run, that of its `model.tar.gz`.
+
+    # Raises
+    `ArchiveError`: there is no such file; and see `archive_path`.
+    """
+    path = local_archive(archive)
+    if path.is_dir():
+        path /= "model.tar.gz"
+    if not path.is_file():
+        raise ArchiveError(f"{archive}: found no file, expected a model.tar.gz")
+    return path
+
+
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, set to 1, lets the config of an archive name any Python object."""
 _MAX_CONFIG = 1 << 24
