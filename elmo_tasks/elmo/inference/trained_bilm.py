@@ -329,7 +329,7 @@ class TrainedBiLm(BiLm):
                 )
 
     def _without_gradients(self) -> FrozenBiLm | None:
-        """The frozen biLM, where no graph is wanted; otherwise `None`."""
+        """Returns the frozen biLM where no graph is wanted; otherwise `None`."""
         trained = any(weight.requires_grad for weight in self.parameters())
         if trained and torch.is_grad_enabled():
             self.weights_changed()
