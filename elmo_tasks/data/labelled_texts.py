@@ -152,12 +152,11 @@ class LabelledTextReader(TaskReader):
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the format; of a delimited file, its delimiter and whether it has a header."""
-        path, format = files[0], self._format_of_all(files)
-        format = self._format_of(path) if format == "auto" else format
+        format = self._format_of(files[0], self._format_of_all(files))
         if format != "delimited":
             return format
         dialect = dialect_of(
-            path,
+            files[0],
             columns=self.columns,
             delimiter=self.delimiter,
             quotes=self.quotes,
@@ -168,8 +167,7 @@ class LabelledTextReader(TaskReader):
         return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
 
     def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
-        format = self._format_of_all(files)
-        format = self._format_of(files[0]) if format == "auto" else format
+        format = self._format_of(files[0], self._format_of_all(files))
         if format not in _RECORDS:
             return {}
         rows = [record.values for record in islice(self._records(files[0], format), _SAMPLE)]
@@ -233,7 +231,7 @@ class LabelledTextReader(TaskReader):
             raise InputError.at(path, found=found, expected="at least one")
 
     def _records(self, path: Path, format: str) -> Iterator[Record]:
-        format = self._format_of(path) if format == "auto" else format
+        format = self._format_of(path, format)
         if format in _RECORDS:
             return read_records(
                 path,
@@ -257,7 +255,10 @@ class LabelledTextReader(TaskReader):
             return self.format
         return texts.path_format(files, self.label_names) or self.format
 
-    def _format_of(self, path: Path) -> str:
+    def _format_of(self, path: Path, format: str) -> str:
+        """Returns the format of a file, which it shows itself if `format` is `auto`."""
+        if format != "auto":
+            return format
         found = None
         if self.columns is None and not self.pairs and self.delimiter == "auto" and not is_parquet(path):
             found = texts.line_format(path, self.label_names, encoding=self.encoding)
