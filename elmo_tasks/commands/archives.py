@@ -21,6 +21,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks import __version__
 from elmo_tasks.commands.base import (
+    DType,
     Gpu,
     Input,
     Positive,
@@ -41,7 +42,6 @@ from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.table import Cell, Table, heat_map, save
 from elmo_tasks.common.values import Names, check_value
 from elmo_tasks.compat.archives import (
-    DType,
     extracted_archive,
     open_archive,
     packed_archive,

@@ -17,6 +17,7 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.arguments import BilmArguments, read_start
 from elmo_tasks.commands.base import (
+    DType,
     Gpu,
     Input,
     Positive,
@@ -128,7 +129,6 @@ def run_folder(
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
-DTYPES = ("float32", "float16")
 _NO_HDF5 = {
     *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
 }
@@ -165,7 +165,7 @@ def layer_choice(text: str) -> str:
 class EmbedRayArguments(RayArguments):
     """The workers on Ray, and the Parquet that they read and write."""
 
-    dtype: str | None = option("type of the vectors (default: float32)", choices=DTYPES)
+    dtype: DType | None = option("type of the vectors (default: float32)")
     column: str | None = option("column of Parquet: text or tokens (default: tokens, text or sentence)")
     skip_bad: bool = flag("lines that cannot be read go to OUT/_rejected.jsonl")
 

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -50,17 +50,16 @@ TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 CARDS = "models.json"
 """The file beside the archives with the task, the data, the score and examples of each."""
-DType = Literal["float32", "float16"]
 
 
-def slim(folder: str | PathLike[str], output: Path, *, dtype: DType, version: str) -> None:
+def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str) -> None:
     """
     Writes the content of an archive without its biLM.
 
     # Parameters
 
     folder : the unpacked archive.
-    dtype : the type of the stored weights. A weight that float16 cannot hold stays as it is.
+    dtype : of the stored weights, `float32` or `float16`. A weight that float16 cannot hold stays as it is.
     version : noted, so that an error can name it.
 
     # Raises
