@@ -199,7 +199,7 @@ class BiLmModel(StrictParams, Model):
                 f"{self.num_classes:,}",
             )
 
-    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
+    def extend_embedder_vocab(self, embedding_sources_mapping: dict[str, str] | None = None) -> None:
         """AllenNLP's hook for new words, which a biLM cannot take: a `ConfigurationError`."""
         if (number := len(class_names(self.vocab))) != self.num_classes:
             raise ConfigurationError(
