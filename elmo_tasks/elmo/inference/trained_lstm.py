@@ -259,10 +259,12 @@ def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:
 
 class TrainedLayer(Function):
     """
-    `apply(passes, batch_sizes, *tensors)`: of each direction the inputs, the hidden and the cell at
-    the start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
-    direction, the outputs and the hidden and the cell at the end. All packed as `PackedSteps`, sequences by
-    falling length.
+    `apply(passes, batch_sizes, *tensors)`: a layer with gradients.
+
+    The tensors are, of each direction, the inputs, the hidden and the cell at the start, and the weights of a
+    `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`. The results are, of each direction, the
+    outputs, and the hidden and the cell at the end. All are packed as `PackedSteps`, sequences by falling
+    length.
     """
 
     @staticmethod
