@@ -16,6 +16,11 @@ class ClassificationPredictor(LabelPredictor):
     sentence has no words, the label is `null`, and the probabilities are empty.
     """
 
+    def text_names(self) -> dict[str, str]:
+        if self._dataset_reader.pairs:
+            return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
+        return {"sentence": "tokens"}
+
     def predict(self, sentence1: str, sentence2: str | None = None) -> JsonDict:
         """Returns the class of one sentence, or of one pair."""
         if sentence2 is None:
@@ -27,8 +32,3 @@ class ClassificationPredictor(LabelPredictor):
             return None
         words = {f"sentence{number}_tokens": words for number, words in enumerate(content, start=1)}
         return {**words, "label": None, "probabilities": {}}
-
-    def text_names(self) -> dict[str, str]:
-        if self._dataset_reader.pairs:
-            return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
-        return {"sentence": "tokens"}
