@@ -7,12 +7,12 @@ name the classes of its numbers, needs pyarrow.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
 from elmo_tasks.data.input_files import (
     InputError,
     Record,
@@ -158,19 +158,17 @@ _JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$))')
 def read_records(
     path: Path,
     format: RecordFormat | None = None,
+    layout: DelimitedLayout = AUTO,
     *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = "auto",
-    quotes: bool | Literal["auto"] = "auto",
     encoding: str | None = None,
 ) -> Iterator[Record]:
-    """Yields the records of a file, by default of its `record_format`; see `read_delimited`."""
+    """Yields the records of a file, by default of its `record_format`; `layout` is for a delimited one."""
     format = format or record_format(path, encoding=encoding)
     if format == "parquet":
         return read_parquet(path)
     if format == "json":
         return read_json_records(path, encoding=encoding)
-    return read_delimited(path, columns=columns, delimiter=delimiter, quotes=quotes, encoding=encoding)
+    return read_delimited(path, layout, encoding=encoding)
 
 
 def is_rejected(values: Mapping[str, Any]) -> bool:
