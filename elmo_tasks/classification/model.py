@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -81,7 +81,7 @@ class ClassificationModel(Classifier):
         sentence_dim = (self.encoder.output_dim if self.encoder else self.input_dim) + self.elmo_output_dim
         self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
 
-    def scores(self, sentence1: TextFieldTensors, sentence2: Optional[TextFieldTensors] = None) -> Scores:
+    def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:
         """*Shape:* `logits` `(batch, classes)`. Pairs for a model of single sentences are an error."""
         if (sentence2 is not None) != self.pairs:
             found = "single sentences" if self.pairs else "pairs of sentences"

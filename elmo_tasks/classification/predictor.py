@@ -1,7 +1,5 @@
 """The class of sentences and of pairs of sentences, from JSON Lines."""
 
-from typing import Optional
-
 from allennlp.common import JsonDict
 from allennlp.predictors import Predictor
 
@@ -18,7 +16,12 @@ class ClassificationPredictor(LabelPredictor):
     sentence has no words, the label is `null`, and the probabilities are empty.
     """
 
-    def predict(self, sentence1: str, sentence2: Optional[str] = None) -> JsonDict:
+    def text_names(self) -> dict[str, str]:
+        if self._dataset_reader.pairs:
+            return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
+        return {"sentence": "tokens"}
+
+    def predict(self, sentence1: str, sentence2: str | None = None) -> JsonDict:
         """Returns the class of one sentence, or of one pair."""
         if sentence2 is None:
             return self.predict_json({"sentence": sentence1})
@@ -29,8 +32,3 @@ class ClassificationPredictor(LabelPredictor):
             return None
         words = {f"sentence{number}_tokens": words for number, words in enumerate(content, start=1)}
         return {**words, "label": None, "probabilities": {}}
-
-    def text_names(self) -> dict[str, str]:
-        if self._dataset_reader.pairs:
-            return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
-        return {"sentence": "tokens"}

@@ -13,7 +13,7 @@ from elmo_tasks.data.guesses import GOLD, UNDECIDED, classification_keys
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
-Text = Union[str, list[str]]
+Text = str | list[str]
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ClassificationReader(LabelledTextReader):
         return self.label
 
     def text_to_instance(
-        self, sentence1: Text, sentence2: Optional[Text] = None, label: Optional[str] = None
+        self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
     ) -> Instance:
         """Returns the instance of a sentence, or of a pair where the reader has `pairs`."""
         if (sentence2 is not None) != self.pairs:

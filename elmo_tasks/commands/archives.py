@@ -21,6 +21,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks import __version__
 from elmo_tasks.commands.base import (
+    DType,
     Gpu,
     Input,
     Positive,
@@ -41,11 +42,9 @@ from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.table import Cell, Table, heat_map, save
 from elmo_tasks.common.values import Names, check_value
 from elmo_tasks.compat.archives import (
-    ArchiveError,
-    DType,
     extracted_archive,
-    local_archive,
     open_archive,
+    packed_archive,
     slim,
     trained_archives,
     trained_card,
@@ -277,17 +276,11 @@ class Slim(Verb):
 
     archive: Input = archive_argument()
     output: Path = option("tar.gz file to write", short="-o", metavar="OUT", required=True)
-    dtype: DType = option(
-        "type of the stored weights; float16 rounds them", "float32", choices=("float32", "float16")
-    )
+    dtype: DType = option("type of the stored weights; float16 rounds them", "float32")
     force: bool = flag("overwrite OUT")
 
     def run(self) -> None:
-        path = local_archive(self.archive)
-        if path.is_dir():
-            path /= "model.tar.gz"
-        if not path.is_file():
-            raise ArchiveError(f"{self.archive}: found no file, expected a model.tar.gz")
+        path = packed_archive(self.archive)
         with staged_file(self.output, force=self.force) as staged, extracted_archive(path) as folder:
             slim(folder, staged, dtype=self.dtype, version=__version__)
         before, after = (file.stat().st_size / 1e6 for file in (path, self.output))

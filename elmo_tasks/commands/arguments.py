@@ -12,15 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.base import DeviceName, Input, Positive, Seed, device_option, option
 from elmo_tasks.commands.staging import copy_corpus
 from elmo_tasks.elmo import FrozenBiLm, LstmState
-from elmo_tasks.elmo.files import (
-    DEFAULT_OPTIONS,
-    DEFAULT_WEIGHTS,
-    check_together,
-    move_to,
-    read_frozen_bilm,
-    read_initial_state,
-    read_options,
-)
+from elmo_tasks.elmo.files import move_to, read_chosen_bilm, read_initial_state
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
 from elmo_tasks.vectors.encoder import (
@@ -56,13 +48,12 @@ class BilmArguments:
 
     def read(self, *, device: str | None = None) -> FrozenBiLm:
         """Reads the frozen biLM, and puts it on its device, or on another `device`."""
-        check_together(self.options_file, self.weight_file, names="--options-file and --weight-file")
-        weight_file = self.weight_file or DEFAULT_WEIGHTS
-        bilm = read_frozen_bilm(
-            read_options(self.options_file or DEFAULT_OPTIONS, weight_file),
-            weight_file,
+        bilm = read_chosen_bilm(
+            self.options_file,
+            self.weight_file,
             self.vocabulary_file,
             precision=self.precision,
+            names="--options-file and --weight-file",
         )
         return move_to(bilm, device or self.device, asked="--device")
 

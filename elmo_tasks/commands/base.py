@@ -269,6 +269,8 @@ def whole(text: str) -> int:
 positive = number(whole, "a positive whole number", lambda value: value > 0)
 
 DeviceName = Annotated[str, device_name]
+DType = Literal["float32", "float16"]
+"""The type of stored numbers."""
 Gpu = Annotated[int, read_gpu]
 Input = Annotated[str, Source]
 Positive = Annotated[int, positive]

@@ -20,6 +20,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments
 from elmo_tasks.commands.base import (
+    DType,
     Input,
     Positive,
     Verb,
@@ -40,14 +41,11 @@ from elmo_tasks.elmo.exports import standardize_tokens, write_onnx
 from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
-from elmo_tasks.embedding.batches import NumberedSentence, batches_by_length, padded_ids
+from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import class_names
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-
-BATCH_TOKENS = 2048
-"""The largest number of positions in a batch; lanes that do not fit are run in another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +109,7 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
                 running = list(lines)
                 for total, part in zip(sums, state, strict=True):
                     total += part[:, :, running].sum(dim=2, dtype=torch.float64).cpu()
+            # Lanes that do not fit into one batch are run in another.
             for batch in batches_by_length(
                 (NumberedSentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
             ):
@@ -132,7 +131,6 @@ def _advance(bilm: FrozenBiLm, batch: list[NumberedSentence], state: LstmState) 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 ONNX = "bilm.onnx"
 FORMATS = ("official", "onnx")
-DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +145,7 @@ class Export(Verb):
     archive: Input = archive_argument()
     output: Path = positional("DIR", "folder to write the files to")
     format: str = option("format of the files: the official layout, or ONNX", "official", choices=FORMATS)
-    dtype: str = option("type of the stored matrices; float16 rounds them", "float32", choices=DTYPES)
+    dtype: DType = option("type of the stored matrices; float16 rounds them", "float32")
     average_with: Input | None = option(
         "write the mean, number by number, of the weights and the weights in this folder, which is in the "
         "official layout and has the same sizes and words: the biLM that the training started from",
@@ -213,7 +211,7 @@ class Trained(NamedTuple):
 
 
 def _is_official(place: str) -> bool:
-    """Whether this is a folder or zip in the official layout."""
+    """Tells whether this is a folder or zip in the official layout."""
     with opened_folder(place) as folder:
         return folder is not None and folder.has(OPTIONS)
 

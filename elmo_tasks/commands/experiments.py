@@ -249,13 +249,9 @@ class Ablate(RunVerb):
                 "the table layers varies; --tables placement samples makes the others"
             )
         own = own_setting(config)
-        tables = {"layers": layer_rows(own), "placement": placement_rows(own)}
-        tables = {name: rows for name, rows in tables.items() if name in self.tables}
-        samples: dict[float, int] = {}
-        if "samples" in self.tables:
-            reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
-            total = sum(1 for _ in reader.read(config["train_data_path"]))
-            samples = {part: sample_size(part, total) for part in sorted(set(self.fractions))}
+        rows_of = {"layers": layer_rows, "placement": placement_rows}
+        tables = {name: rows(own) for name, rows in rows_of.items() if name in self.tables}
+        samples = self._samples(config) if "samples" in self.tables else {}
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
         with staging_folder(output / "tables") as folder:
@@ -284,6 +280,12 @@ class Ablate(RunVerb):
                 metric, deviation = table.columns[3:5]
                 figure = curves(table, lines="ELMo", x="fraction", heights=metric, errors=deviation)
                 ResultsWriter(folder, output / "samples.csv").write(table, figure)
+
+    def _samples(self, config: dict[str, Any]) -> dict[float, int]:
+        """Returns the number of training instances of each fraction, in ascending order."""
+        reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
+        total = sum(1 for _ in reader.read(config["train_data_path"]))
+        return {part: sample_size(part, total) for part in sorted(set(self.fractions))}
 
 
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from allennlp.common.checks import ConfigurationError
 
@@ -35,14 +35,14 @@ class ResultsWriter:
         self.folder = folder
         self._output = output
 
-    def write(self, table: Table, figure: Optional["Figure"] = None) -> None:
+    def write(self, table: Table, figure: "Figure | None" = None) -> None:
         """Writes the files of the output, if there is one, each when it is whole; and shows the table."""
         published = [] if self._output is None else self._publish(self._output, table, figure)
         print(table.markdown(), end="")
         if published:
             print(f"\n{self._output}: also {', '.join(published)}")
 
-    def _publish(self, output: Path, table: Table, figure: Optional["Figure"]) -> list[str]:
+    def _publish(self, output: Path, table: Table, figure: "Figure | None") -> list[str]:
         """Returns the names of the files beside the CSV file."""
         new = self.folder / output.name
         new.write_text(table.csv(), encoding="utf-8")

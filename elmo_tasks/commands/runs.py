@@ -17,6 +17,7 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.arguments import BilmArguments, read_start
 from elmo_tasks.commands.base import (
+    DType,
     Gpu,
     Input,
     Positive,
@@ -40,7 +41,7 @@ from elmo_tasks.commands.staging import (
     staging_folder,
 )
 from elmo_tasks.common.files import CHECKED
-from elmo_tasks.compat.archives import local_archive
+from elmo_tasks.compat.archives import local_archive, packed_archive
 from elmo_tasks.data.input_files import InputError, input_files, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT, Corpus
@@ -128,7 +129,6 @@ def run_folder(
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
-DTYPES = ("float32", "float16")
 _NO_HDF5 = {
     *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
 }
@@ -165,7 +165,7 @@ def layer_choice(text: str) -> str:
 class EmbedRayArguments(RayArguments):
     """The workers on Ray, and the Parquet that they read and write."""
 
-    dtype: str | None = option("type of the vectors (default: float32)", choices=DTYPES)
+    dtype: DType | None = option("type of the vectors (default: float32)")
     column: str | None = option("column of Parquet: text or tokens (default: tokens, text or sentence)")
     skip_bad: bool = flag("lines that cannot be read go to OUT/_rejected.jsonl")
 
@@ -402,7 +402,8 @@ class Predict(Verb):
                 return
             if piped:
                 base, sources = str(folder.path), [copy_piped(source, folder.path).name]
-            archive = _archive(self.archive, packed=not here)
+            # Every worker gets the file.
+            archive = (local_archive if here else packed_archive)(self.archive)
             settings: Settings = {
                 "the archive": _digest(archive),
                 "--batch-size": self.batch_size,
@@ -425,16 +426,6 @@ class Predict(Verb):
             run = run_job(job, engine, name="predict", sources=sources, settings=settings, shard_bytes=size)
         shards = "" if here else f", of {len(run.shards):,} shards"
         print(f"{output}: {run.total('sentences'):,} lines{shards}")
-
-
-def _archive(name: str, *, packed: bool) -> Path:
-    """Returns the path of an archive or, unless it must be `packed`, of the folder of a run."""
-    path = local_archive(name)
-    if packed and path.is_dir():
-        path /= "model.tar.gz"
-        if not path.exists():
-            raise ConfigurationError(f"{path}: found nothing, expected an archive, which every worker gets")
-    return path
 
 
 def _digest(archive: Path) -> str:

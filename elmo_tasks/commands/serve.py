@@ -134,9 +134,9 @@ class Serve(Verb):
         from elmo_tasks.page.tabs import Tab
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
-        name, ray = self.page.vectors.bilm.device, self.ray
-        chosen_device(name, asked="--device")
-        device = gpu_number(name, asked="--device")
+        device_name, ray = self.page.vectors.bilm.device, self.ray
+        chosen_device(device_name, asked="--device")
+        device = gpu_number(device_name, asked="--device")
         local = ray.replicas is None and ray.ray_address is None
         archives = open_archives(self.archives or trained_models(), device if local else -1)
         tabs = [

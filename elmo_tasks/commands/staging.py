@@ -216,7 +216,7 @@ def _lines(
 
 
 def is_piped(source: str) -> bool:
-    """True if a source can be read only once."""
+    """Tells whether a source can be read only once."""
     return source == "-" or Path(source).is_fifo()
 
 

@@ -12,12 +12,10 @@ _MULTIPLIER = 0x5851F42D4C957F2D
 """The multiplier of Knuth's 64-bit linear congruential generator."""
 
 
-def batches(
-    items: Iterable[Item], length: Callable[[Item], int], most: int, *, padded: bool = True
-) -> Iterator[list[Item]]:
-    """Yields the items in batches, see `batch_sizes`. It reads one item ahead."""
+def batches(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Yields the items in padded batches, see `batch_sizes`. It reads one item ahead."""
     items, ahead = tee(items)
-    for size in batch_sizes(map(length, ahead), most, padded=padded):
+    for size in batch_sizes(map(length, ahead), most):
         yield list(islice(items, size))
 
 

@@ -67,7 +67,7 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
 
 
 def _check_address(address: str) -> None:
-    """Ray itself would wait for minutes."""
+    """Raises `ConnectionError` if nothing answers there; Ray itself would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and "://" not in address and port.isdecimal():
         try:

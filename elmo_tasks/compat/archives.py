@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -51,17 +51,16 @@ TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 CARDS = "models.json"
 """The file beside the archives with the task, the data, the score and examples of each."""
-DType = Literal["float32", "float16"]
 
 
-def slim(folder: str | PathLike[str], output: Path, *, dtype: DType, version: str) -> None:
+def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str) -> None:
     """
     Writes the content of an archive without its biLM.
 
     # Parameters
 
     folder : the unpacked archive.
-    dtype : the type of the stored weights. A weight that float16 cannot hold stays as it is.
+    dtype : of the stored weights, `float32` or `float16`. A weight that float16 cannot hold stays as it is.
     version : noted, so that an error can name it.
 
     # Raises
@@ -165,6 +164,21 @@ def local_archive(archive: str | PathLike[str]) -> Path:
         raise FileNotFoundError(f"file {archive} not found; did you mean {f'{TRAINED}{archive}'!r}?")
     # What fetches URLs takes half a second to import.
     return path if path.exists() else Path(cached_path(archive_path(archive)))
+
+
+def packed_archive(archive: str | PathLike[str]) -> Path:
+    """
+    Returns the local path of an archive; for the folder of a run, that of its `model.tar.gz`.
+
+    # Raises
+    `ArchiveError`: there is no such file; and see `archive_path`.
+    """
+    path = local_archive(archive)
+    if path.is_dir():
+        path /= "model.tar.gz"
+    if not path.is_file():
+        raise ArchiveError(f"{archive}: found no file, expected a model.tar.gz")
+    return path
 
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"

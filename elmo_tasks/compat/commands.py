@@ -111,12 +111,12 @@ def _check_and_complete(arguments: dict[str, Any]) -> None:
     check_sources_stay(outputs, paths, error=ConfigurationError)
     if arguments["metrics_output_file"] is None:
         # AllenNLP tells metrics of several data apart by the names of their files.
-        count = Counter(Path(path).stem for path in data if isinstance(path, str))
-        if repeated := [name for name, times in count.items() if times > 1]:
-            raise ConfigurationError(
-                f"found several data with the name {repeated[0]}, expected --output-file with one name for "
-                "each"
-            )
+        stems = Counter(Path(path).stem for path in data if isinstance(path, str))
+        for name, times in stems.items():
+            if times > 1:
+                raise ConfigurationError(
+                    f"found several data with the name {name}, expected --output-file with one name for each"
+                )
 
 
 def _data(text: str) -> list[Any]:

@@ -83,8 +83,8 @@ def _nearest_path(error: BaseException | None) -> str:
 
 def _cause(error: BaseException) -> BaseException:
     """
-    Returns the cause that the user can mend: a package that is missing, a URL that is none, or the error in a
-    process of a data loader or of a distributed training, which passes on only the text of the traceback.
+    Returns the cause that the user can mend, such as a package that is missing, or a URL that is none. Of an
+    error in a process of a data loader or of a distributed training there is only the text of the traceback.
     """
     if isinstance(error, WorkerError | ProcessRaisedException):
         if messages := _IN_A_TRACEBACK.findall(str(error)):

@@ -183,9 +183,10 @@ def _with_lock_and_seed(
 
 def end_loader_processes() -> None:
     """
-    A worker gets the SIGTERM handler of `allennlp` by its fork. Such a run never ended unless its text was
-    read to the end, as with `batches_per_epoch`, or after SIGTERM. A worker does not notice by itself that
-    the run was killed, since it holds both ends of the pipe that should tell it.
+    Lets workers end by SIGTERM, and with their run. A worker gets the SIGTERM handler of `allennlp` by its
+    fork. Such a run never ended unless its text was read to the end, as with `batches_per_epoch`, or after
+    SIGTERM. A worker does not notice by itself that the run was killed, since it holds both ends of the pipe
+    that should tell it.
     """
     for name in ("_instance_worker", "_batch_worker"):
         wrap(MultiProcessDataLoader, name, _prepared)

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.delimited import read_rows
+from elmo_tasks.data.formats.delimited import DelimitedLayout, read_rows
 from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
@@ -85,7 +85,7 @@ def read_table(sample: FileSample) -> Table | None:
     rows = [
         record.values
         for file in sample.files
-        for record in read_records(file, columns=columns, encoding=sample.encoding)
+        for record in read_records(file, layout=DelimitedLayout(columns), encoding=sample.encoding)
         if not is_rejected(record.values)
     ]
     names = class_names(sample.files[0]) if format == "parquet" else {}

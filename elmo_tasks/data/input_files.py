@@ -280,7 +280,7 @@ def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSO
         raise InputError.at(path, line + error.lineno - 1, found=found, expected=expected) from error
 
 
-def read_json(path: Path, *, expected: str = "a JSON object", encoding: str = "utf-8") -> Any:
+def read_json(path: Path, *, expected: str = "a JSON object", encoding: str | None = None) -> Any:
     """Returns the value of a whole file, plain or packed; for errors see `parse_json` and `read_lines`."""
     return parse_json(
         "\n".join(line for _, line in read_lines(path, encoding=encoding)), path, 1, expected=expected

@@ -16,7 +16,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
 from elmo_tasks.data.formats import texts
-from elmo_tasks.data.formats.delimited import dialect_of
+from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
 from elmo_tasks.data.formats.records import (
     ANSWER,
     RecordFormat,
@@ -118,8 +118,9 @@ class LabelledTextReader(TaskReader):
             raise ConfigurationError(f"label_names: found names of {named}, expected of {', '.join(classes)}")
         self.classes = classes
         self.label_names: Mapping[str, str] = label_names or {name: name for name in classes}
-        self.format, self.columns, self.quotes, self.skip_bad = format, columns, quotes, skip_bad
-        self.delimiter = _DELIMITERS.get(format, delimiter) if delimiter == "auto" else delimiter
+        self.format, self.skip_bad = format, skip_bad
+        delimiter = _DELIMITERS.get(format, delimiter) if delimiter == "auto" else delimiter
+        self.layout = DelimitedLayout(columns, delimiter, quotes)
 
     @property
     @abstractmethod
@@ -152,24 +153,16 @@ class LabelledTextReader(TaskReader):
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the format; of a delimited file, its delimiter and whether it has a header."""
-        path, format = files[0], self._format_of_all(files)
-        format = self._format_of(path) if format == "auto" else format
+        format = self._format_of(files[0], self._format_of_all(files))
         if format != "delimited":
             return format
-        dialect = dialect_of(
-            path,
-            columns=self.columns,
-            delimiter=self.delimiter,
-            quotes=self.quotes,
-            encoding=self.encoding,
-        )
+        dialect = dialect_of(files[0], self.layout, encoding=self.encoding)
         names = {mark: name for name, mark in _DELIMITERS.items()}
-        header = "" if self.columns is None else " without a header"
+        header = "" if self.layout.columns is None else " without a header"
         return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
 
     def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
-        format = self._format_of_all(files)
-        format = self._format_of(files[0]) if format == "auto" else format
+        format = self._format_of(files[0], self._format_of_all(files))
         if format not in _RECORDS:
             return {}
         rows = [record.values for record in islice(self._records(files[0], format), _SAMPLE)]
@@ -233,16 +226,9 @@ class LabelledTextReader(TaskReader):
             raise InputError.at(path, found=found, expected="at least one")
 
     def _records(self, path: Path, format: str) -> Iterator[Record]:
-        format = self._format_of(path) if format == "auto" else format
+        format = self._format_of(path, format)
         if format in _RECORDS:
-            return read_records(
-                path,
-                _RECORDS[format],
-                columns=self.columns,
-                delimiter=self.delimiter,
-                quotes=self.quotes,
-                encoding=self.encoding,
-            )
+            return read_records(path, _RECORDS[format], self.layout, encoding=self.encoding)
         if format == "label_text":
             return texts.read_label_text(path, self.label_names, encoding=self.encoding)
         if format == "class_files":
@@ -253,13 +239,17 @@ class LabelledTextReader(TaskReader):
 
     def _format_of_all(self, files: Sequence[Path]) -> str:
         """Returns the format that the names of the files tell, or else that of the config, maybe `auto`."""
-        if self.format != "auto" or self.pairs or self.columns is not None:
+        if self.format != "auto" or self.pairs or self.layout.columns is not None:
             return self.format
         return texts.path_format(files, self.label_names) or self.format
 
-    def _format_of(self, path: Path) -> str:
+    def _format_of(self, path: Path, format: str) -> str:
+        """Returns the format of a file, which it shows itself if `format` is `auto`."""
+        if format != "auto":
+            return format
         found = None
-        if self.columns is None and not self.pairs and self.delimiter == "auto" and not is_parquet(path):
+        columns, delimiter, _ = self.layout
+        if columns is None and not self.pairs and delimiter == "auto" and not is_parquet(path):
             found = texts.line_format(path, self.label_names, encoding=self.encoding)
         return found or record_format(path, encoding=self.encoding)
 

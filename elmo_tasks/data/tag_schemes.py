@@ -187,9 +187,9 @@ def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
 
 def mended(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
     """
-    Returns the tags of one sentence in IOB1 or IOB2, with the positions of those that the scheme does not
-    allow, and that are changed: a `B-` that does not separate two entities of one label in IOB1 becomes `I-`,
-    an `I-` that opens an entity in IOB2 becomes `B-`. The entities stay the same.
+    Returns the tags of one sentence in IOB1 or IOB2, and the positions of those that the scheme does not
+    allow and that are changed. In IOB1, a `B-` that does not separate two entities of one label becomes `I-`.
+    In IOB2, an `I-` that opens an entity becomes `B-`. The entities stay the same.
     """
     wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
     result = list(tags)

@@ -151,9 +151,10 @@ def tokenizer_of_texts(texts: Sequence[str]) -> str | None:
 
 def raw_word(line: str) -> str | None:
     """
-    Returns a word that shows that a line is not tokenised, or `None`: a word with punctuation at its end, of
-    a line of several words without punctuation alone; or the longest word of a line in a script without
-    blanks between words, if nobody has put any.
+    Returns a word that shows that a line is not tokenised, or `None`.
+
+    It is a word with punctuation at its end, where the line has several words and none is punctuation alone.
+    In a script without blanks between words it is the longest word, if nobody has put any.
     """
     words = line.split()
     if any(not any(map(str.isalnum, word)) for word in words):

@@ -104,7 +104,7 @@ class ElmoBiLm(_ElmoBiLm):
         state = {name.removeprefix(prefix): weights[name] for name in weights if name.startswith(prefix)}
         module.load_state_dict(state, assign=True)
 
-    def forward(self, inputs: torch.Tensor, word_inputs: Optional[torch.Tensor] = None) -> dict[str, Any]:
+    def forward(self, inputs: torch.Tensor, word_inputs: torch.Tensor | None = None) -> dict[str, Any]:
         """
         *Shape:* `inputs` `(batch, tokens, 50)`, of AllenNLP's indexer `elmo_characters`. Returns the
         `activations`, a list of `(batch, tokens + 2, dim)`, and `mask`, `(batch, tokens + 2)`, with the marks
@@ -324,7 +324,7 @@ class Elmo(AllenNlpElmo):
             module=module,
         )
 
-    def forward(self, inputs: torch.Tensor, word_inputs: Optional[torch.Tensor] = None) -> dict[str, Any]:
+    def forward(self, inputs: torch.Tensor, word_inputs: torch.Tensor | None = None) -> dict[str, Any]:
         if not self.stateful and isinstance(self._elmo_lstm, ElmoBiLm):
             self._elmo_lstm._elmo_lstm.stateful = False
         return super().forward(inputs, word_inputs)

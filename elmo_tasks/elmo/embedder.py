@@ -68,12 +68,12 @@ class Elmo(nn.Module):
         (`read_words`). An archive does not need it.
     placement : `none`, `input`, `output` or `input+output`.
     dropout : the dropout rate of each ELMo vector.
-    layer_norm : normalise each layer over its own features at each token.
-    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with
-        `layers` `top` or `weights` `frozen`, which learn none.
     layers : `all`, or `top` for the last layer only.
     weights : `trainable`, `frozen` or `function`; see `ScalarMix`.
     gamma : learn the task's scale.
+    layer_norm : normalise each layer over its own features at each token.
+    mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with
+        `layers` `top` or `weights` `frozen`, which learn none.
     trainable : fine-tune the biLM with the task. Otherwise no graph is built through it, and no parameter of
         it reaches an optimizer, until `requires_grad_(True)` of the `Elmo` itself, before the optimizer is
         made. That of a module around it leaves the biLM frozen.
@@ -124,21 +124,23 @@ class Elmo(nn.Module):
             _check_trainable(activations, precision)
         if activations is not None and stateful:
             raise ElmoError("activations are of sentences on their own: not with stateful: true")
+        from_state_dict = weight_file == FROM_STATE_DICT
+        file = None if from_state_dict else weight_file
         # An archive may be of a version that took `mix_l2` with any mix.
-        if mix_l2 and weight_file != FROM_STATE_DICT:
+        if mix_l2 and not from_state_dict:
             _check_penalized(mix_l2, placement, layers, weights)
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable
         self.stateful = stateful
         places = () if placement == "none" else tuple(placement.split("+"))
-        if places and weight_file not in (None, FROM_STATE_DICT):
+        if places and file is not None:
             check_together(
                 None if options_file == DEFAULT_OPTIONS else str(options_file),
-                None if weight_file == DEFAULT_WEIGHTS else weight_file,
+                None if file == DEFAULT_WEIGHTS else file,
                 names="options_file and weight_file",
             )
-        options = read_options(options_file, None if weight_file == FROM_STATE_DICT else weight_file)
+        options = read_options(options_file, file)
         self.dim = options.output_dim
         self.mixes = Mixes(
             {
@@ -156,22 +158,17 @@ class Elmo(nn.Module):
         self.dropout = nn.Dropout(dropout)
         if not places:
             self.bilm = None
-        elif weight_file == FROM_STATE_DICT:
-            self.bilm = (
-                TrainedBiLm(options=options)
-                if trainable
-                else FrozenBiLm(options=options, precision=precision)
-            )
+        elif not from_state_dict:
+            self.bilm = read_bilm(options, file, vocabulary_file, trainable=trainable, precision=precision)
+        elif trainable:
+            self.bilm = TrainedBiLm(options=options)
         else:
-            self.bilm = read_bilm(
-                options, weight_file, vocabulary_file, trainable=trainable, precision=precision
-            )
+            self.bilm = FrozenBiLm(options=options, precision=precision)
         # With the options and the initial state, the state dict is all that an archive needs.
         as_bytes = json.dumps(options.to_json()).encode()
         self.register_buffer("options", torch.tensor(list(as_bytes), dtype=torch.uint8))
-        read_weights = weight_file not in (None, FROM_STATE_DICT)
         hidden, cell = (
-            read_initial_state(initial_state, options, self.bilm if read_weights else None)
+            read_initial_state(initial_state, options, None if file is None else self.bilm)
             if initial_state is not None
             else (torch.zeros(options.n_layers, 2, size) for size in (options.projection_dim, options.dim))
         )

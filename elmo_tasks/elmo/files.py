@@ -203,6 +203,23 @@ def read_frozen_bilm(
         return FrozenBiLm.read(options, path, words, precision=precision)
 
 
+def read_chosen_bilm(
+    options_file: Source | None,
+    weight_file: Source | None,
+    vocabulary_file: Source | None,
+    *,
+    precision: str,
+    names: str,
+) -> FrozenBiLm:
+    """
+    Reads a frozen biLM, by default the one that comes with the project. For `names` see `check_together`, for
+    errors also `read_frozen_bilm`.
+    """
+    check_together(options_file, weight_file, names=names)
+    options = read_options(options_file or DEFAULT_OPTIONS, weight_file)
+    return read_frozen_bilm(options, weight_file or DEFAULT_WEIGHTS, vocabulary_file, precision=precision)
+
+
 def _check_vocabulary(
     options: BiLmOptions, weight_file: Source | None, vocabulary_file: Source | None
 ) -> None:

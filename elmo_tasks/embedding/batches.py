@@ -16,6 +16,7 @@ from elmo_tasks.elmo.model import LstmState
 LAYERS = ("all", "top", "average", "sum")
 POOLS = ("none", "mean")
 BATCH_TOKENS = 2048
+"""The most positions of a batch, padding included."""
 WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
 
 

@@ -14,15 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import check_sources_stay, checked_sentences, put_in_place, read_lines
 from elmo_tasks.common.machine import Device
 from elmo_tasks.common.progress import progress as progress_bar
-from elmo_tasks.elmo.files import (
-    DEFAULT_OPTIONS,
-    DEFAULT_WEIGHTS,
-    Source,
-    check_together,
-    move_to,
-    read_frozen_bilm,
-    read_options,
-)
+from elmo_tasks.elmo.files import Source, move_to, read_chosen_bilm
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.batches import (
     BATCH_TOKENS,
@@ -73,14 +65,14 @@ class ElmoEmbedder:
         batch_size: int = 64,
         progress: bool = True,
     ) -> None:
-        check_together(options_file, weight_file, names="options_file and weight_file")
         self.batch_size = _positive("batch_size", batch_size)
         self.progress = progress
-        bilm = read_frozen_bilm(
-            read_options(options_file or DEFAULT_OPTIONS, weight_file),
-            weight_file or DEFAULT_WEIGHTS,
+        bilm = read_chosen_bilm(
+            options_file,
+            weight_file,
             vocabulary_file,
             precision=precision,
+            names="options_file and weight_file",
         )
         self.cuda_device = cuda_device
         self.bilm = move_to(bilm, cuda_device, asked="cuda_device")

@@ -182,7 +182,7 @@ def _index(text: Corpus) -> Iterator[bytes]:
 def _create_datasets(
     folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], index_size: int
 ) -> None:
-    """By h5py's low-level interface, which is several times as fast for many datasets."""
+    """Makes them by h5py's low-level interface, which is several times as fast for many datasets."""
     creation, link = _dataset_creation(), _link_creation()
     number = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))

@@ -17,6 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
+from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.input_files import (
     InputError,
@@ -349,7 +350,7 @@ def _read_file(file: Path) -> list[UsePair]:
         pairs = list(_read_data(file))
     else:
         tokenize = tokenizer()
-        records = read_records(file, delimiter="\t", quotes=False)
+        records = read_records(file, layout=DelimitedLayout(delimiter="\t", quotes=False))
         pairs = [_pair(file, record.line, record.values, tokenize) for record in records]
     if not pairs:
         raise InputError.at(file, found="no pair", expected="at least one")

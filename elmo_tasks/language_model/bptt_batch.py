@@ -94,7 +94,7 @@ class BlockField(Field[dict[str, Any]]):
         *Shape:* `(2, steps)`, `int64`.
     lengths : *Shape:* `(streams,)`, `int64`.
     fresh : *Shape:* `(streams,)`, `bool`.
-    stream : `process`, an `int`.
+    process : as above, an `int`.
     """
 
     __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]
@@ -142,7 +142,7 @@ class BlockField(Field[dict[str, Any]]):
             "targets": torch.from_numpy(self._targets),
             "lengths": torch.tensor(self.lengths),
             "fresh": torch.tensor(self.fresh),
-            "stream": self.process,
+            "process": self.process,
         }
 
     def batch_tensors(self, tensor_list: list[dict[str, Any]]) -> dict[str, Any]:

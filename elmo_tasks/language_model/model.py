@@ -199,7 +199,7 @@ class BiLmModel(StrictParams, Model):
                 f"{self.num_classes:,}",
             )
 
-    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
+    def extend_embedder_vocab(self, embedding_sources_mapping: dict[str, str] | None = None) -> None:
         """AllenNLP's hook for new words, which a biLM cannot take: a `ConfigurationError`."""
         if (number := len(class_names(self.vocab))) != self.num_classes:
             raise ConfigurationError(
@@ -210,29 +210,32 @@ class BiLmModel(StrictParams, Model):
     def _start_from(self, weight_file: str, softmax_file: str | None) -> None:
         with local_file(weight_file) as path:
             self.bilm.load_weights(path)
-        softmax = read_softmax(softmax_file or weight_file, self.bilm.options)
-        if softmax is None and softmax_file is not None:
-            raise ConfigurationError(f"{softmax_file}: found no softmax, expected softmax/W and softmax/b")
-        weight_file = softmax_file or weight_file
-        self.softmax_is_new = softmax is None
+        source = softmax_file or weight_file
+        softmax = read_softmax(source, self.bilm.options)
         if softmax is None:
+            if softmax_file is not None:
+                raise ConfigurationError(
+                    f"{softmax_file}: found no softmax, expected softmax/W and softmax/b"
+                )
+            self.softmax_is_new = True
             logger.warning(
                 "%s holds no softmax: a new, random one is made, and perplexities mean nothing until it is "
                 "trained (see elmo_softmax_first)",
                 weight_file,
             )
             return
-        self._check_same_words("a softmax over words", weight_file)
+        self._check_same_words("a softmax over words", source)
         if not isinstance(self.softmax, FullSoftmax):
-            raise ConfigurationError(f"{weight_file} holds a softmax: expected type full or sampled")
-        if len(softmax[1]) != self.num_classes:
+            raise ConfigurationError(f"{source} holds a softmax: expected type full or sampled")
+        weight, bias = softmax
+        if len(bias) != self.num_classes:
             raise ConfigurationError(
-                f"{weight_file} holds a softmax over {len(softmax[1]):,} words, but the vocabulary has "
+                f"{source} holds a softmax over {len(bias):,} words, but the vocabulary has "
                 f"{self.num_classes:,}; expected the words that it was trained with (vocabulary elmo_words)"
             )
         with torch.no_grad():
-            self.softmax.weight.copy_(softmax[0])
-            self.softmax.bias.copy_(softmax[1])
+            self.softmax.weight.copy_(weight)
+            self.softmax.bias.copy_(bias)
 
     def _check_same_words(self, content: str, weight_file: str) -> None:
         """Rejects words counted from a text: even if they are as many, their order differs."""
@@ -273,20 +276,20 @@ class BiLmModel(StrictParams, Model):
         vectors, index = self.bilm.token_vectors(block["words"])
         # (2, steps)
         inputs = index[block["inputs"][:, steps.rows[0]]]
-        stream = self.training, int(block["stream"])
+        source = self.training, int(block["process"])
         layers, state = self.bilm.run_layers(
             (F.embedding(inputs[0], vectors), F.embedding(inputs[1], vectors)),
             steps,
-            self._state(stream, block["fresh"]),
+            self._state(source, block["fresh"]),
             self.dropout if self.training else 0.0,
             recurring,
         )
-        self._states[stream] = LstmState(*(part.detach() for part in state))
+        self._states[source] = LstmState(*(part.detach() for part in state))
         return layers[-1]
 
-    def _state(self, stream: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
+    def _state(self, source: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
         """Returns the state at the end of the previous block, with zeros for fresh streams."""
-        previous = self._states.get(stream)
+        previous = self._states.get(source)
         if previous is None or previous.hidden.size(2) != len(fresh) or bool(fresh.all()):
             return self.bilm.initial_state(len(fresh))
         continues = (~fresh).view(-1, 1)
@@ -307,17 +310,17 @@ class BiLmModel(StrictParams, Model):
     def get_extra_state(self) -> dict[str, Any]:
         """PyTorch's hook for the options, and the states of this process's training streams."""
         return {_OPTIONS: json.dumps(self.bilm.options.to_json())} | {
-            f"{stream} {name}": part.cpu()
-            for (training, stream), state in self._states.items()
+            f"{process} {name}": part.cpu()
+            for (training, process), state in self._states.items()
             if training
             for name, part in state._asdict().items()
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        for stream in {int(key.split()[0]) for key in state if key != _OPTIONS}:
+        for process in {int(key.split()[0]) for key in state if key != _OPTIONS}:
             # Older checkpoints call the cell memory.
-            cell = "cell" if f"{stream} cell" in state else "memory"
-            self._states[True, stream] = LstmState(state[f"{stream} hidden"], state[f"{stream} {cell}"])
+            cell = "cell" if f"{process} cell" in state else "memory"
+            self._states[True, process] = LstmState(state[f"{process} hidden"], state[f"{process} {cell}"])
 
 
 def class_names(vocab: Vocabulary) -> list[str]:

@@ -19,11 +19,15 @@ class BiLmPredictor(JsonLinesPredictor):
     A line is `{"sentence": "..."}`, split at blanks, or by spaCy's rules if the reader reads `running_text`;
     or `{"tokens": [...]}`. Each sentence is read on its own, from an LSTM state of zeros.
 
-    The output is in nats and in the order of the text: `tokens`; `log_probabilities_forward` and
-    `log_probabilities_backward` of each token, where a word outside the vocabulary gets the probability of
-    the unknown word; `log_probability_end` of the sentence's end after the last word, and
-    `log_probability_begin` of its begin before the first word; and `perplexity_forward`,
-    `perplexity_backward` and the joint `perplexity`. As in training, the end (the begin) counts as a word.
+    The output is in nats and in the order of the text:
+
+    - `tokens`;
+    - `log_probabilities_forward` and `log_probabilities_backward` of each token. A word outside the
+      vocabulary gets the probability of the unknown word;
+    - `log_probability_end` of the sentence's end after the last word, and `log_probability_begin` of its
+      begin before the first word;
+    - `perplexity_forward`, `perplexity_backward` and the joint `perplexity`. As in training, the end (the
+      begin) counts as a word.
     """
 
     forms = ({"sentence": str}, {"tokens": list[str]})

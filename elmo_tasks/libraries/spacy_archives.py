@@ -171,7 +171,7 @@ class CorefPipe(ArchivePipe):
             doc.spans[self._spans_key] = spans
 
     def _mentions(self, doc: Doc) -> list[Span]:
-        """Without sentence boundaries in the doc, the predictor finds them by rules."""
+        """Returns the mentions; where the doc has no sentence boundaries, the predictor finds them."""
         places_by_sentence = sentences(doc)
         places = [place for sentence in places_by_sentence for place in sentence]
         if doc.has_annotation("SENT_START"):

@@ -129,7 +129,7 @@ def _has_word(tokens: Doc | Span) -> bool:
 
 
 def _similarity(one: Any, other: Any) -> float:
-    """The cosine. spaCy's own function returns 1 for equal words, whatever their contexts."""
+    """Returns the cosine. spaCy's own function returns 1 for equal words, whatever their contexts."""
     norm = float(np.linalg.norm(one.vector) * np.linalg.norm(other.vector))
     return float(np.dot(one.vector, other.vector)) / norm if norm else 0.0
 

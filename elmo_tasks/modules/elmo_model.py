@@ -58,7 +58,7 @@ class ElmoModel(StrictParams, Model):
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
     metadata_class: ClassVar[type | None] = None
     """The class of the metadata that the model needs; `None` for any."""
-    _initializer: Optional[InitializerApplicator] = None
+    _initializer: InitializerApplicator | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -214,12 +214,12 @@ class ElmoModel(StrictParams, Model):
         """Returns `[h; ELMo]`. *Shape:* `(batch, tokens, encoder dim + elmo_output_dim)`."""
         return append(encoded, elmo.output)
 
-    def get_regularization_penalty(self) -> Optional[torch.Tensor]:
+    def get_regularization_penalty(self) -> torch.Tensor | None:
         penalties = [super().get_regularization_penalty(), self.elmo.penalty() if self.elmo else None]
         present = [penalty for penalty in penalties if penalty is not None]
         return sum(present[1:], start=present[0]) if present else None
 
-    def extend_embedder_vocab(self, embedding_sources_mapping: Optional[dict[str, str]] = None) -> None:
+    def extend_embedder_vocab(self, embedding_sources_mapping: dict[str, str] | None = None) -> None:
         """AllenNLP's hook for a larger vocabulary; `fixed_namespaces` cannot grow: `ConfigurationError`."""
         for namespace, size in self._fixed_sizes.items():
             entries = list(self.vocab.get_token_to_index_vocabulary(namespace))
@@ -269,7 +269,7 @@ class Classifier(ElmoModel):
         self.labels = self.label_names()
         self.metric = ClassificationMetric(self.labels)
 
-    def decode(self, scores: Scores, metadata: list[Any], label: Optional[torch.Tensor] = None) -> Outputs:
+    def decode(self, scores: Scores, metadata: list[Any], label: torch.Tensor | None = None) -> Outputs:
         """
         Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and with gold labels `(batch,)`
         the `loss`: the mean over the instances of the negative log-likelihood.

@@ -108,18 +108,14 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
         pairs = (gold * len(self.labels) + predictions).cpu()
         self._counts += torch.bincount(pairs, minlength=self._counts.numel()).view_as(self._counts)
 
-    @property
-    def confusion(self) -> torch.Tensor:
-        """The number of instances of each pair of classes. *Shape:* `(gold classes, predicted classes)`."""
-        return self.total_counts()
-
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
         Returns `accuracy`, `macro_precision`, `macro_recall` and `macro_f1`, all from 0 to 1. With `reset`,
         at the end of an epoch, also `precision-LABEL`, `recall-LABEL`, `f1-LABEL` for each class, and the
         number of instances of each cell of the confusion matrix, see `confusion_name`.
         """
-        confusion = self.confusion
+        # (gold classes, predicted classes)
+        confusion = self.total_counts(reset=reset)
         # (classes,)
         correct, gold, predicted = confusion.diagonal(), confusion.sum(dim=1), confusion.sum(dim=0)
         by_class = {
@@ -131,7 +127,6 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
         metrics |= {f"macro_{name}": values.mean().item() for name, values in by_class.items()}
         if not reset:
             return metrics
-        self.reset()
         for index, label in enumerate(self.labels):
             metrics |= {f"{name}-{label}": values[index].item() for name, values in by_class.items()}
         for truth, row in zip(self.labels, confusion.tolist(), strict=True):

@@ -166,10 +166,10 @@ class NerReader(TaskReader):
     def text_to_instance(
         self,
         words: list[str],
-        tags: Optional[list[str]] = None,
+        tags: list[str] | None = None,
         *,
-        text: Optional[str] = None,
-        offsets: Optional[list[tuple[int, int]]] = None,
+        text: str | None = None,
+        offsets: list[tuple[int, int]] | None = None,
     ) -> Instance:
         """
         Returns the instance of one sentence; without `tags` for prediction.

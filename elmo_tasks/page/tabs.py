@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -100,7 +100,7 @@ class Tab:
     card: str = ""
     mixes: list[LearnedMix]
     explains: bool
-    tokenize: Optional[Callable[[str], Words]] = None
+    tokenize: Callable[[str], Words] | None = None
 
     @classmethod
     def of(

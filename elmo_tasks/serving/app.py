@@ -1,7 +1,8 @@
 """
-The app of a service: models, health, metrics, documents, and the token that it asks for; and its HTTP server,
-uvicorn on h11, which bounds the address and headers of a request to some 64 KiB, with bounds on the
-connections, and on the time of each.
+The app of a service: models, health, metrics, documents, and the token that it asks for; and its HTTP server.
+
+The server is uvicorn on h11, which bounds the address and headers of a request to some 64 KiB. The number of
+connections is bounded, too, and so is the time of each.
 """
 
 import asyncio
@@ -297,9 +298,9 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
 class BoundedProtocol(H11Protocol):
     """
-    A connection that is closed when its time is over: the seconds of `limits.timeout` until it has sent the
-    headers of a request, and three times that until the request is answered, which may wait for its body, for
-    the tokens of a form, and for a model.
+    A connection that is closed when its time is over. It has the seconds of `limits.timeout` to send the
+    headers of a request, and three times that until the request is answered. The answer may wait for the
+    body, for the tokens of a form, and for a model.
     """
 
     def __init__(self, limits: Limits, **options: Any) -> None:

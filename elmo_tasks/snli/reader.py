@@ -116,9 +116,9 @@ class SnliReader(LabelledTextReader):
 
     def text_to_instance(
         self,
-        premise: Union[str, list[str]],
-        hypothesis: Union[str, list[str]],
-        label: Optional[str] = None,
+        premise: str | list[str],
+        hypothesis: str | list[str],
+        label: str | None = None,
     ) -> Instance:
         """Returns the instance of one pair, see `instance`; without `label` for prediction."""
         return self.instance([premise, hypothesis], label)

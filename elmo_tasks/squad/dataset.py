@@ -73,7 +73,7 @@ def read_datasets(
     answers: bool = True,
     ids: bool = True,
     bad: Literal["raise", "leave out", "keep"] = "raise",
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> Iterator[Dataset]:
     """
     Reads the files of `input_files(path)`. An answer that is not at its stated place, but once within 30
@@ -102,7 +102,7 @@ def read_datasets(
         yield dataset
 
 
-def _records(file: Path, encoding: str) -> tuple[str, Iterable["_Node | InputError"]]:
+def _records(file: Path, encoding: str | None) -> tuple[str, Iterable["_Node | InputError"]]:
     """Returns the version of a file, and its articles, paragraphs or questions, or errors in their place."""
     if is_parquet(file):
         return "", (_Node(row.values, f"{file}, row {row.line}") for row in read_parquet(file))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -188,9 +188,9 @@ class SquadReader(TaskReader):
         self,
         passage: str,
         question: str,
-        answers: Optional[list[Answer]] = None,
+        answers: list[Answer] | None = None,
         *,
-        id: Optional[str] = None,
+        id: str | None = None,
     ) -> Instance:
         """Returns the instance of a question. Without words in it, or in the passage, it is an error."""
         passage_text = self._passage_text(passage)

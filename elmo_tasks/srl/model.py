@@ -75,7 +75,7 @@ class SrlModel(ElmoModel):
         self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
-        self._unlabelled = False
+        self._untagged = False
 
     def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
@@ -114,7 +114,7 @@ class SrlModel(ElmoModel):
             for row, length in zip(ids, mask.sum(dim=1).tolist(), strict=True)
         ]
         outputs = {**scores, "best": best, "metadata": metadata}
-        self._unlabelled = tags is None
+        self._untagged = tags is None
         if tags is not None:
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
@@ -139,7 +139,7 @@ class SrlModel(ElmoModel):
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
-        if reset and self._unlabelled and not self.training:
+        if reset and self._untagged and not self.training:
             raise ConfigurationError('found predicates without "arguments", expected those that are scored')
         metrics = self.metric.get_metric(reset)
         return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}

@@ -182,7 +182,7 @@ class SrlReader(TaskReader):
         )
 
     def text_to_instance(
-        self, words: list[str], predicate: Optional[int] = None, tags: Optional[list[str]] = None
+        self, words: list[str], predicate: int | None = None, tags: list[str] | None = None
     ) -> Instance:
         """
         Returns the instance of a predicate, by its index among the words; without `tags` for prediction.

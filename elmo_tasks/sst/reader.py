@@ -117,7 +117,7 @@ class SstReader(TaskReader):
     def format_of(self, files: Sequence[Path]) -> str:
         return "trees"
 
-    def text_to_instance(self, words: list[str], label: Optional[str] = None) -> Instance:
+    def text_to_instance(self, words: list[str], label: str | None = None) -> Instance:
         """Returns the instance of one sentence. No words, or an unknown label, are an error."""
         check_words(words)
         check_label(label, self.classes)

@@ -113,7 +113,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     def on_end(
         self,
         trainer: GradientDescentTrainer,
-        metrics: Optional[dict[str, Any]] = None,
+        metrics: dict[str, Any] | None = None,
         *finish: Any,
         **kwargs: Any,
     ) -> None:
@@ -295,8 +295,8 @@ class MlflowCallback(StrictParams, TrainerCallback):
     def on_end(
         self,
         trainer: GradientDescentTrainer,
-        metrics: Optional[dict[str, Any]] = None,
-        epoch: Optional[int] = None,
+        metrics: dict[str, Any] | None = None,
+        epoch: int | None = None,
         is_primary: bool = True,
         **kwargs: Any,
     ) -> None:

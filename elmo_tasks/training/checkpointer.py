@@ -84,7 +84,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         # AllenNLP's method finds the files written, and removes the oldest ones.
         super().save_checkpoint(trainer)
 
-    def find_latest_checkpoint(self) -> Optional[tuple[str, str]]:
+    def find_latest_checkpoint(self) -> tuple[str, str] | None:
         """Returns the newest checkpoint with two complete files; the log names the ones passed over."""
         checkpoints = self._whole_checkpoints() if self._agreed is None else self._agreed
         latest = max(checkpoints, default=None)
@@ -95,7 +95,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
                 )
         return None if latest is None else self._paths(latest)
 
-    def load_checkpoint(self) -> Optional[TrainerCheckpoint]:
+    def load_checkpoint(self) -> TrainerCheckpoint | None:
         """Reads the newest checkpoint; in a distributed run, the newest one that all machines have."""
         if is_distributed():
             self._agreed = set.intersection(*gather_from_workers(self._whole_checkpoints()))

@@ -209,11 +209,11 @@ class SampleReader(StrictParams, DatasetReader):
     def apply_token_indexers(self, instance: Instance) -> None:
         self.whole.apply_token_indexers(instance)
 
-    def _set_worker_info(self, info: Optional[WorkerInfo]) -> None:
+    def _set_worker_info(self, info: WorkerInfo | None) -> None:
         super()._set_worker_info(info)
         self.whole._set_worker_info(info)
 
-    def _set_distributed_info(self, info: Optional[DistributedInfo]) -> None:
+    def _set_distributed_info(self, info: DistributedInfo | None) -> None:
         super()._set_distributed_info(info)
         self.whole._set_distributed_info(info)
 

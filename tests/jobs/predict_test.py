@@ -43,6 +43,12 @@ def predicted(job: predict.PredictJob, source: Path, size: int) -> str:
     return (job.sink.folder.path.parent / "out").read_text()
 
 
+def lines_of_allennlp(predictor: Predictor, source: Path, folder: Path, *, batch_size: int = 1) -> str:
+    """Returns the lines that `allennlp predict` writes."""
+    PredictManager(predictor, str(source), str(folder / "expected"), batch_size, False, False).run()
+    return (folder / "expected").read_text()
+
+
 FIXTURES = {
     **{name: f"fixtures/{name}/predict.jsonl" for name in ("ner", "srl", "coref", "squad", "snli", "sst")},
     **{name: f"fixtures/classification/{name}/predict.jsonl" for name in ("agnews", "mrpc")},
@@ -55,9 +61,8 @@ def test_every_task(config, tmp_path, monkeypatch):
     predictor = predictor_of(config)
     monkeypatch.setattr(predict, "open_predictor", lambda job: predictor)
     source = bundled(FIXTURES[config])
-    PredictManager(predictor, str(source), str(tmp_path / "expected"), 2, False, False).run()
+    expected = lines_of_allennlp(predictor, source, tmp_path, batch_size=2)
     job = job_of(tmp_path, multiple=2)
-    expected = (tmp_path / "expected").read_text()
     assert predicted(job, source, 1) == expected
     objects = [json.loads(line) for line in source.read_text().splitlines() if line.strip()]
     columns = dict.fromkeys(name for one in objects for name in one)
@@ -88,16 +93,9 @@ def test_a_model_that_carries_a_state(tmp_path):
     with pytest.raises(ElmoError, match=r"state .*--engine ray"):
         predict.PredictShard(job_of(tmp_path, path.read_bytes()))
     source = bundled("fixtures/sst/predict.jsonl")
-    expected = predicted(job_of(tmp_path, str(path)), source, 1)
-    PredictManager(
-        Predictor.from_path(str(path), import_plugins=False),
-        str(source),
-        str(tmp_path / "expected"),
-        1,
-        False,
-        False,
-    ).run()
-    assert expected == (tmp_path / "expected").read_text()
+    predictor = Predictor.from_path(str(path), import_plugins=False)
+    lines = predicted(job_of(tmp_path, str(path)), source, 1)
+    assert lines == lines_of_allennlp(predictor, source, tmp_path)
     with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
         predicted(job_of(tmp_path, str(path)), source, 1)
     with pytest.raises(ElmoError, match="from batch to batch"):
@@ -122,14 +120,8 @@ def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
     path = tmp_path / "ensemble.tar.gz"
     write_ensemble(path, model, [archive.config for archive in archives])
     source = bundled("fixtures/sst/predict.jsonl")
-    PredictManager(
-        Predictor.from_path(str(path), import_plugins=False),
-        str(source),
-        str(tmp_path / "expected"),
-        1,
-        False,
-        False,
-    ).run()
+    predictor = Predictor.from_path(str(path), import_plugins=False)
+    expected = lines_of_allennlp(predictor, source, tmp_path)
     with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
         predicted(job_of(tmp_path, str(path)), source, 1)
     assert not (tmp_path / "out").exists()
@@ -140,6 +132,6 @@ def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
         "__call__",
         lambda self, shard, advance: (done.append(shard.number), work(self, shard, advance))[1],
     )
-    assert predicted(job_of(tmp_path, path.read_bytes()), source, 1) == (tmp_path / "expected").read_text()
+    assert predicted(job_of(tmp_path, path.read_bytes()), source, 1) == expected
     assert done[0] == 2
     assert not (tmp_path / "parts").exists()

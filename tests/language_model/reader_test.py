@@ -284,7 +284,7 @@ def test_processes_share_the_text(tmp_path, running_text):
             for instance in reader.read(str(tmp_path / "a.txt")):
                 instance.index_fields(Vocabulary())
                 tensors.append(instance.as_tensor_dict()["block"])
-            assert {block["stream"] for block in tensors} == {worker}
+            assert {block["process"] for block in tensors} == {worker}
             known = {word for row in rows for word in row} | {"a.txt", "-", *map(str, range(50))}
             found += [
                 sentence for passage in rebuild(tensors, Vocabulary(), sorted(known)) for sentence in passage

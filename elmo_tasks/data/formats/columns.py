@@ -80,14 +80,13 @@ class ColumnLayout:
         lines: Iterable[tuple[int, str]] | None = None,
         *,
         separators: tuple[str, ...] = (),
-        encoding: str = "utf-8",
     ) -> Iterator[Lines]:
         """
         Yields the lines of each sentence of a file, or of its numbered `lines` alone, without comments; warns
         of the first sentence of more than `LONG` tokens. For `separators` see `line_groups`.
         """
         warned = False
-        lines = read_lines(path, encoding=encoding) if lines is None else lines
+        lines = read_lines(path) if lines is None else lines
         for group in line_groups(lines, separators=separators):
             if self.comments:
                 group = self._rows(group)

@@ -19,14 +19,14 @@ class ConlluSentence(NamedTuple):
     comments: list[str]
 
 
-def is_conllu(path: Path, *, encoding: str = "utf-8") -> bool:
+def is_conllu(path: Path) -> bool:
     """Tells whether the first line that is no comment has the columns of CoNLL-U."""
-    lines = (line for _, line in read_lines(path, encoding=encoding))
+    lines = (line for _, line in read_lines(path))
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     return first.count("\t") == _COLUMNS - 1 and first[0].isdecimal()
 
 
-def read_conllu(path: Path, *, encoding: str = "utf-8") -> Iterator[ConlluSentence]:
+def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
     """
     Yields the syntactic words of each sentence of a file, without multi-word tokens (`1-2`) and empty nodes
     (`1.1`). Sentences without words are left out.

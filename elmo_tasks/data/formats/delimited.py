@@ -28,6 +28,25 @@ Rows = Iterator[tuple[int, list[str]]]
 """The cells of each row that is not empty, and the line at which it starts."""
 
 
+class DelimitedLayout(NamedTuple):
+    """What is known of the columns of a file before it is read."""
+
+    columns: Sequence[str] | None = None
+    """The names of the columns, where the file has no header."""
+    delimiter: str = "auto"
+    """`auto` takes the one of `DELIMITERS` that splits most rows into as many cells as the first."""
+    quotes: bool | Literal["auto"] = "auto"
+    """
+    With `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by them, and
+    they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each cell of the
+    first row.
+    """
+
+
+AUTO = DelimitedLayout()
+"""All is found from the file."""
+
+
 class Dialect(NamedTuple):
     """The delimiter, and whether quotes have a meaning."""
 
@@ -36,24 +55,19 @@ class Dialect(NamedTuple):
 
 
 def read_delimited(
-    path: Path,
-    *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = "auto",
-    quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
+    path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None
 ) -> Iterator[Record]:
     """
-    Yields the records of a file, see `dialect_of`. Without `columns`, the first row has the names. Rows of
-    blanks and empty cells, empty cells at the end of a row, and blanks around names and at the end of a row
-    are left out. Columns without a name have no values in a record; text in those at the end is counted, and
-    the log warns of it.
+    Yields the records of a file. Without names in the layout, the first row has them. Rows of blanks and
+    empty cells, empty cells at the end of a row, and blanks around names and at the end of a row are left
+    out. Columns without a name have no values in a record; text in those at the end is counted, and the log
+    warns of it.
 
     # Raises
     `InputError`, with file and line: a quote is not closed, or the header has a column twice; and see
     `read_lines`. A row with another number of columns is a damaged record.
     """
-    rows = read_rows(path, columns=columns, delimiter=delimiter, quotes=quotes, encoding=encoding)
+    rows, columns = read_rows(path, layout, encoding=encoding), layout.columns
     if columns is None:
         header, columns = next(rows, (1, []))
         columns = [name.strip() for name in columns]
@@ -81,43 +95,19 @@ def read_delimited(
         )
 
 
-def read_rows(
-    path: Path,
-    *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = "auto",
-    quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
-) -> Rows:
+def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None) -> Rows:
     """Yields the rows of a file, that of the names included; see `read_delimited`."""
     lines = _lines(path, encoding)
-    dialect = _find_dialect(lines, columns, delimiter, quotes)
+    dialect = _find_dialect(lines, layout)
     return (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
 
 
-def dialect_of(
-    path: Path,
-    *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = "auto",
-    quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
-) -> Dialect:
-    """
-    Returns the dialect of a file.
-
-    # Parameters
-
-    columns : names of the columns, where the file has no header.
-    delimiter : `auto` takes the one of `DELIMITERS` that splits most rows into as many cells as the first.
-    quotes : with `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by
-        them, and they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each
-        cell of the first row.
-    """
-    return _find_dialect(_lines(path, encoding), columns, delimiter, quotes)
+def dialect_of(path: Path, layout: DelimitedLayout, *, encoding: str | None) -> Dialect:
+    """Returns the dialect of a file."""
+    return _find_dialect(_lines(path, encoding), layout)
 
 
-def _lines(path: Path, encoding: str) -> list[tuple[int, str]]:
+def _lines(path: Path, encoding: str | None) -> list[tuple[int, str]]:
     """
     Returns the numbered lines. A carriage return ends a line where nothing else does, as in Excel's csv for
     Macintosh; Excel's first line with the delimiter is left out.
@@ -129,12 +119,8 @@ def _lines(path: Path, encoding: str) -> list[tuple[int, str]]:
     return [(number, line.rstrip(" ")) for number, line in lines[first:]]
 
 
-def _find_dialect(
-    lines: Sequence[tuple[int, str]],
-    columns: Sequence[str] | None,
-    delimiter: str,
-    quotes: bool | Literal["auto"],
-) -> Dialect:
+def _find_dialect(lines: Sequence[tuple[int, str]], layout: DelimitedLayout) -> Dialect:
+    columns, delimiter, quotes = layout
     # A carriage return in a cell that has no quotes is an error of `csv`.
     texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
     if delimiter == "auto":

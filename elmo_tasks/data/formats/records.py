@@ -7,12 +7,12 @@ name the classes of its numbers, needs pyarrow.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
 from elmo_tasks.data.input_files import (
     InputError,
     Record,
@@ -29,7 +29,7 @@ _BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s
 _decode = json.JSONDecoder().raw_decode
 
 
-def read_json_records(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
     Yields the objects of a file. It is a list, or an object with the list `data`, if its first line is not a
     whole object, or its only line is such an object; otherwise it has an object a line. A line that is no
@@ -158,19 +158,17 @@ _JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$))')
 def read_records(
     path: Path,
     format: RecordFormat | None = None,
+    layout: DelimitedLayout = AUTO,
     *,
-    columns: Sequence[str] | None = None,
-    delimiter: str = "auto",
-    quotes: bool | Literal["auto"] = "auto",
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> Iterator[Record]:
-    """Yields the records of a file, by default of its `record_format`; see `read_delimited`."""
+    """Yields the records of a file, by default of its `record_format`; `layout` is for a delimited one."""
     format = format or record_format(path, encoding=encoding)
     if format == "parquet":
         return read_parquet(path)
     if format == "json":
         return read_json_records(path, encoding=encoding)
-    return read_delimited(path, columns=columns, delimiter=delimiter, quotes=quotes, encoding=encoding)
+    return read_delimited(path, layout, encoding=encoding)
 
 
 def is_rejected(values: Mapping[str, Any]) -> bool:
@@ -178,7 +176,7 @@ def is_rejected(values: Mapping[str, Any]) -> bool:
     return values.get(ANSWER) in ("reject", "ignore")
 
 
-def record_format(path: Path, *, encoding: str = "utf-8") -> RecordFormat:
+def record_format(path: Path, *, encoding: str | None = None) -> RecordFormat:
     """Returns the format of a file, by its begin."""
     if is_parquet(path):
         return "parquet"

@@ -10,19 +10,19 @@ FASTTEXT = "__label__"
 _SAMPLE = 20
 
 
-def read_text(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+def read_text(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """Yields a record with `text` for each line that is not blank."""
     return (Record(path, number, {"text": line}) for number, line in nonblank_lines(path, encoding))
 
 
-def read_document(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+def read_document(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """Yields one record with `text`, the whole file; none if it is blank."""
     text = "\n".join(line for _, line in read_lines(path, encoding=encoding))
     if text.strip():
         yield Record(path, 1, {"text": text})
 
 
-def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> Iterator[Record]:
+def read_label_text(path: Path, names: Collection[str], *, encoding: str | None = None) -> Iterator[Record]:
     """
     Yields a record with `label` and `text` for each line that is not blank: its first word, and the rest. If
     only the part of the label before a colon is one of `names`, as in `DESC:manner`, it is the label. A line
@@ -37,7 +37,7 @@ def read_label_text(path: Path, names: Collection[str], *, encoding: str = "utf-
             yield Record(path, number, error)
 
 
-def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
+def read_fasttext(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """Yields a record with `text` and `label`, the list of its labels, for each line that is not blank."""
     for number, line in nonblank_lines(path, encoding):
         words = line.split()
@@ -46,7 +46,7 @@ def read_fasttext(path: Path, *, encoding: str = "utf-8") -> Iterator[Record]:
         yield Record(path, number, {"label": labels, "text": text})
 
 
-def line_format(path: Path, names: Collection[str], *, encoding: str = "utf-8") -> str | None:
+def line_format(path: Path, names: Collection[str], *, encoding: str | None = None) -> str | None:
     """Returns the format of a file by its first lines, `fasttext` or `label_text`, or `None`."""
     lines = [line for _, line in islice(nonblank_lines(path, encoding), _SAMPLE)]
     if lines and all(line.startswith(FASTTEXT) for line in lines):

@@ -73,11 +73,8 @@ class TrainedFilters(Function):
         weight: torch.Tensor,
         bias: torch.Tensor,
     ) -> torch.Tensor:
-        dtype, loan, rows = (
-            products.dtype(embedding),
-            BufferLoan(products.buffers),
-            len(parts) * WINDOWS_AT_ONCE,
-        )
+        dtype, loan = products.dtype(embedding), BufferLoan(products.buffers)
+        rows = len(parts) * WINDOWS_AT_ONCE
         rounded_embedding, rounded_weight, rounded_bias = (x.to(dtype) for x in (embedding, weight, bias))
         # What the filters see, and where each is highest: (parts * windows, ...)
         seen = loan.empty(embedding, rows, weight.size(1), dtype=dtype)
@@ -332,7 +329,7 @@ class TrainedBiLm(BiLm):
                 )
 
     def _without_gradients(self) -> FrozenBiLm | None:
-        """The frozen biLM, where no graph is wanted; otherwise `None`."""
+        """Returns the frozen biLM where no graph is wanted; otherwise `None`."""
         trained = any(weight.requires_grad for weight in self.parameters())
         if trained and torch.is_grad_enabled():
             self.weights_changed()

@@ -3,8 +3,8 @@ One layer of the biLSTM with gradients, both directions at once.
 
 It writes out what autograd would record of every step: each step is a few computations over both directions,
 and the gradients of the weights are one product over all steps instead of a sum of small ones. A layer
-without bounds and projection, over sequences of one length, runs on PyTorch's own LSTM,
-which is the fastest there.
+without bounds and projection, over sequences of one length, runs on PyTorch's own LSTM, which is the fastest
+there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -94,8 +94,8 @@ def trained_layer(
     recorded: "RecordedLayer | None" = None,
 ) -> Tensors:
     """
-    `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of one
-    length, `recorded` runs its passes.
+    Runs `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of
+    one length, `recorded` runs its passes.
     """
     inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
     same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
@@ -140,7 +140,8 @@ class LayerPasses:
         self, batch_sizes: list[int], loan: BufferLoan, tensors: Sequence[Any]
     ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
         """
-        `tensors` as `TrainedLayer` takes them. *Shape:* hidden and cell at the end, `(2, batch, ...)`.
+        Runs the layer on the `tensors` of `TrainedLayer`. *Shape:* hidden and cell at the end, `(2, batch,
+        ...)`.
         """
         inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
         start, dtype = torch.stack(cell), self.products.dtype(weight[0])
@@ -258,10 +259,12 @@ def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:
 
 class TrainedLayer(Function):
     """
-    `apply(passes, batch_sizes, *tensors)`: of each direction the inputs, the hidden and the cell at
-    the start, and the weights of a `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`; to, of each
-    direction, the outputs and the hidden and the cell at the end. All packed as `PackedSteps`, sequences by
-    falling length.
+    `apply(passes, batch_sizes, *tensors)`: a layer with gradients.
+
+    The tensors are, of each direction, the inputs, the hidden and the cell at the start, and the weights of a
+    `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`. The results are, of each direction, the
+    outputs, and the hidden and the cell at the end. All are packed as `PackedSteps`, sequences by falling
+    length.
     """
 
     @staticmethod
@@ -424,7 +427,7 @@ def _gate_gradients(
 
 
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
-    """Returns each step's first packed row, its number of rows, and that of the next step."""
+    """Yields the packed rows of each step, their number, and that of the next step."""
     start = 0
     for rows, still in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
         yield slice(start, start + rows), rows, still
@@ -432,7 +435,7 @@ def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
 
 
 def _stacked(parts: Tensors, loan: BufferLoan, dtype: torch.dtype) -> torch.Tensor:
-    """The tensors of both directions as one, `(2, ...)`."""
+    """Returns the tensors of both directions as one, `(2, ...)`."""
     stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
     for place, part in zip(stacked, parts, strict=True):
         place.copy_(part)

@@ -97,7 +97,7 @@ class BufferLoan:
 
 def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """
-    `inputs @ weight.T + bias`, without gradients, of tensors of one dtype.
+    Computes `inputs @ weight.T + bias`, without gradients, of tensors of one dtype.
 
     *Shape:* `(rows, in)`, `(out, in)`, which may be a transposed view, and `(out,)` to `(rows, out)`.
     """
@@ -114,7 +114,7 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
 
 
 def weight_gradient(grad_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-    """`grad_outputs.T @ inputs`. *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`."""
+    """Computes `grad_outputs.T @ inputs`. *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`."""
     # The kernel makes a transposed left factor contiguous: so the narrower one stands there.
     if grad_outputs.size(1) <= inputs.size(1):
         return product(grad_outputs.t(), inputs.t())

@@ -88,8 +88,10 @@ def read_options(folder: BiLmFolder) -> BiLmOptions:
     words = _dictionary(folder, WORDS) if tokens.get("word_dim") else {}
     if tokens.get("char_dim"):
         options["char_cnn"] = {
-            **{key: tokens.get(key) for key in ("activation", "filters", "n_highway")},
-            "max_characters_per_token": tokens.get("max_characters_per_token"),
+            **{
+                key: tokens.get(key)
+                for key in ("activation", "filters", "n_highway", "max_characters_per_token")
+            },
             "embedding": {"dim": tokens["char_dim"]},
             "encoding": UNICODE,
             "n_characters": _rows(_dictionary(folder, CHARACTERS, (*MARK_IDS, OUT_OF_VOCABULARY))),

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.delimited import DelimitedLayout, read_delimited
 from elmo_tasks.data.formats.records import (
     class_names,
     read_json_records,
@@ -22,7 +22,7 @@ def records(path, content, read=read_records, **options):
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "expected"),
+    ("content", "layout", "expected"),
     [
         ("a,b\nx,1\n", {}, [(2, ["x", "1"])]),
         ("a;b\nx, y;1\n", {}, [(2, ["x, y", "1"])]),
@@ -56,20 +56,20 @@ def records(path, content, read=read_records, **options):
         ('sep=,\na,b\n"x\ny",1\nz,2\n', {}, [(3, ["x\ny", "1"]), (5, ["z", "2"])]),
     ],
 )
-def test_delimited(tmp_path, content, options, expected):
-    assert records(tmp_path / "a", content, read_delimited, **options) == expected
+def test_delimited(tmp_path, content, layout, expected):
+    assert records(tmp_path / "a", content, read_delimited, layout=DelimitedLayout(**layout)) == expected
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "line"),
+    ("content", "layout", "line"),
     [
         ('a\tb\n"x ""y"" z"\t1\n', {"quotes": False}, 2),
         ("a,b,,\nx,1,,\ny,2,more,\n", {}, 3),
     ],
 )
-def test_odd_cells_are_reported(tmp_path, caplog, content, options, line):
+def test_odd_cells_are_reported(tmp_path, caplog, content, layout, line):
     with caplog.at_level(logging.WARNING):
-        records(tmp_path / "a", content, **options)
+        records(tmp_path / "a", content, layout=DelimitedLayout(**layout))
     (message,) = (record.getMessage() for record in caplog.records)
     assert message.startswith(f"{tmp_path}/a, line {line}: ")
     assert "rows: 1)" in message
