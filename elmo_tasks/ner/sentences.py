@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -60,7 +60,7 @@ NerFormat = Literal[
 ]
 FORMATS = get_args(NerFormat)[1:]
 SEPARATORS = ("-DOCSTART-",)
-_COMMENTS = ("# ", "#\t", "## ", *SEPARATORS)
+_COMMENTS = ("# ", "#\t", "## ", "###", *SEPARATORS)
 _DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
 _OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
 _OF_CONLLU = 10
@@ -82,6 +82,8 @@ _NAME_OF_TAGS = re.compile(
     r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
 )
 """The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
+_SAMPLE = 1000
+"""The records whose texts tell their script."""
 _ACCEPTED = "accept"
 """The decision `ANSWER` of Prodigy's annotators for a record that is right."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
@@ -169,6 +171,18 @@ def found_format(path: Path, settings: Settings) -> str:
         return "json"
     header = re.split("[,;\t]", line.lower().replace('"', ""))
     return "csv" if all(any(name in header for name in names) for names in _CSV) else "columns"
+
+
+def unsplit_text(path: Path, format: str, encoding: str) -> str:
+    """Returns the texts of the first records of a file that come without their words, one after another."""
+    texts: list[str] = []
+    if format in get_args(RecordFormat):
+        with suppress(InputError):  # the reader tells of errors
+            for record in islice(read_records(path, format, encoding=encoding), _SAMPLE):
+                values = {key.lower(): value for key, value in record.values.items()}
+                if not any(name in values for name in _TOKENS):
+                    texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]
+    return "".join(texts)
 
 
 def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -266,7 +280,7 @@ def _without_header(
 
 def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     """Returns the layout of a file whose lines all hold a word alone, or all columns but the last."""
-    layout = settings.layout
+    layout, word = settings.layout, settings.layout.names.index(WORD)
     lines = (line.rstrip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
     rows = (layout.split(line) for line in lines if line and not line.startswith(_COMMENTS))
     columns: list[set[str]] = []
@@ -279,7 +293,8 @@ def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     width = len(columns)
     if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in columns[0]):
         return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
-    if width == len(layout.names) - 1 and layout.names[-1] == TAG and width - 1 not in _tag_places(columns):
+    all_but_tag = width == len(layout.names) - 1 and layout.names[-1] == TAG
+    if all_but_tag and width - 1 not in _tag_places(columns) and not _are_numbers(columns[word]):
         return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
     return None
 

@@ -247,6 +247,18 @@ def test_a_text_that_is_not_read(capsys, tmp_path):
     assert "texts: text; label: label; not read: title" in capsys.readouterr().out
 
 
+def test_entities_of_a_text_without_blanks(capsys, tmp_path):
+    record = {"text": "叶老桂在北京", "label": {"name": {"叶老桂": [[0, 2]]}, "address": {"北京": [[4, 5]]}}}
+    (tmp_path / "a").write_text(json.dumps(record))
+    found = inspected(capsys, tmp_path / "a")
+    assert (found["task"], found["tokens"], found["warnings"]) == ("ner", 6, [])
+    assert found["dataset_reader"]["tokenizer"] == "characters"
+    tokens = [{"start": start, "end": end} for start, end in ((0, 3), (3, 4), (4, 6))]
+    (tmp_path / "a").write_text(json.dumps(record | {"tokens": tokens}))
+    found = inspected(capsys, tmp_path / "a")
+    assert (found["tokens"], found["dataset_reader"]) == (3, {"type": "elmo_ner"})
+
+
 def test_rejected_records_are_left_out(capsys, tmp_path):
     records = [
         ("accept", "ham"),

@@ -278,6 +278,7 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
             ', line 1: found "tags": [1]',
         ),
         ("x\n\ny O\n", ", line 1: found 1 columns"),
+        ("0\tAnn\t(1)\n1\truns\t_\n", ", line 1: found 3 columns"),
         ("Ann y z B-PER\n###MEDLINE:9\n", ", line 2: found 1 columns"),
         ("Wort y z Art\nAnn y z B-PER\nin y z O\n", ", line 1: found the tag 'Art'"),
         ("Müller B-PER\n".encode("latin-1"), ", line 1: found the byte 0xfc"),
