@@ -90,6 +90,13 @@ PREMISE, HYPOTHESIS = "Ann runs home in the rain.", 'It "rains.'
             {"ham": 2, "spam": 1},
         ),
         (
+            "pair_ID\tsentence_A\tsentence_B\tentailment_label\tSemEval_set\n"
+            f"1\t{PREMISE}\tShe runs.\tENTAILMENT\tTRAIN\n2\t{PREMISE}\tIt rains.\tNEUTRAL\tTRAIN\n",
+            "snli",
+            {},
+            {"entailment": 1, "neutral": 1},
+        ),
+        (
             'pairID,gold_label,Sentence1,Sentence2\n1,neutral,"Ann runs, fast.",It rains.\n',
             "snli",
             {},

@@ -41,8 +41,8 @@ class ColumnLayout:
     needed : names that must occur exactly once.
     comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` and a blank, or
         with `###`, before the first word of a sentence, and do not look like a row: they have another number
-        of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of columns. `None`: there are no
-        comments.
+        of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of
+        columns. `None`: there are no comments.
 
     # Raises
     `ConfigurationError`: a needed name does not occur exactly once.
