@@ -298,9 +298,10 @@ def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
     )
     if counts["left out"]:
         logger.warning(
-            "%s: %d questions without an answer are left out; the reader's key unanswerable: true keeps them, "
+            "%s: %d questions without an answer are left out; the reader's key unanswerable: true keeps them "
             "for models with no_answer: true",
-            *(file_path, counts["left out"]),
+            file_path,
+            counts["left out"],
         )
     if counts["not on boundaries"] > _USUAL * counts["answers"]:
         logger.warning(
