@@ -94,9 +94,19 @@ def read_table(sample: FileSample) -> Table | None:
 
 def has_header(sample: FileSample) -> bool:
     """Tells whether the first line names columns of texts and of labels."""
-    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
-    names = {cell.strip('" ') for cell in cells}
+    names = _first_cells(sample)
     return not names.isdisjoint(LABELS) and not names.isdisjoint(TEXTS)
+
+
+def names_texts(sample: FileSample) -> bool:
+    """Tells whether the first line names columns, one of them of texts; numbers name none."""
+    names = _first_cells(sample)
+    return not names.isdisjoint(_NAMES_OF_TEXTS) and not any(re.fullmatch(r"[\d.]+", name) for name in names)
+
+
+def _first_cells(sample: FileSample) -> set[str]:
+    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
+    return {cell.strip('" ') for cell in cells}
 
 
 def _has_sentences(sample: FileSample) -> bool:

@@ -173,6 +173,18 @@ def found_format(path: Path, settings: Settings) -> str:
     return "csv" if all(any(name in header for name in names) for names in _CSV) else "columns"
 
 
+def has_tags(path: Path, encoding: str) -> bool:
+    """Tells whether the first record of a file has words and a list of tags, in whatever form."""
+    with suppress(InputError):
+        format = record_format(path, encoding=encoding)
+        for record in read_records(path, format, encoding=encoding) if format != "delimited" else ():
+            values = {key.lower(): value for key, value in record.values.items()}
+            return any(name in values for name in _TOKENS) and any(
+                isinstance(values.get(name), list) for name in _TAGS
+            )
+    return False
+
+
 def unsplit_text(path: Path, format: str, encoding: str) -> str:
     """Returns the texts of the first records of a file that come without their words, one after another."""
     texts: list[str] = []

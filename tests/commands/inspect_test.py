@@ -185,6 +185,8 @@ def test_text_for_people(capsys):
         '[["Ann runs to Rome.", {"entities": [[0, 3, "PER"], [12, 16, "LOC"]]}]]\n',
         "1\tAnn\tann\tann\tNNP\t2\n2\truns\trun\trun\tVBZ\t0\n\n1\tIt\tit\tit\tPRP\t2\n2\tfell\tfall\tfall\tVBD\t0\n",
         "".join(f"word{number} {number}\n" for number in range(300)),
+        "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n",
+        "".join(f"news\tMSR\t{number}.5\tA plane lands.\tA bird lands.\n" for number in range(3)),
     ],
 )
 def test_data_that_no_probe_reads(tmp_path, content):
@@ -264,6 +266,12 @@ def test_entities_of_a_text_without_blanks(capsys, tmp_path):
     (tmp_path / "a").write_text(json.dumps(record | {"tokens": tokens}))
     found = inspected(capsys, tmp_path / "a")
     assert (found["tokens"], found["dataset_reader"]) == (3, {"type": "elmo_ner"})
+
+
+def test_numbers_of_tags_without_names(capsys, tmp_path):
+    (tmp_path / "a").write_text('{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n')
+    found = inspected(capsys, tmp_path / "a")
+    assert mentions(found["warnings"][0], f"{tmp_path / 'a'}, line 1", "[1, 0]", "tag_names")
 
 
 def test_rejected_records_are_left_out(capsys, tmp_path):
