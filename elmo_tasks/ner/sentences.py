@@ -8,7 +8,7 @@ Sentences with entities, in the formats of files that have them.
 | `conllu` | ten columns, `name=B-ORG` in the last | NorNE; `NER=B-org`: hr500k, ParlaMint |
 | `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
 | | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
-| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy |
+| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy; Label Studio's JSON-MIN |
 | | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
 | `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
 | `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
@@ -82,6 +82,8 @@ _NAME_OF_TAGS = re.compile(
     r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
 )
 """The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
+_ANNOTATION = "annotation_id"
+"""The field of the records that Label Studio's annotators have seen."""
 _SAMPLE = 1000
 """The records whose texts tell their script."""
 _ACCEPTED = "accept"
@@ -505,7 +507,8 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
     given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
     if settings.every_record or not given:
-        none: list[CharacterSpan] | None = [] if ANSWER in values else None  # Prodigy leaves out empty lists
+        # Prodigy and Label Studio leave out empty lists.
+        none: list[CharacterSpan] | None = None if values.keys().isdisjoint((ANSWER, _ANNOTATION)) else []
         return FileSentence(content.words, [record.line], characters=none, text=content)
     name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
     try:
@@ -542,7 +545,8 @@ def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
 def _character_span(value: Any) -> CharacterSpan:
     if isinstance(value, dict):
         names = ("start", "end") if "start" in value else ("start_offset", "end_offset")
-        value = [value[name] for name in (*names, "label")]
+        (label,) = [value["label"]] if "label" in value else value["labels"]
+        value = [*(value[name] for name in names), label]
     start, end, label = value
     if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
         raise ValueError

@@ -90,6 +90,15 @@ RECORDS = [
         "Ann",
         ["Ann:X"],
     ),
+    (
+        [
+            {"text": "Ann", "label": [{"start": 0, "end": 3, "labels": ["X"]}], "annotation_id": 1},
+            {"text": "no one", "annotation_id": 2},
+        ],
+        {},
+        "Ann|no one",
+        ["Ann:X"],
+    ),
     ([{"text": "no one", "label": []}], {}, "no one", []),
     ([{"text": "no one", "label": None}], {}, "no one", None),
     (
