@@ -72,7 +72,7 @@ _CSV = (
     ("tag", "tags", "labels", "label"),
 )
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
-_TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
+_TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
 _OF_TOKENS = ("entities", "spans")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")

@@ -99,6 +99,7 @@ RECORDS = [
         "Ann|no one",
         ["Ann:X"],
     ),
+    ([{"id": 7, "data": "Ann", "label": [[0, 3, "X"]]}], {}, "Ann", ["Ann:X"]),
     ([{"text": "no one", "label": []}], {}, "no one", []),
     ([{"text": "no one", "label": None}], {}, "no one", None),
     (
