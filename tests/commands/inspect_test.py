@@ -274,6 +274,14 @@ def test_numbers_of_tags_without_names(capsys, tmp_path):
     assert mentions(found["warnings"][0], f"{tmp_path / 'a'}, line 1", "[1, 0]", "tag_names")
 
 
+def test_addresses_are_no_texts(capsys, tmp_path):
+    (tmp_path / "a").write_text(
+        lines("overall", "link", "headline", 1, 5, 1).replace("Does Ann run ", "x" * 20)
+    )
+    found = inspected(capsys, tmp_path / "a")["dataset_reader"]
+    assert (found["sentence1"], found["label"]) == ("headline", "overall")
+
+
 def test_rejected_records_are_left_out(capsys, tmp_path):
     records = [
         ("accept", "ham"),
