@@ -177,13 +177,11 @@ def found_format(path: Path, settings: Settings) -> str:
 
 def has_tags(path: Path, encoding: str) -> bool:
     """Tells whether the first record of a file has words and a list of tags, in whatever form."""
-    with suppress(InputError):
-        format = record_format(path, encoding=encoding)
-        for record in read_records(path, format, encoding=encoding) if format != "delimited" else ():
-            values = {key.lower(): value for key, value in record.values.items()}
-            return any(name in values for name in _TOKENS) and any(
-                isinstance(values.get(name), list) for name in _TAGS
-            )
+    with suppress(InputError, StopIteration):
+        if record_format(path, encoding=encoding) != "delimited":
+            record = next(read_records(path, encoding=encoding))
+            names = {key.lower() for key, value in record.values.items() if isinstance(value, list)}
+            return not names.isdisjoint(_TOKENS) and not names.isdisjoint(_TAGS)
     return False
 
 
@@ -192,7 +190,7 @@ def unsplit_text(path: Path, format: str, encoding: str) -> str:
     texts: list[str] = []
     if format in get_args(RecordFormat):
         with suppress(InputError):  # the reader tells of errors
-            for record in islice(read_records(path, format, encoding=encoding), _SAMPLE):
+            for record in islice(read_records(path, encoding=encoding), _SAMPLE):
                 values = {key.lower(): value for key, value in record.values.items()}
                 if not any(name in values for name in _TOKENS):
                     texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]

@@ -126,7 +126,8 @@ def read_sentences(
     format is found from the first sentence, and `columns` are those of the format.
     """
     lines: Iterator[tuple[int, str]] = read_lines(path, encoding=encoding)
-    props, names_of_2005 = _counterpart(path, "words", "props"), CONLL_2005
+    names_of_2005: Sequence[str] = CONLL_2005
+    props = _counterpart(path, "words", "props")
     if props is not None and columns is None and format in ("auto", "conll2005"):
         lines, path, format = _side_by_side(path, props, encoding), props, "conll2005"
     elif format in ("auto", "conll2005"):
