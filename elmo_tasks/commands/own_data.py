@@ -21,13 +21,14 @@ from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, posit
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.data.guesses import has_empty_lines, has_header
+from elmo_tasks.data.guesses import has_empty_lines, has_header, names_texts
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect, sample_of
 from elmo_tasks.data.reader import FileSample
 from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
 from elmo_tasks.evaluation.words import read_pairs, read_questions
+from elmo_tasks.ner.sentences import has_tags
 from elmo_tasks.training.experiments import METRICS, validation_metric
 from elmo_tasks.training.sampling import sample_size
 
@@ -90,6 +91,8 @@ class Inspect(Verb):
             if has_header(sample) and not probes:
                 raise ConfigurationError(problems["classification"])
             fits = probes + fits
+            if fits and "ner" in problems and has_tags(sample.files[0], sample.encoding):
+                fits[0].warnings.append(problems["ner"])
         if not fits:
             reasons = "; ".join(
                 f"{task}: {problem if self.task else shorten(problem, 120)}"
@@ -116,15 +119,17 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
     for task, read, command in _PROBES:
         if task == "analogies" and len(lines) > _MOST_ANALOGIES:
             continue
-        if task in ("similarity", "analogies") and (has_sentences or is_json):
+        if task in ("similarity", "analogies") and (has_sentences or is_json or names_texts(sample)):
             continue
         if task == "parts of speech" and not has_sentences:
             continue
         try:
-            records = len(read(path))
+            records = read(path)
         except (ConfigurationError, ValueError, OSError):
             continue
-        yield _of_probe(task, sample, records, 0, command.format(path=quoted))
+        if task == "similarity" and 2 * len({pair[:2] for pair in records}) < len(records):
+            continue
+        yield _of_probe(task, sample, len(records), 0, command.format(path=quoted))
         return
     sizes = [len(line.split()) for line in sample.lines]
     is_table = sample.files[0].suffix == ".csv" or has_header(sample)

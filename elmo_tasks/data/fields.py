@@ -14,7 +14,10 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import split_tag
 from elmo_tasks.data.tokenization import Words
 
-ID_KEYS = ("id", "pairID", "uid", "guid", "idx", "index", "doc_key", "doc_id", "sent_id", "sentence_id")
+ID_KEYS = (
+    *("id", "pairID", "pair_ID", "uid", "guid", "idx", "index"),
+    *("doc_key", "doc_id", "sent_id", "sentence_id"),
+)
 """The fields of a record that tell which it is."""
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
     *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
-    *("intent", "quality", "rating", "stars", "v1"),
+    *("intent", "quality", "rating", "stars", "overall", "v1", "entailment_judgment", "entailment_label"),
 )
 GOLD, UNDECIDED = "gold_label", "-"
 """The column of labels of SNLI and MultiNLI, and its value where annotators did not agree."""
@@ -94,9 +94,19 @@ def read_table(sample: FileSample) -> Table | None:
 
 def has_header(sample: FileSample) -> bool:
     """Tells whether the first line names columns of texts and of labels."""
-    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
-    names = {cell.strip('" ') for cell in cells}
+    names = _first_cells(sample)
     return not names.isdisjoint(LABELS) and not names.isdisjoint(TEXTS)
+
+
+def names_texts(sample: FileSample) -> bool:
+    """Tells whether the first line names columns, one of them of texts; numbers name none."""
+    names = _first_cells(sample)
+    return not names.isdisjoint(_NAMES_OF_TEXTS) and not any(re.fullmatch(r"[\d.]+", name) for name in names)
+
+
+def _first_cells(sample: FileSample) -> set[str]:
+    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
+    return {cell.strip('" ') for cell in cells}
 
 
 def _has_sentences(sample: FileSample) -> bool:
@@ -259,12 +269,13 @@ def text_columns(table: Table, label: str | None = None) -> list[str]:
 
 def unread_texts(table: Table, read: Collection[str]) -> list[str]:
     """Returns the columns of texts that are not among those read, without numbers and codes of one word."""
+    return [name for name in text_columns(table) if name not in read and _has_words(table, name)]
 
-    def has_words(name: str) -> bool:
-        values = [str(row.get(name)) for row in table.rows]
-        return 2 * sum(re.search(r"\s|[^\x00-\x7f]", value) is not None for value in values) > len(values)
 
-    return [name for name in text_columns(table) if name not in read and has_words(name)]
+def _has_words(table: Table, name: str) -> bool:
+    """Tells whether most values of a column are more than a number, code or address."""
+    values = [str(row.get(name)) for row in table.rows]
+    return 2 * sum(re.search(r"\s|[^\x00-\x7f]", value) is not None for value in values) > len(values)
 
 
 def _is_text(table: Table, name: str) -> bool:
@@ -288,4 +299,4 @@ def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
 def _main_text(table: Table, names: list[str]) -> str:
     named = [name for each in TEXTS for name in names if name.lower() == each]
     sizes = {name: sum(len(str(row.get(name) or "")) for row in table.rows[:100]) for name in names}
-    return named[0] if named else max(names, key=lambda name: sizes[name])
+    return named[0] if named else max(names, key=lambda name: (_has_words(table, name), sizes[name]))

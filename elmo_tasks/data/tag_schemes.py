@@ -11,7 +11,8 @@ has the label `creative-work`.
 | BIOES | B I E S | S / B I E | Uchimoto et al. 2000 |
 | BIOUL | B I L U | U / B I L | Ratinov, Roth 2009 |
 
-`spelled` reads other spellings: BMES with `M-` for `I-`, types without a prefix, and prefixes without a type.
+`spelled` reads other spellings: BMES with `M-` for `I-`, types without a prefix, prefixes without a type, and
+`B_PER`, `B:PER`, `PER-B` or `PER_B`.
 `from_brackets` reads the brackets of CoNLL-2012.
 """
 
@@ -123,6 +124,8 @@ class Transitions(NamedTuple):
 UNNAMED = "ENTITY"
 """The label of tags that are a prefix alone."""
 _TYPE = re.compile(r"(?![A-Z]-)[^\W\d_]\S*[^\W_]")
+_OTHER_ORDER = re.compile(r"([BIESLUM])[_:](\S+)|(?![BIESLUM]-)(\S+)[-_]([BIESLUM])")
+"""Another separator than a hyphen, or the prefix at the end."""
 _BRACKETS = re.compile(r"(?:\(([^\s()*]+))?\*?(\))?")
 _OUTSIDE = Tag("O", "")
 _ALL_PREFIXES = tuple("BIESLU")
@@ -205,15 +208,21 @@ def spelled(tags: Collection[str], scheme: str = "auto") -> Spelling:
     """
     Returns the spelling of a file's different tags; one without tags if they are those of this module, or if
     no single spelling explains all of them. The schemes `BMES` and `IO` allow their spelling alone, `auto`
-    any, and others only prefixes alone.
+    any, and others only prefixes alone, and the next one.
 
     - A prefix alone, if all tags are such: `B` is `B-ENTITY`.
+    - A prefix before `_` or `:`, or at the end, if all tags are such: `B_PER` and `PER-B` are `B-PER`.
     - BMES, which has no `L-` or `U-`: `M-PER` is `I-PER`.
     - IO, types without a prefix beside `O`, if no tag has one: `PER` is `I-PER` of IOB1.
     """
     tagged = [tag for tag in tags if tag != "O"]
     if all(tag in (*_ALL_PREFIXES, "M") for tag in tagged):
         return Spelling(None, {tag: f"{'I' if tag == 'M' else tag}-{UNNAMED}" for tag in tagged})
+    matches = [_OTHER_ORDER.fullmatch(tag) for tag in tagged]
+    if scheme != "IO" and all(matches):
+        parts = [(match[1] or match[4], match[2] or match[3]) for match in matches if match]
+        plain = (f"{'I' if prefix == 'M' else prefix}-{label}" for prefix, label in parts)
+        return Spelling(None, dict(zip(tagged, plain, strict=True)))
     middle = [tag for tag in tagged if tag.startswith("M-")]
     if scheme in ("auto", "BMES") and middle and not any(tag.startswith(("L-", "U-")) for tag in tagged):
         return Spelling("BMES", {tag: f"I{tag[1:]}" for tag in middle})

@@ -37,7 +37,7 @@ from elmo_tasks.data.tag_schemes import (
     spelled,
     to_spans,
 )
-from elmo_tasks.data.tokenization import Words, join_words
+from elmo_tasks.data.tokenization import Words, join_words, tokenizer_of_script
 from elmo_tasks.ner.sentences import (
     CONLL_2003,
     TAG,
@@ -50,6 +50,7 @@ from elmo_tasks.ner.sentences import (
     found_columns,
     found_format,
     read_sentences,
+    unsplit_text,
     without_companions,
 )
 
@@ -150,11 +151,16 @@ class NerReader(TaskReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """Yields the keys; in columns, tags are where `O` is, and words in the first other text."""
-        if cls(encoding=sample.encoding).format_of(sample.files) == "columns":
+        """
+        Yields the keys; in columns, tags are where `O` is, and words in the first other text. Texts in
+        scripts without blanks need a tokenizer.
+        """
+        format = cls(encoding=sample.encoding).format_of(sample.files)
+        if format == "columns":
             yield from column_keys(sample.lines)
         else:
-            yield {}
+            tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], format, sample.encoding))
+            yield {} if tokenizer is None else {"tokenizer": tokenizer}
 
     def format_of(self, files: Sequence[Path]) -> str:
         paths = without_companions(gold_files(list(map(str, files))))

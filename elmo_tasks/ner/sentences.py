@@ -8,7 +8,7 @@ Sentences with entities, in the formats of files that have them.
 | `conllu` | ten columns, `name=B-ORG` in the last | NorNE; `NER=B-org`: hr500k, ParlaMint |
 | `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
 | | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
-| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy |
+| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy; Label Studio's JSON-MIN |
 | | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
 | `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
 | `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -60,7 +60,7 @@ NerFormat = Literal[
 ]
 FORMATS = get_args(NerFormat)[1:]
 SEPARATORS = ("-DOCSTART-",)
-_COMMENTS = ("# ", "#\t", "## ", *SEPARATORS)
+_COMMENTS = ("# ", "#\t", "## ", "###", *SEPARATORS)
 _DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
 _OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
 _OF_CONLLU = 10
@@ -72,7 +72,7 @@ _CSV = (
     ("tag", "tags", "labels", "label"),
 )
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
-_TEXT, _SPANS = ("text", "sentence"), ("label", "labels", "spans", "entities")
+_TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
 _OF_TOKENS = ("entities", "spans")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
@@ -82,6 +82,10 @@ _NAME_OF_TAGS = re.compile(
     r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
 )
 """The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
+_ANNOTATION = "annotation_id"
+"""The field of the records that Label Studio's annotators have seen."""
+_SAMPLE = 1000
+"""The records whose texts tell their script."""
 _ACCEPTED = "accept"
 """The decision `ANSWER` of Prodigy's annotators for a record that is right."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
@@ -169,6 +173,28 @@ def found_format(path: Path, settings: Settings) -> str:
         return "json"
     header = re.split("[,;\t]", line.lower().replace('"', ""))
     return "csv" if all(any(name in header for name in names) for names in _CSV) else "columns"
+
+
+def has_tags(path: Path, encoding: str) -> bool:
+    """Tells whether the first record of a file has words and a list of tags, in whatever form."""
+    with suppress(InputError, StopIteration):
+        if record_format(path, encoding=encoding) != "delimited":
+            record = next(read_records(path, encoding=encoding))
+            names = {key.lower() for key, value in record.values.items() if isinstance(value, list)}
+            return not names.isdisjoint(_TOKENS) and not names.isdisjoint(_TAGS)
+    return False
+
+
+def unsplit_text(path: Path, format: str, encoding: str) -> str:
+    """Returns the texts of the first records of a file that come without their words, one after another."""
+    texts: list[str] = []
+    if format in get_args(RecordFormat):
+        with suppress(InputError):  # the reader tells of errors
+            for record in islice(read_records(path, encoding=encoding), _SAMPLE):
+                values = {key.lower(): value for key, value in record.values.items()}
+                if not any(name in values for name in _TOKENS):
+                    texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]
+    return "".join(texts)
 
 
 def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -266,7 +292,7 @@ def _without_header(
 
 def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     """Returns the layout of a file whose lines all hold a word alone, or all columns but the last."""
-    layout = settings.layout
+    layout, word = settings.layout, settings.layout.names.index(WORD)
     lines = (line.rstrip(BLANKS) for _, line in read_lines(path, encoding=settings.encoding))
     rows = (layout.split(line) for line in lines if line and not line.startswith(_COMMENTS))
     columns: list[set[str]] = []
@@ -279,7 +305,8 @@ def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     width = len(columns)
     if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in columns[0]):
         return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
-    if width == len(layout.names) - 1 and layout.names[-1] == TAG and width - 1 not in _tag_places(columns):
+    all_but_tag = width == len(layout.names) - 1 and layout.names[-1] == TAG
+    if all_but_tag and width - 1 not in _tag_places(columns) and not _are_numbers(columns[word]):
         return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
     return None
 
@@ -478,7 +505,8 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
     given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
     if settings.every_record or not given:
-        none: list[CharacterSpan] | None = [] if ANSWER in values else None  # Prodigy leaves out empty lists
+        # Prodigy and Label Studio leave out empty lists.
+        none: list[CharacterSpan] | None = None if values.keys().isdisjoint((ANSWER, _ANNOTATION)) else []
         return FileSentence(content.words, [record.line], characters=none, text=content)
     name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
     try:
@@ -515,7 +543,8 @@ def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
 def _character_span(value: Any) -> CharacterSpan:
     if isinstance(value, dict):
         names = ("start", "end") if "start" in value else ("start_offset", "end_offset")
-        value = [value[name] for name in (*names, "label")]
+        (label,) = [value["label"]] if "label" in value else value["labels"]
+        value = [*(value[name] for name in names), label]
     start, end, label = value
     if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
         raise ValueError

@@ -14,11 +14,11 @@ from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
 LABELS = ("entailment", "neutral", "contradiction")
-_LETTERS = {label[0]: label for label in LABELS}
+_OTHER_NAMES = {label[0]: label for label in LABELS} | {label.upper(): label for label in LABELS}
 _COLUMNS = {
-    "premise": ("sentence1", "premise", "context"),
-    "hypothesis": ("sentence2", "hypothesis", "hypo"),
-    "label": ("gold_label", "label"),
+    "premise": ("sentence1", "premise", "context", "sentence_a"),
+    "hypothesis": ("sentence2", "hypothesis", "hypo", "sentence_b"),
+    "label": ("gold_label", "label", "entailment_judgment", "entailment_label"),
 }
 """The names that published sets give to a column, in small letters."""
 _MAX_CACHED = 500
@@ -47,15 +47,18 @@ class SnliReader(LabelledTextReader):
     Reads a premise, a hypothesis and a label from JSON Lines, tsv, csv, JSON or Parquet. Pairs with the label
     `-`, or -1, on which the annotators did not agree, are left out, and counted in the log.
 
-    Formats: https://nlp.stanford.edu/projects/snli/, https://cims.nyu.edu/~sbowman/multinli/ and
-    https://github.com/facebookresearch/anli. Instances have `premise`, `hypothesis`, `metadata` (an
-    `SnliPair`) and, if labelled, `label`. The vocabulary has the labels in the order of `classes`.
+    Formats: https://nlp.stanford.edu/projects/snli/, https://cims.nyu.edu/~sbowman/multinli/,
+    https://github.com/facebookresearch/anli and https://zenodo.org/records/2787612 (SICK). Instances have
+    `premise`, `hypothesis`, `metadata` (an `SnliPair`) and, if labelled, `label`. The vocabulary has the
+    labels in the order of `classes`.
 
     # Parameters
 
-    classes : by default entailment, neutral and contradiction, in the files also `e`, `n` and `c`.
+    classes : by default entailment, neutral and contradiction, in the files also `e`, `n` and `c`, or in
+        capitals.
     premise, hypothesis, label : the columns; by default those of SNLI (`sentence1`, `sentence2`,
-        `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, in any case.
+        `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, or those of SICK, in
+        any case.
     The others : see `LabelledTextReader`.
 
     # Raises
@@ -80,7 +83,7 @@ class SnliReader(LabelledTextReader):
     ) -> None:
         classes = list(LABELS) if classes is None else classes
         if label_names is None and tuple(classes) == LABELS:
-            label_names = {label: label for label in LABELS} | _LETTERS
+            label_names = {label: label for label in LABELS} | _OTHER_NAMES
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
 
@@ -97,7 +100,7 @@ class SnliReader(LabelledTextReader):
                 return
             columns = {"columns": table.columns, "label": label, "premise": texts[0], "hypothesis": texts[1]}
         classes = {*table.classes(label)} - {*cls.undecided} if table and label else set()
-        if not classes or classes <= {*LABELS, *_LETTERS}:
+        if not classes or classes <= {*LABELS, *_OTHER_NAMES}:
             yield columns
         elif classes == {"0", "1", "2"}:
             yield columns | {"label_names": {str(number): name for number, name in enumerate(LABELS)}}

@@ -95,7 +95,7 @@ class SquadReader(TaskReader):
     training_answer : the answer to train on if there are several: the `first`, the `most_frequent` or a
         `random` one, drawn by the question's text, so the same in each run.
     unanswerable : whether to keep the questions of SQuAD 2.0 that have no answer, for which the model needs
-        `no_answer`. If not, the log has their number.
+        `no_answer`. If not, a warning has their number.
     skip_bad : whether to leave out bad questions, and bad answers among others, and to warn of their number
         with the first three.
     The others : see `TaskReader`.
@@ -296,6 +296,13 @@ def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
         100 * counts["not on boundaries"] / max(1, counts["answers"]),
         counts["no span"],
     )
+    if counts["left out"]:
+        logger.warning(
+            "%s: %d questions without an answer are left out; the reader's key unanswerable: true keeps them "
+            "for models with no_answer: true",
+            file_path,
+            counts["left out"],
+        )
     if counts["not on boundaries"] > _USUAL * counts["answers"]:
         logger.warning(
             "%s: %d of %d answers are not on token boundaries, and no use in training: %s. The reader's key "

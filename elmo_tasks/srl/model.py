@@ -6,7 +6,6 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
-from allennlp.modules.token_embedders import Embedding
 from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
 from torch import nn
 
@@ -65,7 +64,8 @@ class SrlModel(ElmoModel):
         super().__init__(**kwargs)
         self.tags = self.label_names()
         self.label_smoothing = label_smoothing
-        self.predicate_embedding = Embedding(num_embeddings=2, embedding_dim=predicate_dim)
+        indicators = nn.init.xavier_uniform_(torch.empty(2, predicate_dim))
+        self.predicate_embedding = nn.Embedding.from_pretrained(indicators, freeze=False)
         self.encoder = HighwayLstm(
             input_dim=self.input_dim + predicate_dim,
             hidden_dim=hidden_size,

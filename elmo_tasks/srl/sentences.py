@@ -8,8 +8,8 @@ word, and `*` elsewhere. Arguments inside of others, such as `(ARG0(ARG1*))`, ar
 - `conll2012`: OntoNotes (https://conll.cemantix.org/2012/data.html). Lines that begin with `#begin document`
   and `#end document` are not words. `/.` and `/?`, which end some sentences, are read as `.` and `?`.
 - `conll2005`: the words and the props of CoNLL-2005 (https://www.cs.upc.edu/~srlconll/) side by side: word,
-  predicate, arguments. They may be two files, such as `train.words` and `train.props`, also in two folders
-  `words` and `props`.
+  predicate, arguments; or all of its columns, as in `train-set.gz`. Words and props may be two files, such as
+  `train.words` and `train.props`, also in two folders `words` and `props`.
 - `words`: a word a line, without predicates.
 
 `json_lines`: one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
@@ -63,6 +63,10 @@ _BEFORE_ARGUMENTS = (
 )
 CONLL_2012 = (*_BEFORE_ARGUMENTS, ARGUMENTS, "coreference")
 CONLL_2005 = (WORD, LEMMA, ARGUMENTS)
+ALL_OF_2005 = (WORD, POS, "parse", "entity", "sense", LEMMA, ARGUMENTS)
+"""The columns of `train-set.gz` and the like, which the scripts of CoNLL-2005 make."""
+_PLAIN = (WORD, POS, "sense", LEMMA)
+"""The columns of these that have no brackets."""
 _DOCUMENT = ("#begin document", "#end document")
 _JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
 _NONE = "-"
@@ -122,19 +126,22 @@ def read_sentences(
     format is found from the first sentence, and `columns` are those of the format.
     """
     lines: Iterator[tuple[int, str]] = read_lines(path, encoding=encoding)
+    names_of_2005: Sequence[str] = CONLL_2005
     props = _counterpart(path, "words", "props")
     if props is not None and columns is None and format in ("auto", "conll2005"):
         lines, path, format = _side_by_side(path, props, encoding), props, "conll2005"
-    elif format == "auto":
+    elif format in ("auto", "conll2005"):
         again, rows = _first_sentence(lines)
-        format = _format([line for _, line in rows], delimiter)
+        first = [line for _, line in rows]
+        format = _format(first, delimiter) if format == "auto" else format
+        names_of_2005 = _names_of_2005(first, delimiter) or CONLL_2005
         lines = chain(again, lines)
     if format in ("json_lines", "he2017"):
         read = _from_json if format == "json_lines" else _from_proposition
         yield from (partial(read, path, *each) for each in lines if each[1].strip(BLANKS))
         return
     if columns is None:
-        names = {"conll2012": CONLL_2012, "conll2005": CONLL_2005, "words": (WORD,)}[format]
+        names = {"conll2012": CONLL_2012, "conll2005": names_of_2005, "words": (WORD,)}[format]
         columns = Columns(names, delimiter)
     document: list[str] = []
     sentences: Counter[str] = Counter()
@@ -181,13 +188,22 @@ def _is_record(line: str) -> bool:
 def _format(rows: list[str], delimiter: str | None) -> Format:
     if rows and _is_record(rows[0]):
         return "json_lines" if _JSON_OBJECT.match(rows[0]) else "he2017"
-    cells = [split_cells(row, delimiter) for row in rows]
-    sizes = set(map(len, cells))
-    if sizes == {1}:
+    if {len(split_cells(row, delimiter)) for row in rows} == {1}:
         return "words"
-    predicates = sum(row[1] != _NONE for row in cells if len(row) > 1)
-    is_2005 = sizes == {2 + predicates} and all(_CELL.fullmatch(cell) for row in cells for cell in row[2:])
-    return "conll2005" if is_2005 else "conll2012"
+    return "conll2005" if _names_of_2005(rows, delimiter) else "conll2012"
+
+
+def _names_of_2005(rows: list[str], delimiter: str | None) -> Sequence[str] | None:
+    """Returns the columns of a sentence of CoNLL-2005, one of arguments for each predicate, or `None`."""
+    cells = [split_cells(row, delimiter) for row in rows]
+    for names in (CONLL_2005, ALL_OF_2005):
+        lemma = names.index(LEMMA)
+        predicates = sum(row[lemma] != _NONE for row in cells if len(row) > lemma)
+        named = (zip_longest(names, row, fillvalue="*") for row in cells)
+        brackets = (cell for row in named for name, cell in row if name not in _PLAIN)
+        if {*map(len, cells)} == {len(names) - 1 + predicates} and all(map(_CELL.fullmatch, brackets)):
+            return names
+    return None
 
 
 def _counterpart(path: Path, name: str, other: str) -> Path | None:
@@ -312,7 +328,9 @@ def _from_rows(path: Path, lines: Lines, columns: Columns) -> SrlSentence:
             _predicates(path, rows, spans_by_column, marked), spans_and_nested, strict=True
         )
     ]
-    if not columns.argument_columns(rows[0]) and (FRAMESET in marks or columns.names == list(CONLL_2005)):
+    if not columns.argument_columns(rows[0]) and (
+        FRAMESET in marks or tuple(columns.names) in (CONLL_2005, ALL_OF_2005)
+    ):
         sentence.without_arguments = marked
     nested = [
         Nested(

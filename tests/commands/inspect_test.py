@@ -90,6 +90,13 @@ PREMISE, HYPOTHESIS = "Ann runs home in the rain.", 'It "rains.'
             {"ham": 2, "spam": 1},
         ),
         (
+            "pair_ID\tsentence_A\tsentence_B\tentailment_label\tSemEval_set\n"
+            f"1\t{PREMISE}\tShe runs.\tENTAILMENT\tTRAIN\n2\t{PREMISE}\tIt rains.\tNEUTRAL\tTRAIN\n",
+            "snli",
+            {},
+            {"entailment": 1, "neutral": 1},
+        ),
+        (
             'pairID,gold_label,Sentence1,Sentence2\n1,neutral,"Ann runs, fast.",It rains.\n',
             "snli",
             {},
@@ -178,6 +185,8 @@ def test_text_for_people(capsys):
         '[["Ann runs to Rome.", {"entities": [[0, 3, "PER"], [12, 16, "LOC"]]}]]\n',
         "1\tAnn\tann\tann\tNNP\t2\n2\truns\trun\trun\tVBZ\t0\n\n1\tIt\tit\tit\tPRP\t2\n2\tfell\tfall\tfall\tVBD\t0\n",
         "".join(f"word{number} {number}\n" for number in range(300)),
+        "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n",
+        "".join(f"news\tMSR\t{number}.5\tA plane lands.\tA bird lands.\n" for number in range(3)),
     ],
 )
 def test_data_that_no_probe_reads(tmp_path, content):
@@ -245,6 +254,32 @@ def test_a_text_that_is_not_read(capsys, tmp_path):
     }
     Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
     assert "texts: text; label: label; not read: title" in capsys.readouterr().out
+
+
+def test_entities_of_a_text_without_blanks(capsys, tmp_path):
+    record = {"text": "叶老桂在北京", "label": {"name": {"叶老桂": [[0, 2]]}, "address": {"北京": [[4, 5]]}}}
+    (tmp_path / "a").write_text(json.dumps(record))
+    found = inspected(capsys, tmp_path / "a")
+    assert (found["task"], found["tokens"], found["warnings"]) == ("ner", 6, [])
+    assert found["dataset_reader"]["tokenizer"] == "characters"
+    tokens = [{"start": start, "end": end} for start, end in ((0, 3), (3, 4), (4, 6))]
+    (tmp_path / "a").write_text(json.dumps(record | {"tokens": tokens}))
+    found = inspected(capsys, tmp_path / "a")
+    assert (found["tokens"], found["dataset_reader"]) == (3, {"type": "elmo_ner"})
+
+
+def test_numbers_of_tags_without_names(capsys, tmp_path):
+    (tmp_path / "a").write_text('{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n')
+    found = inspected(capsys, tmp_path / "a")
+    assert mentions(found["warnings"][0], f"{tmp_path / 'a'}, line 1", "[1, 0]", "tag_names")
+
+
+def test_addresses_are_no_texts(capsys, tmp_path):
+    (tmp_path / "a").write_text(
+        lines("overall", "link", "headline", 1, 5, 1).replace("Does Ann run ", "x" * 20)
+    )
+    found = inspected(capsys, tmp_path / "a")["dataset_reader"]
+    assert (found["sentence1"], found["label"]) == ("headline", "overall")
 
 
 def test_rejected_records_are_left_out(capsys, tmp_path):

@@ -90,6 +90,16 @@ RECORDS = [
         "Ann",
         ["Ann:X"],
     ),
+    (
+        [
+            {"text": "Ann", "label": [{"start": 0, "end": 3, "labels": ["X"]}], "annotation_id": 1},
+            {"text": "no one", "annotation_id": 2},
+        ],
+        {},
+        "Ann|no one",
+        ["Ann:X"],
+    ),
+    ([{"id": 7, "data": "Ann", "label": [[0, 3, "X"]]}], {}, "Ann", ["Ann:X"]),
     ([{"text": "no one", "label": []}], {}, "no one", []),
     ([{"text": "no one", "label": None}], {}, "no one", None),
     (
@@ -278,6 +288,7 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
             ', line 1: found "tags": [1]',
         ),
         ("x\n\ny O\n", ", line 1: found 1 columns"),
+        ("0\tAnn\t(1)\n1\truns\t_\n", ", line 1: found 3 columns"),
         ("Ann y z B-PER\n###MEDLINE:9\n", ", line 2: found 1 columns"),
         ("Wort y z Art\nAnn y z B-PER\nin y z O\n", ", line 1: found the tag 'Art'"),
         ("Müller B-PER\n".encode("latin-1"), ", line 1: found the byte 0xfc"),

@@ -123,6 +123,12 @@ HEADERLESS = ["premise", "hypothesis", "label"]
         ),
         ("index\tsentence1\tsentence2\tlabel\n0\tP\tH\tneutral", {"quotes": True}, "neutral", {"index": "0"}),
         (
+            "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n1\tP\tH\tNEUTRAL",
+            {"quotes": True},
+            "neutral",
+            {"pair_ID": "1"},
+        ),
+        (
             "P,H,1\n",
             {"columns": HEADERLESS, "classes": ["yes", "no"], "label_names": {"0": "no", "1": "yes"}},
             "yes",

@@ -22,6 +22,7 @@ from allennlp.data.samplers import BatchSampler
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.squad.dataset import Answer, Question, read_datasets
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
+from tests.errors import mentions
 from tests.squad.archives import DEV, UNANSWERABLE
 
 BEES = "Ada kept 14 bees \u2013 and one cat."
@@ -407,7 +408,11 @@ def test_unanswerable_questions_by_option(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         assert len(list(SquadReader().read(UNANSWERABLE))) == 8
     assert "left out: 6 unanswerable questions" in caplog.text
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert mentions(warning, UNANSWERABLE, "6 questions")
+    caplog.clear()
     instances = list(SquadReader(unanswerable=True).read(UNANSWERABLE))
+    assert not caplog.records
     spans = [span_of(each) for each in instances if not each["metadata"].metadata.answers]
     assert (len(instances), spans) == (14, [NO_SPAN] * 6)
     question = {"id": "a", "question": "Why?", "answers": [], "is_impossible": True}

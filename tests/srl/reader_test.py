@@ -51,6 +51,7 @@ Gulls -
 A - (A1*)
 visit visit (V*)
 """
+ALL_OF_2005 = re.sub(r"(?m)^(\S+) (\S+)", r"\1 NN (S* * - \2", CONLL_2005)
 COLUMNS_2005 = ["word", "predicate", "arguments"]
 _PROMISED = {
     "index": 1,
@@ -142,7 +143,8 @@ WORDS, PROPS = (re.sub(pattern, "", CONLL_2005) for pattern in (r"(?m) .*$", r"(
 
 
 @pytest.mark.parametrize(
-    ("content", "sentences"), [(CONLL_2005, 3), (HE_2017, 3), ("# a comment\n" + CONLL_2005, 3)]
+    ("content", "sentences"),
+    [(CONLL_2005, 3), (ALL_OF_2005, 3), (HE_2017, 3), ("# a comment\n" + CONLL_2005, 3)],
 )
 def test_formats_are_found(tmp_path, content, sentences):
     read = sentences_of(tmp_path / "a", content, None)

@@ -22,7 +22,7 @@ BLANKS = " \t"
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
-_COMMENT = re.compile(r"#+(?:[ \t]|$)")
+_COMMENT = re.compile(r"#+(?:[ \t]|$)|###")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
 _VALUE = re.compile(r"# \S+ = ")
@@ -39,10 +39,10 @@ class ColumnLayout:
     names : names of the columns in order.
     delimiter : text between two columns; `None` for any run of blanks and tabs.
     needed : names that must occur exactly once.
-    comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` before the first
-        word of a sentence, and do not look like a row: they have another number of columns or of tabs, or a
-        key such as `# id`; and `# key = value` anywhere, with another number of columns. `None`: there are no
-        comments.
+    comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` and a blank, or
+        with `###`, before the first word of a sentence, and do not look like a row: they have another number
+        of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of
+        columns. `None`: there are no comments.
 
     # Raises
     `ConfigurationError`: a needed name does not occur exactly once.

@@ -73,6 +73,7 @@ def test_gold_files(tmp_path, caplog, names, gold, left_out):
         ),
         (2, "\t", "## klue-1\t<Ann:PS> runs\nAnn\tB-PS\n\n#\tO\n5\tO\n", "Ann # 5"),
         (4, None, "#\tDie Zeit [2010]\n1\tAnn\tB-PER\tO\n", "1"),
+        (2, "\t", "###MEDLINE:95369245\n\nAnn\tO\n\n###\tO\n###Ann\tO\n", "Ann ### ###Ann"),
         (2, "\t", "Ann\tO\n# segment = x\nruns\tO\n", "Ann runs"),
         (2, None, "# only a comment\n\nAnn O \t\n", "Ann"),
         (2, "\t", "Ann\tO\t\t\nruns\tO\t\n", "Ann runs"),
