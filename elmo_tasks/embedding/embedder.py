@@ -34,7 +34,7 @@ from elmo_tasks.embedding.batches import (
     windows,
 )
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
+from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, check_name, lay_out
 
 BATCHES_AHEAD = 8
 
@@ -166,7 +166,8 @@ class ElmoEmbedder:
 
         # Raises
         `ElmoError`: with file and line, no text, not UTF-8, or too long; an unknown `output_format`; two
-        equal sentences as keys, or one with a NUL; the output is the input, or a folder. `OSError`.
+        equal sentences as keys, or one with a NUL; the output is the input, a folder, or has the name of
+        another format. `OSError`.
         """
         output_format = str(output_format)
         check_layers(output_format, self.num_layers, asked="output_format")
@@ -177,6 +178,7 @@ class ElmoEmbedder:
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
         if isinstance(source, str | PathLike):
             check_sources_stay([output], [source], error=ElmoError)
+        check_name(output)
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
         if use_sentence_keys:

@@ -121,18 +121,21 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             if isinstance(words, str) or not isinstance(words, Iterable):
                 raise ValueError(f"tokenizer: found {words!r:.60}, expected a list of tokens")
             return list(words)
-        tokens = sentence if isinstance(sentence, list | tuple | np.ndarray) else None
-        if tokens is None or not all(isinstance(token, str) for token in tokens):
+        if not isinstance(sentence, list | tuple | np.ndarray):
             raise ValueError(
                 f"sentence {number}: found {sentence!r:.60}, expected a string or a list of its tokens"
             )
-        return list(tokens)
+        return list(sentence)
 
 
 def _check_iterable(sentences: Any) -> None:
-    # Iterating a pandas table would yield the names of its columns, a dict its keys.
-    one_dimensional = isinstance(sentences, Iterable) and getattr(sentences, "ndim", 1) == 1
-    if isinstance(sentences, str | Mapping) or not one_dimensional:
+    if (dimensions := getattr(sentences, "ndim", 1)) != 1:
+        kind = type(sentences).__name__
+        raise ValueError(
+            f"found a {kind} of {dimensions} dimensions, expected a column of sentences, as table['text']"
+        )
+    # Iterating a dict would yield its keys.
+    if isinstance(sentences, str | Mapping) or not isinstance(sentences, Iterable):
         raise ValueError(
             f"found {sentences!r:.60}, expected sentences: a list of strings, or of lists of tokens"
         )

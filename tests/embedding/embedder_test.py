@@ -143,10 +143,15 @@ def test_tokens_that_are_read_once(embedder):
         assert np.array_equal(embedder.embed_sentence(tokens), expected)
 
 
-@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3])
+@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3, {"tokens": ["A", "cat"]}, {"A", "cat"}])
 def test_what_are_no_tokens(embedder, wrong):
     with pytest.raises(ElmoError, match=r"sentence 1: found "):
         embedder.embed_batch([["fine"], wrong])
+
+
+def test_the_token_that_is_no_string_is_shown(embedder):
+    with pytest.raises(ElmoError, match=r"sentence 0: found .*nan"):
+        embedder.embed_sentence(["A"] * 100 + [float("nan")])
 
 
 def test_a_batch_as_tensors(embedder, expected):
@@ -194,6 +199,8 @@ def test_names_in_a_file(embedder, tmp_path):
         embedder.embed_file(["A\0 cat\n"], output, use_sentence_keys=True)
     with pytest.raises(ElmoError, match=r"line 2: .*'\\udcff'"):
         embedder.embed_file(["A cat\n", "A \udcff\n"], output)
+    with pytest.raises(ElmoError, match=r"out\.npz: .*out\.hdf5"):
+        embedder.embed_file(["A cat\n"], output.with_suffix(".npz"))
     with pytest.raises(ElmoError, match=r"output_format.*'middle'"):
         embedder.embed_file([], output, "middle")
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
