@@ -17,6 +17,7 @@ from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
+    Precision,
     Source,
     check_together,
     move_to,
@@ -69,7 +70,7 @@ class ElmoEmbedder:
         cuda_device: Device = -1,
         *,
         vocabulary_file: Source | None = None,
-        precision: str = "float32",
+        precision: Precision = "float32",
         batch_size: int = 64,
         progress: bool = True,
     ) -> None:
