@@ -210,7 +210,7 @@ class ElmoEmbedder:
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
         for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
-            layers = self.bilm.encode(padded_ids(batch, self.bilm)).cpu().numpy()
+            layers = self.bilm.encode(padded_ids(batch, self.bilm)).float().cpu().numpy()
             for row, (number, tokens) in enumerate(batch):
                 results[number - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
         return results

@@ -187,6 +187,21 @@ def test_embed_file(embedder, expected, tmp_path, output_format):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.hdf5"]
 
 
+def test_vectors_are_float32_whatever_the_default_of_pytorch(expected, tmp_path):
+    torch.set_default_dtype(torch.float64)
+    try:
+        embedder = ElmoEmbedder()
+        vectors = embedder.embed_batch(SENTENCES)
+        embedder.embed_file(LINES, tmp_path / "out.hdf5")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    in_file = read(tmp_path / "out.hdf5")
+    for number, layers in enumerate(expected):
+        for each in (vectors[number], in_file[str(number)]):
+            assert each.dtype == np.float32
+            assert np.allclose(each, layers, rtol=0, atol=1e-5)
+
+
 def test_names_in_a_file(embedder, tmp_path):
     output = tmp_path / "out.hdf5"
     embedder.embed_file(["A cat\n", "A dog\n"], output, forget_sentences=True)
