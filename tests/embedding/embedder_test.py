@@ -1,6 +1,8 @@
 """`ElmoEmbedder` against the biLM itself."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,6 +90,25 @@ def test_eight_threads(embedder, expected):
     with ThreadPoolExecutor(8) as pool:
         for embedded in pool.map(lambda _: list(embedder.embed_sentences(SENTENCES, 3)), range(16)):
             assert equal(embedded, expected)
+
+
+def test_in_a_process_that_is_forked():
+    """PyTorch's threads do not outlive the fork; a child that waited for them would hang."""
+    code = """
+import multiprocessing, torch
+from elmo_tasks import ElmoEmbedder
+torch.set_num_threads(2)
+embedder = ElmoEmbedder()
+sentences = [["We", "play", "chess"] * 20] * 64
+embedder.embed_batch(sentences)
+child = multiprocessing.get_context("fork").Process(target=embedder.embed_batch, args=[sentences])
+child.start()
+child.join(60)
+alive = child.is_alive()
+child.kill()
+assert not alive and child.exitcode == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_a_bilm_that_reads_words(tmp_path):
