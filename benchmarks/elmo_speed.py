@@ -34,7 +34,7 @@ from benchmarks.bilms import (
 )
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
-from elmo_tasks.elmo.embedder import Precision
+from elmo_tasks.elmo.files import Precision
 from elmo_tasks.elmo.model.characters import FILLING
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 

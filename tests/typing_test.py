@@ -13,11 +13,13 @@ CONFIG = """
 [mypy]
 follow_imports = skip
 ignore_missing_imports = True
-[mypy-elmo_tasks.*]
+[mypy-elmo_tasks.*,os,pathlib]
 follow_imports = silent
 """
 """Other packages are skipped, as they would take most of the time."""
 USERS_FILE = """
+from pathlib import Path
+
 import elmo_tasks
 from elmo_tasks import Elmo, ElmoEmbedder, ElmoVectorizer
 from elmo_tasks.elmo import ElmoTokenEmbedder
@@ -27,13 +29,20 @@ dim: int = elmo.dim
 ids = elmo.padded_ids([["A", "cat"]])
 elmo(ids).input.sum() + elmo.mixes["input"].scores.sum()
 task = elmo_tasks.ner
+folder = Path("biLM")
+Elmo(folder / "options.json", folder / "weights.hdf5", vocabulary_file=folder / "vocab.txt")
+ElmoTokenEmbedder(weight_file=folder, activations=folder)
+ElmoVectorizer(weight_file=folder)
 Elmo(optoins_file="x")
 Elmo(dropout="a lot")
 Elmo(placement="inputs")
 ElmoTokenEmbedder(precision="int8")
 ElmoEmbedder(weigth_file="x")
+ElmoEmbedder(precision="int8")
 ElmoVectorizer(poling="mean")
+ElmoVectorizer(pooling="sum")
 elmo.padded_ids(1)
+elmo(ids, ids)
 elmo(ids).inputs
 elmo.mixes[0]
 """
@@ -46,10 +55,11 @@ def test_mypy_sees_misspelt_parameters_and_wrong_types(tmp_path):
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "user.py"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
-    expected = ["optoins_file", '"dropout"', '"placement"', '"precision"', "weigth_file", "poling"]
-    expected += ['"padded_ids"', '"inputs"', '"Mixes"']
+    expected = ["optoins_file", '"dropout"', '"placement"', '"precision"', "weigth_file"]
+    expected += ['"precision"', "poling", '"pooling"', '"padded_ids"', '"__call__"', '"inputs"', '"Mixes"']
+    first = len(USERS_FILE.splitlines()) + 1 - len(expected)
     assert len(errors) == len(expected), done.stdout
     for number, (error, part) in enumerate(zip(errors, expected, strict=True)):
-        assert error.startswith(f"user.py:{11 + number}: ")
+        assert error.startswith(f"user.py:{first + number}: ")
         assert part in error
     assert (Path(elmo_tasks.__file__).parent / "py.typed").exists()

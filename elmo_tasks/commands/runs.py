@@ -45,7 +45,7 @@ from elmo_tasks.compat.archives import local_archive, packed_archive
 from elmo_tasks.data.input_files import InputError, input_files, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT, Corpus
-from elmo_tasks.embedding.vector_file import check_finished, lay_out
+from elmo_tasks.embedding.vector_file import check_finished, check_name, lay_out
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import Here, OnRay, run_job
 from elmo_tasks.jobs.places import Folder, input_sources, texts_among
@@ -129,9 +129,6 @@ def run_folder(
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
-_NO_HDF5 = {
-    *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
-}
 OF_ALLENNLP = {
     "--all": "--layers all",
     "--top": "--layers top",
@@ -238,9 +235,7 @@ class Embed(Verb):
         output = self.output
         if self.input.endswith(".parquet"):
             raise InputError.at(self.input, found="a Parquet file", expected="a text, or --engine ray")
-        if (suffix := Path(output).suffix.lower()) in _NO_HDF5:
-            expected = f"{Path(output).with_suffix('.hdf5')}, since HDF5 is written"
-            raise ConfigurationError(f"{output}: found the name of a {suffix} file, expected {expected}")
+        check_name(output)
         with run_folder(output, self.mode, check=self._check_finished) as folder:
             if folder is None:
                 return

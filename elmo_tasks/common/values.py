@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from numbers import Number as AnyNumber
 from os import PathLike
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, ParamSpec, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, Union, get_args, get_origin
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean
 
@@ -70,6 +70,10 @@ class NotEmpty:
 
 Name = Annotated[str, NotEmpty()]
 """The name of a file, a column, a language and the like."""
+if TYPE_CHECKING:
+    FileName = Union[Name, PathLike[str]]
+else:
+    FileName = Name  # A path counts as a text (`_KINDS`).
 Names = Annotated[list[Name], NotEmpty()]
 Size = Annotated[int, Range(1, 10**6)]
 """The size of a layer or a vector, or the number of them."""

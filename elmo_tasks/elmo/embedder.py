@@ -1,18 +1,19 @@
 """`Elmo`, which a task plugs: it holds a biLM, runs it once a batch, and mixes its layers."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from threading import Lock
-from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
 import torch
 from torch import nn
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.values import Name, NonNegativeFloat, Probability, checked
+from elmo_tasks.common.values import FileName, NonNegativeFloat, Probability, checked
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
+    Precision,
     check_together,
     read_bilm,
     read_initial_state,
@@ -26,8 +27,6 @@ from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
 
 Placement = Literal["none", "input", "output", "input+output"]
 """The places at which a task takes ELMo's vectors in."""
-Precision = Literal["float32", "bfloat16"]
-"""The precision of a frozen biLM's products."""
 FROM_STATE_DICT = "(state dict)"
 """Stands for a weight file: the weights come from a state dict that is loaded next."""
 
@@ -91,7 +90,6 @@ class Elmo(nn.Module):
     `FileNotFoundError`.
     """
 
-    __call__: Callable[..., ElmoRepresentations]
     options: torch.Tensor
     bilm: FrozenBiLm | TrainedBiLm | None
     start_hidden: torch.Tensor
@@ -100,10 +98,10 @@ class Elmo(nn.Module):
     @checked
     def __init__(
         self,
-        options_file: Union[Name, dict[str, Any]] = DEFAULT_OPTIONS,
-        weight_file: Optional[Name] = DEFAULT_WEIGHTS,
+        options_file: Union[FileName, dict[str, Any]] = DEFAULT_OPTIONS,
+        weight_file: Optional[FileName] = DEFAULT_WEIGHTS,
         *,
-        vocabulary_file: Optional[Name] = None,
+        vocabulary_file: Optional[FileName] = None,
         placement: Placement = "input",
         dropout: Probability = 0.0,
         layers: Layers = "all",
@@ -113,8 +111,8 @@ class Elmo(nn.Module):
         mix_l2: Optional[NonNegativeFloat] = None,
         trainable: bool = False,
         stateful: bool = False,
-        initial_state: Optional[Name] = None,
-        activations: Optional[Union[Name, Activations]] = None,
+        initial_state: Optional[FileName] = None,
+        activations: Optional[Union[FileName, Activations]] = None,
         precision: Precision = "float32",
     ) -> None:
         super().__init__()
@@ -256,6 +254,10 @@ class Elmo(nn.Module):
             self.bilm = trained_copy(self.bilm).train(self.training)
             self.trainable = True
         return super().requires_grad_(requires_grad)
+
+    if TYPE_CHECKING:
+        # PyTorch says that it takes and returns anything.
+        def __call__(self, ids: torch.Tensor) -> ElmoRepresentations: ...
 
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """

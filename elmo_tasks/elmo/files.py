@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
+Precision = Literal["float32", "bfloat16"]
+"""The precision of a frozen biLM's products."""
 
 OPTIONS = "options.json"
 WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")

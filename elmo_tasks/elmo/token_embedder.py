@@ -20,9 +20,9 @@ from torch import nn
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, Probability, Size
-from elmo_tasks.elmo.embedder import Elmo, Precision
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.common.values import FileName, NonNegativeFloat, NonNegativeInt, Probability, Size
+from elmo_tasks.elmo.embedder import Elmo
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Precision
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
 from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
@@ -169,10 +169,10 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
 
     def __init__(
         self,
-        options_file: Union[Name, dict[str, Any]] = DEFAULT_OPTIONS,
-        weight_file: Optional[Name] = DEFAULT_WEIGHTS,
+        options_file: Union[FileName, dict[str, Any]] = DEFAULT_OPTIONS,
+        weight_file: Optional[FileName] = DEFAULT_WEIGHTS,
         *,
-        vocabulary_file: Optional[Name] = None,
+        vocabulary_file: Optional[FileName] = None,
         dropout: Probability = 0.0,
         layers: Layers = "all",
         weights: Weights = "trainable",
@@ -181,8 +181,8 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         mix_l2: Optional[NonNegativeFloat] = None,
         trainable: bool = False,
         stateful: bool = False,
-        initial_state: Optional[Name] = None,
-        activations: Optional[Union[Name, Activations]] = None,
+        initial_state: Optional[FileName] = None,
+        activations: Optional[Union[FileName, Activations]] = None,
         precision: Precision = "float32",
         projection_dim: Optional[Size] = None,
     ) -> None:

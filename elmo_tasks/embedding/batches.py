@@ -157,8 +157,8 @@ class BatchEncoder:
             # After the end of a sentence are zeros.
             lengths = torch.tensor([len(sentence.words) for sentence in batch], device=layers.device)
             layers = layers.sum(dim=2, keepdim=True) / lengths.view(1, -1, 1, 1)
+        layers = layers.to(getattr(torch, self.dtype))
         if self.dtype == "float16":
-            layers = layers.half()
             _check_finite(
                 batch,
                 layers,

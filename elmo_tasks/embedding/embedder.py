@@ -14,7 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import check_sources_stay, checked_sentences, put_in_place, read_lines
 from elmo_tasks.common.machine import Device
 from elmo_tasks.common.progress import progress as progress_bar
-from elmo_tasks.elmo.files import Source, move_to, read_chosen_bilm
+from elmo_tasks.elmo.files import Precision, Source, move_to, read_chosen_bilm
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.batches import (
     BATCH_TOKENS,
@@ -26,7 +26,7 @@ from elmo_tasks.embedding.batches import (
     windows,
 )
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
+from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, check_name, lay_out
 
 BATCHES_AHEAD = 8
 
@@ -61,7 +61,7 @@ class ElmoEmbedder:
         cuda_device: Device = -1,
         *,
         vocabulary_file: Source | None = None,
-        precision: str = "float32",
+        precision: Precision = "float32",
         batch_size: int = 64,
         progress: bool = True,
     ) -> None:
@@ -158,7 +158,8 @@ class ElmoEmbedder:
 
         # Raises
         `ElmoError`: with file and line, no text, not UTF-8, or too long; an unknown `output_format`; two
-        equal sentences as keys, or one with a NUL; the output is the input, or a folder. `OSError`.
+        equal sentences as keys, or one with a NUL; the output is the input, a folder, or has the name of
+        another format. `OSError`.
         """
         output_format = str(output_format)
         check_layers(output_format, self.num_layers, asked="output_format")
@@ -169,6 +170,7 @@ class ElmoEmbedder:
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
         if isinstance(source, str | PathLike):
             check_sources_stay([output], [source], error=ElmoError)
+        check_name(output)
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)
         if use_sentence_keys:
@@ -199,7 +201,7 @@ class ElmoEmbedder:
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
         for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
-            layers = self.bilm.encode(padded_ids(batch, self.bilm)).cpu().numpy()
+            layers = self.bilm.encode(padded_ids(batch, self.bilm)).float().cpu().numpy()
             for row, (number, tokens) in enumerate(batch):
                 results[number - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
         return results

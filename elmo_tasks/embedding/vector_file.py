@@ -37,6 +37,9 @@ from elmo_tasks.embedding.batches import NumberedSentence
 from elmo_tasks.embedding.corpus import Corpus
 
 VECTORS = "vectors.hdf5"
+_OTHER_FORMATS = {
+    *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
+}
 _OFFSETS = "places"
 """The offsets in `VECTORS`: 8 bytes for each line's dataset, and for the index."""
 WAITING_BATCHES = 4
@@ -49,6 +52,14 @@ _COMPARED = 100
 _SAME = "the result of the same text and options; --force makes it anew"
 _METADATA = 1024
 """More bytes than HDF5 needs for a dataset beside its content."""
+
+
+def check_name(output: FilePath) -> None:
+    """Raises `ElmoError` if a file to write has the name of another format, such as `.npz`."""
+    path = Path(output)
+    if (suffix := path.suffix.lower()) in _OTHER_FORMATS:
+        expected = f"{path.with_suffix('.hdf5')}, since HDF5 is written"
+        raise ElmoError.at(output, found=f"the name of a {suffix} file", expected=expected)
 
 
 def lay_out(

@@ -39,18 +39,21 @@ def keyed_vectors(
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
 
     # Raises
-    `ElmoError`: the biLM has no such layer, there is a string instead of a list of words or tokens, or
-    `occurrences` is below 1.
+    `ElmoError`: the biLM has no such layer, there is a string instead of a list of words or tokens, a word or
+    token is no string, or `occurrences` is below 1.
     """
     if isinstance(words, str) or not isinstance(words, Iterable):
         raise ElmoError(f"found {words!r:.60}, expected a list of words")
+    distinct = list(dict.fromkeys(words))
+    for word in distinct:
+        if not isinstance(word, str):
+            raise ElmoError(f"found the word {word!r:.60}, expected a string")
     if occurrences < 1:
         raise ElmoError(f"occurrences is {occurrences}, expected 1 or more")
     bilm = (embedder or ElmoEmbedder()).bilm
     check_layer(layer, bilm.num_layers)
     row = layer if isinstance(layer, str) else f"layer {layer % bilm.num_layers}"
     encoder = BiLmEncoder(bilm=bilm, mixes={}, only=row)
-    distinct = list(dict.fromkeys(words))
     keyed = KeyedVectors(vector_size=encoder.dim)
     if not distinct:
         return keyed

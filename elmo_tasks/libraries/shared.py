@@ -12,6 +12,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import Device
+from elmo_tasks.elmo.files import Precision, Source
 from elmo_tasks.embedding import ElmoEmbedder
 
 AVERAGE = "average"
@@ -31,10 +32,10 @@ def after_fork() -> None:
 class BiLmFiles(NamedTuple):
     """The files of a biLM and how to run it, see `ElmoEmbedder`."""
 
-    options_file: str | None = None
-    weight_file: str | None = None
-    vocabulary_file: str | None = None
-    precision: str = "float32"
+    options_file: Source | None = None
+    weight_file: Source | None = None
+    vocabulary_file: Source | None = None
+    precision: Precision = "float32"
     cuda_device: Device = -1
 
     def embedder(self) -> ElmoEmbedder:
@@ -45,7 +46,7 @@ class BiLmFiles(NamedTuple):
             return _read(self, changed)
 
 
-def _times(name: str) -> tuple[int, ...]:
+def _times(name: Source) -> tuple[int, ...]:
     path = Path(name).expanduser()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple(file.stat().st_mtime_ns for file in files if file.exists())

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any, Literal
 from unicodedata import category
 
 import numpy as np
@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 
 from elmo_tasks.common.machine import Device
-from elmo_tasks.common.values import OneOf, PositiveInt, check_block, constructor_parameters
+from elmo_tasks.common.values import FileName, PositiveInt, check_block, constructor_parameters
+from elmo_tasks.elmo.files import Precision
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
 
@@ -47,13 +48,13 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def __init__(
         self,
         *,
-        options_file: str | None = None,
-        weight_file: str | None = None,
-        vocabulary_file: str | None = None,
-        precision: str = "float32",
+        options_file: FileName | None = None,
+        weight_file: FileName | None = None,
+        vocabulary_file: FileName | None = None,
+        precision: Precision = "float32",
         cuda_device: Device = -1,
         layer: int | str = AVERAGE,
-        pooling: Annotated[str, OneOf(_POOLING)] = "mean",
+        pooling: Literal["mean", "max", "first", "last"] = "mean",
         batch_size: PositiveInt = 64,
         tokenizer: Tokenizer | None = None,
     ) -> None:
@@ -121,18 +122,21 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             if isinstance(words, str) or not isinstance(words, Iterable):
                 raise ValueError(f"tokenizer: found {words!r:.60}, expected a list of tokens")
             return list(words)
-        tokens = sentence if isinstance(sentence, list | tuple | np.ndarray) else None
-        if tokens is None or not all(isinstance(token, str) for token in tokens):
+        if not isinstance(sentence, list | tuple | np.ndarray):
             raise ValueError(
                 f"sentence {number}: found {sentence!r:.60}, expected a string or a list of its tokens"
             )
-        return list(tokens)
+        return list(sentence)
 
 
 def _check_iterable(sentences: Any) -> None:
-    # Iterating a pandas table would yield the names of its columns, a dict its keys.
-    one_dimensional = isinstance(sentences, Iterable) and getattr(sentences, "ndim", 1) == 1
-    if isinstance(sentences, str | Mapping) or not one_dimensional:
+    if (dimensions := getattr(sentences, "ndim", 1)) != 1:
+        kind = type(sentences).__name__
+        raise ValueError(
+            f"found a {kind} of {dimensions} dimensions, expected a column of sentences, as table['text']"
+        )
+    # Iterating a dict would yield its keys.
+    if isinstance(sentences, str | Mapping) or not isinstance(sentences, Iterable):
         raise ValueError(
             f"found {sentences!r:.60}, expected sentences: a list of strings, or of lists of tokens"
         )

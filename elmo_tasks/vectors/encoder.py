@@ -71,7 +71,8 @@ class BiLmEncoder(Encoder):
         rows = layers | {"average": partial(torch.mean, dim=0)} | dict(mixes)
         if only is not None:
             if only not in rows:
-                raise ElmoError(f"found {only!r}, expected one of {', '.join(rows)}")
+                found, *known = (name.removeprefix("layer ") for name in (only, *rows))
+                raise ElmoError(f"found the layer {found!r}, expected one of {', '.join(known)}")
             rows = {only: rows[only]}
         self._rows = list(rows.values())
         super().__init__(names=list(rows), dim=bilm.options.output_dim)

@@ -31,6 +31,8 @@ def train_table(method: str, sentences: TokenizedText, **settings: int | float) 
 def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
     """Returns the words that occur so often, with their counts. It is an error if there are none."""
     counts = Counter(word for words in sentences for word in words)
+    if not counts:
+        raise ConfigurationError("found a text without words, expected a tokenised sentence a line")
     frequent = {word: count for word, count in counts.most_common() if count >= min_count}
     if not frequent:
         raise ConfigurationError(

@@ -1,6 +1,8 @@
 """`ElmoEmbedder` against the biLM itself."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -90,6 +92,25 @@ def test_eight_threads(embedder, expected):
             assert equal(embedded, expected)
 
 
+def test_in_a_process_that_is_forked():
+    """PyTorch's threads do not outlive the fork; a child that waited for them would hang."""
+    code = """
+import multiprocessing, torch
+from elmo_tasks import ElmoEmbedder
+torch.set_num_threads(2)
+embedder = ElmoEmbedder()
+sentences = [["We", "play", "chess"] * 20] * 64
+embedder.embed_batch(sentences)
+child = multiprocessing.get_context("fork").Process(target=embedder.embed_batch, args=[sentences])
+child.start()
+child.join(60)
+alive = child.is_alive()
+child.kill()
+assert not alive and child.exitcode == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_a_bilm_that_reads_words(tmp_path):
     files = make_word_files(tmp_path)
     embedder, reference = ElmoEmbedder(**files), NumpyBiLm(**files)
@@ -143,10 +164,15 @@ def test_tokens_that_are_read_once(embedder):
         assert np.array_equal(embedder.embed_sentence(tokens), expected)
 
 
-@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3])
+@pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3, {"tokens": ["A", "cat"]}, {"A", "cat"}])
 def test_what_are_no_tokens(embedder, wrong):
     with pytest.raises(ElmoError, match=r"sentence 1: found "):
         embedder.embed_batch([["fine"], wrong])
+
+
+def test_the_token_that_is_no_string_is_shown(embedder):
+    with pytest.raises(ElmoError, match=r"sentence 0: found .*nan"):
+        embedder.embed_sentence(["A"] * 100 + [float("nan")])
 
 
 def test_a_batch_as_tensors(embedder, expected):
@@ -182,6 +208,21 @@ def test_embed_file(embedder, expected, tmp_path, output_format):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.hdf5"]
 
 
+def test_vectors_are_float32_whatever_the_default_of_pytorch(expected, tmp_path):
+    torch.set_default_dtype(torch.float64)
+    try:
+        embedder = ElmoEmbedder()
+        vectors = embedder.embed_batch(SENTENCES)
+        embedder.embed_file(LINES, tmp_path / "out.hdf5")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    in_file = read(tmp_path / "out.hdf5")
+    for number, layers in enumerate(expected):
+        for each in (vectors[number], in_file[str(number)]):
+            assert each.dtype == np.float32
+            assert np.allclose(each, layers, rtol=0, atol=1e-5)
+
+
 def test_names_in_a_file(embedder, tmp_path):
     output = tmp_path / "out.hdf5"
     embedder.embed_file(["A cat\n", "A dog\n"], output, forget_sentences=True)
@@ -194,6 +235,8 @@ def test_names_in_a_file(embedder, tmp_path):
         embedder.embed_file(["A\0 cat\n"], output, use_sentence_keys=True)
     with pytest.raises(ElmoError, match=r"line 2: .*'\\udcff'"):
         embedder.embed_file(["A cat\n", "A \udcff\n"], output)
+    with pytest.raises(ElmoError, match=r"out\.npz: .*out\.hdf5"):
+        embedder.embed_file(["A cat\n"], output.with_suffix(".npz"))
     with pytest.raises(ElmoError, match=r"output_format.*'middle'"):
         embedder.embed_file([], output, "middle")
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")

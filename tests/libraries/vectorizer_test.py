@@ -205,11 +205,12 @@ def test_threads(vectorizer):
         ({}, "a string", "found 'a string', expected sentences"),
         ({}, 7, "found 7, expected sentences"),
         ({}, {"text": TEXTS}, r"found \{'text': .*, expected sentences"),
-        ({}, np.array([TEXTS]), "a list of strings"),
+        ({}, np.array([TEXTS]), "ndarray of 2 dimensions"),
+        ({}, np.array("a string"), "ndarray of 0 dimensions"),
         ({}, ["one", 1.5], "sentence 1: found 1.5"),
         ({"tokenizer": str.upper}, ["two words"], "tokenizer: found 'TWO WORDS'"),
         ({"tokenizer": print}, ["two words"], "tokenizer: found None"),
-        ({}, [["one", None]], r"sentence 0: found \['one', None\]"),
+        ({}, [["one", None]], "sentence 0: found .*None"),
     ],
 )
 def test_errors(files, parameters, sentences, message):

@@ -13,7 +13,7 @@ other ids.
 """
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import ClassVar
 
 import numpy as np
@@ -136,14 +136,18 @@ def checked_words(number: int, words: Iterable[str]) -> list[str]:
     Returns the tokens of the sentence with this number.
 
     # Raises
-    `ElmoError`: a text in the place of its tokens, or a token that is no string.
+    `ElmoError`: a text, a mapping or a set in the place of its tokens, or a token that is no string.
     """
-    tokens = list(words) if isinstance(words, Iterable) and not isinstance(words, str) else None
-    if tokens is None or not all(isinstance(token, str) for token in tokens):
+    if not isinstance(words, Iterable) or isinstance(words, str | Mapping | Set):
         raise ElmoError(
-            f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens, "
-            "each a string"
+            f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
         )
+    tokens = list(words)
+    for token in tokens:
+        if not isinstance(token, str):
+            raise ElmoError(
+                f"sentence {number}: found the token {textwrap.shorten(repr(token), 60)}, expected a string"
+            )
     return tokens
 
 
