@@ -94,7 +94,7 @@ def test_a_training_that_diverges(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "a.conll", "*.conll", "a.zip!a.conll"])
 def test_force_keeps_what_the_run_reads(tmp_path, name):
-    """What stands in another folder, even of a like name, does not matter."""
+    """Only data in the folder of the run is refused; `run2` is another folder than `run`."""
     run = tmp_path / "run"
     for folder in (run, tmp_path / "run2"):
         folder.mkdir()

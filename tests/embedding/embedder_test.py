@@ -1,8 +1,6 @@
 """`ElmoEmbedder` against the biLM itself."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +17,7 @@ from elmo_tasks.embedding import ElmoEmbedder
 from tests.commands.texts import DIM, LINES, TEXT, encode, shipped_bilm
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.fork_of_threads import check_in_a_fork
 
 SENTENCES = [line.split() for line in LINES]
 
@@ -93,22 +92,12 @@ def test_eight_threads(embedder, expected):
 
 
 def test_in_a_process_that_is_forked():
-    """PyTorch's threads do not outlive the fork; a child that waited for them would hang."""
-    code = """
-import multiprocessing, torch
+    setup = """
 from elmo_tasks import ElmoEmbedder
-torch.set_num_threads(2)
 embedder = ElmoEmbedder()
 sentences = [["We", "play", "chess"] * 20] * 64
-embedder.embed_batch(sentences)
-child = multiprocessing.get_context("fork").Process(target=embedder.embed_batch, args=[sentences])
-child.start()
-child.join(60)
-alive = child.is_alive()
-child.kill()
-assert not alive and child.exitcode == 0
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    check_in_a_fork(setup, call="embedder.embed_batch")
 
 
 def test_a_bilm_that_reads_words(tmp_path):

@@ -1,8 +1,6 @@
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import h5py
@@ -20,6 +18,7 @@ from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import BiLmFiles
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 from tests.elmo.files import make_files
+from tests.fork_of_threads import check_in_a_fork
 
 APPLICABLE_CHECKS = (
     checks.check_estimator_cloneable,
@@ -124,22 +123,12 @@ def test_marks_belong_to_the_letters_before_them(vectorizer):
 
 
 def test_in_a_process_that_is_forked(files):
-    """PyTorch's threads do not outlive the fork; a child that waited for them would hang."""
-    code = f"""
-import multiprocessing, torch
+    setup = f"""
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
-torch.set_num_threads(2)
 vectorizer = ElmoVectorizer(**{files!r})
 sentences = ["We play chess after school . " * 20] * 64
-vectorizer.transform(sentences)
-child = multiprocessing.get_context("fork").Process(target=vectorizer.transform, args=[sentences])
-child.start()
-child.join(60)
-alive = child.is_alive()
-child.kill()
-assert not alive and child.exitcode == 0
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    check_in_a_fork(setup, call="vectorizer.transform")
 
 
 def test_a_changed_bilm_is_read_again(files, tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ Rows = Iterator[tuple[int, list[str]]]
 
 
 class DelimitedLayout(NamedTuple):
-    """What is known of the columns of a file before it is read."""
+    """The columns and the dialect of a file, as far as the reader gives them."""
 
     columns: Sequence[str] | None = None
     """The names of the columns, where the file has no header."""
