@@ -114,7 +114,8 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
     lines = (
         [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
     )
-    has_sentences = has_empty_lines(lines)
+    # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
+    has_sentences = has_empty_lines(lines) or any("_" in line.split("\t") for line in lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
     for task, read, command in _PROBES:
         if task == "analogies" and len(lines) > _MOST_ANALOGIES:

@@ -48,10 +48,11 @@ from elmo_tasks.srl.metric import PREDICATE, Argument, to_tags
 Format = Literal["auto", "conll2012", "conll2005", "words", "json_lines", "he2017"]
 
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
+_NUMBER = "number"
 _BEFORE_ARGUMENTS = (
     "document",
     "part",
-    "number",
+    _NUMBER,
     WORD,
     POS,
     "parse",
@@ -306,6 +307,11 @@ def _from_rows(path: Path, lines: Lines, columns: Columns) -> SrlSentence:
     for word, row in zip(words, rows, strict=True):
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
+        # Other files have as many columns, such as those of CoNLL-2008 and Universal PropBank.
+        if _NUMBER in columns.names and not (number := columns.cell(_NUMBER, row)).isdecimal():
+            column = columns.names.index(_NUMBER) + 1
+            expected = f"the number of the word {word!r}, as CoNLL-2012 has it"
+            raise InputError.at(path, row.line, found=f"{number!r} in column {column}", expected=expected)
     sentence = SrlSentence(words, [], rows[0].line, marked=columns.names != [WORD])
     if not sentence.marked:
         return sentence

@@ -161,6 +161,16 @@ def test_data_of_probes(capsys, tmp_path, names_and_contents, task, records):
     assert capsys.readouterr().out.rstrip().endswith(found["command"])
 
 
+def test_one_sentence_of_conll_2009_is_no_set_of_similarity(tmp_path):
+    path = tmp_path / "a"
+    path.write_text(
+        "1\tAnn\tann\tann\tNN\tNN\t_\t_\t2\t2\tSBJ\tSBJ\t_\t_\tA0\n"
+        "2\truns\trun\trun\tVB\tVB\t_\t_\t0\t0\tROOT\tROOT\tY\trun.01\t_\n"
+    )
+    message = error_of(ConfigurationError, Inspect(path=str(path), task=None, json=False).run)
+    assert mentions(message, str(path), "srl", "line 1")
+
+
 def test_a_text_of_several_files(capsys, tmp_path):
     for number, content in enumerate(
         ["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]

@@ -285,6 +285,7 @@ def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
         ("* (ARG2*) (3)", "(A2* (ARG2*) (3)", r"line 4: .*ARG1.*column 12"),
         ("(ARG2*) (3)", "*) (3)", r"line 6: found '\*\)' in column 13, expected \* or \(LABEL\*"),
         ("*) (C-V*) -", "*A0) (C-V*) -", r"line 7: found '\*A0\)' in column 12"),
+        ("d 0 0 Omar", "0 Omar omar PROPN", r"line 2: found 'omar' in column 3, expected the number"),
         ("promise 01 2 - * (V*)", "- - 2 - * *", r"line 2: found 2 columns of arguments .* 1 pred.*\(V\*\)"),
     ],
 )
