@@ -1,4 +1,4 @@
-"""Devices by name or number; processors, memory and threads, an end with the parent, a lock over forks."""
+"""Devices by name or number; processors, memory, threads and forks; an end with the parent."""
 
 import argparse
 import multiprocessing
@@ -74,8 +74,29 @@ The one lock of all caches and weights, so that threads need no order of locks. 
 A fork waits for it: otherwise a child could wait for a thread that it does not have.
 """
 
+
+def one_thread_in_forks() -> None:
+    """
+    Gives PyTorch one thread in each later fork of this process: a fork lacks the threads that have computed
+    here, and would wait for them for ever.
+    """
+    global _one_thread_in_forks
+    _one_thread_in_forks = True
+
+
+_one_thread_in_forks = False
+
+
+def _after_fork_in_child() -> None:
+    SHARED.release()
+    if _one_thread_in_forks:
+        torch.set_num_threads(1)
+
+
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=SHARED.release)
+    os.register_at_fork(
+        before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=_after_fork_in_child
+    )
 
 
 # Two threads for operations that are each too small to be worth many

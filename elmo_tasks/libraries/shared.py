@@ -1,6 +1,5 @@
 """One biLM in memory for all users of the same files, and the choice of a layer."""
 
-import os
 from functools import lru_cache
 from numbers import Integral
 from pathlib import Path
@@ -8,7 +7,6 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import Device
@@ -18,15 +16,6 @@ from elmo_tasks.embedding import ElmoEmbedder
 AVERAGE = "average"
 
 _reading = Lock()
-_process = os.getpid()
-
-
-def after_fork() -> None:
-    """Sets PyTorch to one thread in a forked process, which would wait for the threads that it lacks."""
-    global _process
-    if _process != os.getpid():
-        torch.set_num_threads(1)
-        _process = os.getpid()
 
 
 class BiLmFiles(NamedTuple):
@@ -41,7 +30,6 @@ class BiLmFiles(NamedTuple):
     def embedder(self) -> ElmoEmbedder:
         """Returns the embedder of these files; the last one stays in memory until a file changes."""
         changed = tuple(_times(file) for file in self[:3] if file is not None)
-        after_fork()
         with _reading:
             return _read(self, changed)
 

@@ -15,8 +15,6 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from elmo_tasks.libraries.shared import after_fork
-
 _opening = Lock()
 
 
@@ -55,7 +53,6 @@ class FilesPipe(Pipe):
     @property
     def content(self) -> Any:
         """The content of the files, which are read at the first use."""
-        after_fork()
         if self._content is None:
             with _opening:
                 if self._content is None:

@@ -92,12 +92,20 @@ def test_eight_threads(embedder, expected):
 
 
 def test_in_a_process_that_is_forked():
+    """Also embedders and biLMs that the fork makes itself."""
     setup = """
-from elmo_tasks import ElmoEmbedder
+from elmo_tasks import Elmo, ElmoEmbedder
 embedder = ElmoEmbedder()
 sentences = [["We", "play", "chess"] * 20] * 64
+
+def embed(sentences):
+    embedder.embed_batch(sentences)
+    ElmoEmbedder().embed_batch(sentences)
+    for trainable in False, True:
+        elmo = Elmo(trainable=trainable)
+        elmo(elmo.padded_ids(sentences))
 """
-    check_in_a_fork(setup, call="embedder.embed_batch")
+    check_in_a_fork(setup, call="embed")
 
 
 def test_a_bilm_that_reads_words(tmp_path):

@@ -5,7 +5,6 @@ The frozen biLM: its weights stay as they are, and it runs as fast as the machin
 device.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.machine import SHARED
+from elmo_tasks.common.machine import SHARED, one_thread_in_forks
 from elmo_tasks.common.packed_weights import PRECISIONS, check_precision, pack
 from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, read_steps, state_after_bos
@@ -72,6 +71,7 @@ class FrozenBiLm(nn.Module):
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
+        one_thread_in_forks()
         if precision not in PRECISIONS:
             hint = ": its vectors depended on the batch" if precision == "int8" else ""
             raise ElmoError(f"precision is {precision!r}{hint}, expected one of {', '.join(PRECISIONS)}")
@@ -82,7 +82,6 @@ class FrozenBiLm(nn.Module):
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
         # Made of the weights at the first use
         self._kernels: Kernels | None = None
-        self._process = os.getpid()
         self._digest: str | None = None
 
     @classmethod
@@ -150,7 +149,6 @@ class FrozenBiLm(nn.Module):
         # Raises
         `ElmoError`: a text in the place of its tokens.
         """
-        self._after_fork()
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def check(self, ids: torch.Tensor) -> None:
@@ -248,21 +246,10 @@ class FrozenBiLm(nn.Module):
                     for name, weight in self._weights.items():
                         self._weights[name] = self._placed(weight)
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
-                    self._process = os.getpid()
             return self._kernels
-
-    def _after_fork(self) -> None:
-        """
-        Sets PyTorch to one thread in a fork of the process that packed the weights: it lacks that one's
-        threads, and would wait for them.
-        """
-        if self._kernels is not None and self._process != os.getpid():
-            torch.set_num_threads(1)
-            self._process = os.getpid()
 
     def _in_parts(self, ids: torch.Tensor, run: "_Run") -> torch.Tensor:
         """Computes the layers of a batch in parts of few tokens, so that memory hardly grows with it."""
-        self._after_fork()
         self.check(ids)
         with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
             kernels = self._prepared()
