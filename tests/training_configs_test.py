@@ -17,7 +17,7 @@ TEXT = str(bundled("fixtures/language_model/train.txt").resolve())
 VOCABULARY = str(bundled("pretrained/english/vocab.txt").resolve())
 ENGLISH = {
     "train_data_path": TEXT,
-    "validation_data_path": str(bundled("fixtures/language_model/dev.txt").resolve()),
+    "validation_data_path": str(bundled("fixtures/elmo/raw.txt").resolve()),
     "vocabulary.words_file": VOCABULARY,
     "model.softmax.num_samples": 100,
     "trainer.callbacks": [],
