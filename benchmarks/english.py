@@ -20,7 +20,8 @@ from benchmarks.results import Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import atomic_file
-from elmo_tasks.common.table import Table, save
+from elmo_tasks.common.plot import save
+from elmo_tasks.common.table import Table
 from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.formats.conllu import FORM, read_conllu

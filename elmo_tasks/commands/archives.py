@@ -37,9 +37,10 @@ from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.machine import chosen_device
+from elmo_tasks.common.plot import heat_map, save
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.strict_params import block_errors
-from elmo_tasks.common.table import Cell, Table, heat_map, save
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.common.values import Names, check_value
 from elmo_tasks.compat.archives import (
     extracted_archive,

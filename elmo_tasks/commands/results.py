@@ -14,7 +14,8 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
 from elmo_tasks.commands.staging import check_output, publish, staged_file, staging_folder
-from elmo_tasks.common.table import Cell, Table, save, shown
+from elmo_tasks.common.plot import save
+from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.page.templates import page_template
 

@@ -16,7 +16,8 @@ import pytest
 
 from elmo_tasks.commands import archives
 from elmo_tasks.commands.results import ReportEntry, ResultsWriter
-from elmo_tasks.common.table import Table, bars
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Table
 from tests.evaluation.archives import make_run
 
 
