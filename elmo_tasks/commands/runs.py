@@ -40,7 +40,7 @@ from elmo_tasks.commands.staging import (
     is_piped,
     staging_folder,
 )
-from elmo_tasks.common.files import CHECKED
+from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.compat.archives import local_archive, packed_archive
 from elmo_tasks.data.input_files import InputError, input_files, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
