@@ -10,7 +10,8 @@ from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.plot import heat_map
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table
-from elmo_tasks.compat.archives import extracted_archive, packed_archive, slim, trained_archives, trained_card
+from elmo_tasks.compat.archives import extracted_archive, packed_archive
+from elmo_tasks.compat.slim_archives import slim, trained_archives, trained_card
 from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
 
 

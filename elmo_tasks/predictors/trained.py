@@ -12,7 +12,8 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
-from elmo_tasks.compat.archives import TRAINED, open_archive, trained_archives
+from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.compat.slim_archives import TRAINED, trained_archives
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.predictors.json_lines import PlacedInput
 
