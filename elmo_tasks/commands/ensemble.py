@@ -27,7 +27,7 @@ from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import archived_state, elmo_from_state
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.modules.ensemble import EnsembleModel
-from elmo_tasks.training.sampling import whole_block
+from elmo_tasks.training.sample_reader import whole_block
 
 WEIGHTS = "weights.th"
 

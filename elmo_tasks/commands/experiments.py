@@ -42,7 +42,7 @@ from elmo_tasks.training.experiments import (
     train,
     validation_metric,
 )
-from elmo_tasks.training.sampling import sample_size, whole_block
+from elmo_tasks.training.sample_reader import sample_size, whole_block
 from elmo_tasks.vectors.text_format import dimensions
 
 if TYPE_CHECKING:

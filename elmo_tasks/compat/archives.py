@@ -31,8 +31,8 @@ from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
+from elmo_tasks.common.devices import Device, chosen_device, gpu_number
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import Device, chosen_device, gpu_number
 from elmo_tasks.common.unpacking import unpack
 from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.compat.slim_archives import TRAINED, archive_path, complete, trained_archives
