@@ -51,8 +51,11 @@ TASKS = {
     "serve-load": ("serve_load", "`allennlp elmo serve` under load: sentences/s, p50, p99"),
     "bilm-speed": ("bilm_speed:BiLmSpeed", "training of a biLM beside AllenNLP's classes and torch.nn.LSTM"),
     "bilm": ("bilm", "perplexity, fine-tuning and senses of a biLM"),
-    "bilm-log": ("english:TrainingLog", "the log of the English biLM's training, and its curve"),
-    "bilm-sweep": ("english:Sweep", "the English biLM with one thing changed at a time, at equal cost"),
+    "bilm-log": ("english_training:TrainingLog", "the log of the English biLM's training, and its curve"),
+    "bilm-sweep": (
+        "english_training:Sweep",
+        "the English biLM with one thing changed at a time, at equal cost",
+    ),
     "kneser-ney": ("kneser_ney", "perplexity of a 5-gram model"),
     "scale": ("scale", "embed and predict on Ray: speed-up of workers, memory"),
     "zoo": ("zoo:Zoo", "trains the archives that come with the project"),

@@ -26,8 +26,8 @@ from allennlp.modules import elmo as peer_elmo
 from benchmarks.bilms import SIZES, Files, bilm_files, finetuned
 from benchmarks.configs import Settings, add_json_argument, read_config
 from benchmarks.results import OURS, PEER, Results, show
-from elmo_tasks.commands.archives import Ensemble
 from elmo_tasks.commands.base import positive
+from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.experiments import train_and_report, with_vectors
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Table

@@ -24,7 +24,8 @@ from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
-from elmo_tasks.compat.archives import TRAINED, extracted_archive, slim
+from elmo_tasks.compat.archives import extracted_archive
+from elmo_tasks.compat.slim_archives import TRAINED, slim
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.reader import TaskReader

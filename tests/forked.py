@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import tests.conftest  # noqa: F401  packs archives loosely
-from elmo_tasks.commands import runs
+from elmo_tasks.commands import embed
 from elmo_tasks.compat import endings
 from elmo_tasks.training import experiments
 
@@ -133,7 +133,7 @@ def _run(
         (experiments, "_FORKED", multiprocessing.get_context("fork")),
         (torch.multiprocessing, "spawn", fork),
         (allennlp.commands, "import_plugins", lambda: None),
-        (runs, "SHARD_BYTES", 100),
+        (embed, "SHARD_BYTES", 100),
     ):
         patch.object(owner, name, value).start()
     if prepare is not None:

@@ -4,16 +4,23 @@ import argparse
 
 from allennlp.commands import Subcommand
 
-from elmo_tasks.commands.archives import Confusion, Ensemble, Explain, Mix, Models, Slim, SquadPredictions
+from elmo_tasks.commands.archives import Mix, Models, Slim
 from elmo_tasks.commands.base import Subparsers, Verb, VerbGroup
-from elmo_tasks.commands.bilm import Calibrate, Export
+from elmo_tasks.commands.calibrate import Calibrate
+from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.doctor import Doctor
+from elmo_tasks.commands.embed import Embed
+from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.experiments import Ablate, Compare
+from elmo_tasks.commands.explain import Explain
+from elmo_tasks.commands.export import Export
+from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
-from elmo_tasks.commands.own_data import Classify, Inspect, Tag
-from elmo_tasks.commands.results import Report
-from elmo_tasks.commands.runs import Embed, Predict
+from elmo_tasks.commands.own_data import Classify, Tag
+from elmo_tasks.commands.predict import Predict
+from elmo_tasks.commands.report import Report
 from elmo_tasks.commands.serve import Serve
+from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import VECTORS
 
 VERBS: tuple[type[Verb] | VerbGroup, ...] = (

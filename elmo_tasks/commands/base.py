@@ -1,5 +1,5 @@
 """
-The base class of the verbs of `allennlp elmo`, and how a verb declares its arguments.
+The base classes of the verbs of `allennlp elmo`, and how a verb declares its arguments.
 
 A verb is a frozen dataclass whose fields are its arguments. `positional`, `option` and `flag` make the
 fields, and their types say how an argument is read. A field whose type is another dataclass stands for a
@@ -31,9 +31,11 @@ from typing import (
 
 from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import Archive
 
+from elmo_tasks.common.devices import chosen_device, device_name, read_gpu
 from elmo_tasks.common.files import check_sources_stay, local_or_bundled
-from elmo_tasks.common.machine import device_name, read_gpu
+from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
 
 Arguments = TypeVar("Arguments")
@@ -297,3 +299,18 @@ def run_name(archive: str) -> str:
     """Returns the name of the run that an archive comes from: the name of its folder."""
     path = Path(archive)
     return path.parent.name if path.suffix == ".gz" else path.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelVerb(Verb):
+    """A verb that runs the model of an archive."""
+
+    archive: Input = archive_argument()
+    device: Gpu = device_option()
+
+    def open(self) -> Archive:
+        """Opens the archive, with its model on the device."""
+        device = chosen_device(self.device, asked="--device")
+        opened = open_archive(self.archive)
+        opened.model.to(device)
+        return opened

@@ -15,12 +15,8 @@ from packaging.requirements import Requirement
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import cpu_count
-from elmo_tasks.common.packed_weights import (
-    has_onednn,
-    onednn_has_bfloat16,
-    onednn_rounds_single_rows_alike,
-)
-from elmo_tasks.compat.archives import trained_archives
+from elmo_tasks.common.packed_weights import has_onednn, onednn_has_bfloat16, onednn_rounds_single_rows_alike
+from elmo_tasks.compat.slim_archives import trained_archives
 
 OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")

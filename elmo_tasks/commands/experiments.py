@@ -23,7 +23,8 @@ from elmo_tasks.commands.base import Positive, Seed, Verb, number, option, posit
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import METHODS, train_file
-from elmo_tasks.common.table import Cell, Table, bars, curves
+from elmo_tasks.common.plot import bars, curves
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.model.scalar_mix import Weights
 from elmo_tasks.training.experiments import (
@@ -41,7 +42,7 @@ from elmo_tasks.training.experiments import (
     train,
     validation_metric,
 )
-from elmo_tasks.training.sampling import sample_size, whole_block
+from elmo_tasks.training.sample_reader import sample_size, whole_block
 from elmo_tasks.vectors.text_format import dimensions
 
 if TYPE_CHECKING:

@@ -14,22 +14,17 @@ from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
 from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.common.plot import bars
 from elmo_tasks.common.progress import progress
-from elmo_tasks.common.table import Cell, Table, bars
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
-from elmo_tasks.evaluation.senses import (
-    SenseProbe,
-    choose_threshold,
-    read_first_senses,
-    read_senses,
-    read_use_pairs,
-    sense_baseline,
-    use_cosines,
-)
+from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_senses, sense_baseline
+from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
-from elmo_tasks.evaluation.words import Pair, Question, accuracies, read_pairs, read_questions, spearman
+from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
 from elmo_tasks.vectors.encoder import Encoder, WordVectors, alone
 
 if TYPE_CHECKING:

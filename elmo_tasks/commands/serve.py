@@ -13,17 +13,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import (
-    Input,
-    Positive,
-    Verb,
-    number,
-    option,
-    positional,
-    titled,
-    whole,
-)
-from elmo_tasks.common.machine import chosen_device, gpu_number
+from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled, whole
+from elmo_tasks.common.devices import chosen_device, gpu_number
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:

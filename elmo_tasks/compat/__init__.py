@@ -4,6 +4,7 @@ makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
 - `archives.py`: opening archives from others safely;
+- `slim_archives.py`: archives without their biLM, which are whole when they are opened;
 - `commands.py`: bugs of `allennlp train`, `evaluate` and `predict`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
 - `fields.py`: readers with models of others;

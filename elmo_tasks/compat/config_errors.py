@@ -25,9 +25,9 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
+from elmo_tasks.common.devices import gpu_number, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.files import local_or_bundled
-from elmo_tasks.common.machine import gpu_number, read_gpu
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import (
     Name,

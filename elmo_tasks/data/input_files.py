@@ -23,7 +23,7 @@ from allennlp.common.file_utils import cached_path
 from elmo_tasks.common import files as common_files
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import checked_sentences
+from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.unpacking import is_archive, unpacked
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from allennlp.data import Instance
 
-from elmo_tasks.common.files import CHECKED, warn_once
+from elmo_tasks.common.mistaken_texts import CHECKED, warn_once
 from elmo_tasks.data.input_files import read_sentences, shorten
 from elmo_tasks.data.reader import text_fields
 from elmo_tasks.data.tokenization import RenewedPipeline, language_rules, raw_word

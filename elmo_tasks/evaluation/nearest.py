@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.words import round_cosines
+from elmo_tasks.evaluation.similarity import round_cosines
 from elmo_tasks.vectors.encoder import Encoder
 
 TOKENS_AT_ONCE = 4096

@@ -17,14 +17,8 @@ from allennlp.data.fields import MetadataField
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import (
-    UNREADABLE,
-    check_sources_stay,
-    local_or_bundled,
-    raw_lines,
-    unpacked,
-)
-from elmo_tasks.common.machine import chosen_device
+from elmo_tasks.common.devices import chosen_device
+from elmo_tasks.common.files import UNREADABLE, check_sources_stay, local_or_bundled, raw_lines, unpacked
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import InputError, input_files, standard_input

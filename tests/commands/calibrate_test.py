@@ -9,7 +9,7 @@ import h5py
 import pytest
 import torch
 
-from elmo_tasks.commands import bilm
+from elmo_tasks.commands import calibrate
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import read_initial_state
 from tests.commands.texts import LINES, TEXT, encode, feed_stdin, shipped_bilm
@@ -57,7 +57,7 @@ def check(output: Path, sentences: list[list[str]], bounds: list[int]) -> None:
 @pytest.mark.parametrize("batch_tokens", [4, 2048])
 def test_mean_of_the_starts(elmo, source, output, terminal, capsys, monkeypatch, lanes, bounds, batch_tokens):
     assert len(SENTENCES) == 8
-    monkeypatch.setattr(bilm, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(calibrate, "BATCH_TOKENS", batch_tokens)
     assert elmo("calibrate", source, output, "--lanes", lanes) == 0
     check(output, SENTENCES, bounds)
     shown = capsys.readouterr()

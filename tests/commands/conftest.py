@@ -8,7 +8,7 @@ import allennlp.commands
 import pytest
 
 import elmo_tasks  # noqa: F401
-from elmo_tasks.commands import experiments, runs
+from elmo_tasks.commands import embed, experiments
 from elmo_tasks.common import progress
 from elmo_tasks.training.experiments import Run
 from tests.commands.texts import TEXT
@@ -72,4 +72,4 @@ def output(tmp_path) -> Path:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Several shards, of several batches each with `--batch-tokens 4`."""
-    monkeypatch.setattr(runs, "SHARD_BYTES", 50)
+    monkeypatch.setattr(embed, "SHARD_BYTES", 50)

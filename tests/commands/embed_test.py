@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.commands import runs
+from elmo_tasks.commands import embed, runs
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
@@ -288,7 +288,7 @@ def peak_memory(elmo, source: Path, output: Path, lines: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
-    monkeypatch.setattr(runs, "SHARD_BYTES", 2000)
+    monkeypatch.setattr(embed, "SHARD_BYTES", 2000)
     peak_memory(elmo, source, output, 200)
     few, many = (peak_memory(elmo, source, output, lines) for lines in (200, 4000))
     # 3,800 lines more would take 500 kB as strings alone, and 5 MB as vectors.

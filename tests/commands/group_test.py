@@ -12,7 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands import VERBS, doctor
-from elmo_tasks.commands.runs import Embed
+from elmo_tasks.commands.embed import Embed
 
 
 class TestHelp:

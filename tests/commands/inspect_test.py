@@ -9,7 +9,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.own_data import Inspect
+from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.common.files import bundled
 from tests.errors import error_of, mentions
 

@@ -11,9 +11,10 @@ from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
-from elmo_tasks.commands.archives import METHODS, Explain, render
+from elmo_tasks.commands.explain import Explain, render
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
+from elmo_tasks.predictors.interpretation import METHODS
 from elmo_tasks.squad.score import report
 from tests.commands.texts import parsed
 from tests.errors import mentions

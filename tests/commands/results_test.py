@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from elmo_tasks.commands import archives
-from elmo_tasks.commands.results import ReportEntry, ResultsWriter
-from elmo_tasks.common.table import Table, bars
+from elmo_tasks.commands.report import ReportEntry
+from elmo_tasks.commands.results import ResultsWriter
+from elmo_tasks.common.plot import bars
+from elmo_tasks.common.table import Table
 from tests.evaluation.archives import make_run
 
 

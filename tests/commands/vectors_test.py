@@ -13,8 +13,9 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 
 from elmo_tasks.evaluation import tagging
+from elmo_tasks.evaluation.analogies import accuracies, read_questions
+from elmo_tasks.evaluation.similarity import read_pairs, spearman
 from elmo_tasks.evaluation.tagging import most_frequent_tag, read_tagged
-from elmo_tasks.evaluation.words import accuracies, read_pairs, read_questions, spearman
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, alone, in_contexts
 from elmo_tasks.vectors.text_format import read_table, take_vectors
 from tests.commands.texts import FIXTURES, tiny

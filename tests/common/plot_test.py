@@ -3,7 +3,8 @@ import math
 
 import matplotlib.image
 
-from elmo_tasks.common.table import Table, bars, curves, heat_map, save
+from elmo_tasks.common.plot import bars, curves, heat_map, save
+from elmo_tasks.common.table import Table
 
 
 def picture(figure) -> object:

@@ -4,10 +4,9 @@ import re
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.coref.documents import CorefDocument, mark_mentions, read_documents, replace_pronouns
+from elmo_tasks.coref.documents import CorefDocument, read_documents
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.tokenization import join_words, tokenizer
 from tests.errors import input_error
 
 
@@ -312,85 +311,3 @@ def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, m
     assert found.startswith(f"{tmp_path}/a, {message}")
     documents = read(tmp_path, "\n".join([json.dumps(without)] * 2))
     assert [document.clusters for document in documents] == [None, None]
-
-
-FOUND = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
-FOUND_CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]
-
-
-def test_mentions_are_marked_within_each_other():
-    words = join_words([word for sentence in FOUND for word in sentence])
-    marked = "[0 Ana] lost [1 [0 her] keys] . [0 She] found [1 them] ."
-    assert mark_mentions(words, FOUND_CLUSTERS) == marked
-    assert mark_mentions(words, []) == words.text
-    # Two mentions that start at one word, and three that end at one
-    clusters = [[(0, 0), (0, 2)], [(1, 2)], [(2, 2)]]
-    assert mark_mentions(join_words(["a", "b", "c"]), clusters) == "[0 [0 a] [1 b [2 c]]]"
-
-
-def test_the_text_keeps_its_white_space():
-    words = tokenizer()("  Ana  lost\n her keys.")
-    clusters = [[(0, 0), (words.words.index("her"),) * 2]]
-    assert mark_mentions(words, clusters) == "  [0 Ana]  lost\n [0 her] keys."
-    document = CorefDocument.of([words.words], words=words)
-    assert replace_pronouns(document, clusters) == "  Ana  lost\n Ana's keys."
-
-
-@pytest.mark.parametrize(
-    ("sentences", "clusters", "expected"),
-    [
-        (["Ana"], [], "Ana"),
-        (
-            ["Ana lost her keys .", "She found them ."],
-            FOUND_CLUSTERS,
-            "Ana lost Ana's keys . Ana found her keys .",
-        ),
-        # The first mention that is not a pronoun, wherever it stands
-        (["She sang , and Ana laughed ."], [[(0, 0), (4, 4)]], "Ana sang , and Ana laughed ."),
-        (["He sang .", "His song was long ."], [[(0, 0), (3, 3)]], "He sang . His song was long ."),
-        # Who and that stay, and replace nothing
-        (
-            ["The man who left sang .", "He left ."],
-            [[(0, 1), (2, 2), (6, 6)]],
-            "The man who left sang . The man left .",
-        ),
-        (["Who is he ?"], [[(0, 0), (2, 2)]], "Who is he ?"),
-        # A part of the mention itself
-        (
-            ["The boy who lost his hat ran , and he fell ."],
-            [[(0, 5), (4, 4), (9, 9)]],
-            "The boy who lost his hat ran , and the boy who lost his hat fell .",
-        ),
-        # Large and small letters
-        (
-            ["It rained , said the old man .", "He left ."],
-            [[(4, 6), (8, 8)]],
-            "It rained , said the old man . The old man left .",
-        ),
-        (
-            ["The Moonstone sank .", "We saw it ."],
-            [[(0, 1), (6, 6)]],
-            "The Moonstone sank . We saw the Moonstone .",
-        ),
-        # The name's own 's
-        (
-            ["Ana 's hat fell .", "She ran , hers in hand ."],
-            [[(0, 1), (5, 5), (8, 8)]],
-            "Ana 's hat fell . Ana ran , Ana's in hand .",
-        ),
-        # her
-        (
-            ["Ana came .", "We saw her again , with her ."],
-            [[(0, 0), (5, 5), (9, 9)]],
-            "Ana came . We saw Ana again , with Ana .",
-        ),
-        (
-            ["Ana came .", "We saw her", "again her old hat ."],
-            [[(0, 0), (5, 5), (7, 7)]],
-            "Ana came . We saw Ana again Ana's old hat .",
-        ),
-    ],
-)
-def test_pronouns_are_replaced(sentences, clusters, expected):
-    document = CorefDocument.of([sentence.split() for sentence in sentences])
-    assert replace_pronouns(document, clusters) == expected

@@ -10,7 +10,7 @@ from allennlp.training.util import evaluate
 
 from elmo_tasks.coref import model as module
 from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.modules.elmo_model import EnsembleModel
+from elmo_tasks.modules.ensemble import EnsembleModel
 from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import exports
-from elmo_tasks.elmo.exports import Layers, dynamic_shapes, write_onnx
+from elmo_tasks.elmo import onnx_file
+from elmo_tasks.elmo.onnx_file import Layers, dynamic_shapes, write_onnx
 from tests.elmo.files import SENTENCES, frozen, make_word_files, random_bilm, read_frozen
 
 BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
@@ -34,10 +34,10 @@ def test_onnx(tmp_path):
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     bilm = read_frozen(**make_word_files(tmp_path))
-    monkeypatch.setattr(exports, "_NEEDED", ())
+    monkeypatch.setattr(onnx_file, "_NEEDED", ())
     with pytest.raises(ElmoError, match=r"word_ids.*character_ids"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
-    monkeypatch.setattr(exports, "_NEEDED", ("torch", "no_such_package"))
+    monkeypatch.setattr(onnx_file, "_NEEDED", ("torch", "no_such_package"))
     with pytest.raises(ElmoError, match="no_such_package"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
     assert not (tmp_path / "bilm.onnx").exists()

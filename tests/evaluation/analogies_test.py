@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation import words
-from elmo_tasks.evaluation.words import METHODS, Accuracy, Question, accuracies, read_questions, solve
+from elmo_tasks.evaluation import analogies
+from elmo_tasks.evaluation.analogies import METHODS, Accuracy, Question, accuracies, read_questions, solve
 from elmo_tasks.vectors.encoder import WordVectors
 from tests.errors import input_error
 
@@ -44,7 +44,7 @@ def questions() -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("cosines", [1, 40, 1 << 22])
 def test_solved_as_by_hand(table, monkeypatch, cosines):
-    monkeypatch.setattr(words, "COSINES_AT_ONCE", cosines)
+    monkeypatch.setattr(analogies, "COSINES_AT_ONCE", cosines)
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     solved = solve(torch.from_numpy(table), torch.tensor(questions()))
     for method in METHODS:

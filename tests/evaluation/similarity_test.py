@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from elmo_tasks.evaluation.words import Pair, read_pairs, round_cosines, spearman
+from elmo_tasks.evaluation.similarity import Pair, read_pairs, round_cosines, spearman
 from elmo_tasks.vectors.encoder import WordVectors
 from tests.errors import input_error
 

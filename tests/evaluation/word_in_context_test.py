@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation.senses import Use, choose_threshold, read_use_pairs, use_cosines
+from elmo_tasks.evaluation.word_in_context import Use, choose_threshold, read_use_pairs, use_cosines
 from tests.errors import input_error
 from tests.vectors.examples import tiny_encoder
 

@@ -8,10 +8,10 @@ from unittest.mock import patch
 import pytest
 from allennlp.predictors import Predictor
 
-from elmo_tasks.commands.archives import open_members, write_ensemble
+from elmo_tasks.commands.ensemble import open_members, write_ensemble
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.modules.elmo_model import EnsembleModel
+from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.predictors.command import PredictManager
 from tests.predictors.archives import SIZES, predictor_of
 from tests.sst.archives import write_archive

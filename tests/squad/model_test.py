@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.modules.elmo_model import EnsembleModel
+from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.squad import SquadMetric, SquadModel
 from elmo_tasks.squad.model import Windows
 from tests.modules.models import check_gradients

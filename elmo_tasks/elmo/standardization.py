@@ -1,5 +1,5 @@
 """
-A biLM for others: an ONNX file, for programs without Python or PyTorch; and a standardized token layer.
+A standardized token layer.
 
 Training leaves features of the token layer of very different size and far from zero. A task's mix sees little
 but the largest of them. The standardized layer has features of mean 0 and deviation 1 over a text. The first
@@ -7,85 +7,14 @@ LSTM layer reverses the change, so that all layers above, and the language model
 rounding.
 """
 
-import logging
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
-from typing import Any
 
 import torch
-from torch import nn
 
-from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.elmo.model.encoders import WordEncoder
-
-_NEEDED = ("onnx", "onnxscript")
-
-
-def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
-    """
-    Writes the graph from characters to all layers, for any batch and any number of tokens.
-
-    *Shape:* the input `ids`, int64, `(batch, tokens, 50)`, as `BiLm.padded_ids` makes them, and the output
-    `layers`, float32, `(layers, batch, tokens, dim)`. Each sentence starts from a state of zeros.
-
-    # Raises
-    `ElmoError`: the biLM does not read UTF-8 bytes; or the extra `onnx` is not installed. `OSError`.
-    """
-    if missing := [package for package in _NEEDED if find_spec(package) is None]:
-        raise ElmoError(f"ONNX needs {' and '.join(missing)}, not installed here: make install EXTRAS='onnx'")
-    if bilm.reads != "character_ids":
-        raise ElmoError(f"found a biLM that reads {bilm.reads}, expected character_ids for ONNX")
-    model = Layers(bilm)
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                model,
-                (model.example(),),
-                dynamic_shapes=dynamic_shapes(),
-                input_names=["ids"],
-                output_names=["layers"],
-                dynamo=True,
-                verbose=False,
-            )
-    finally:
-        log.setLevel(level)
-    assert program is not None
-    program.save(path)
-
-
-class Layers(nn.Module):
-    """
-    The layers of a biLM for sentences on their own, which `torch.export.export` takes with the example and
-    the `dynamic_shapes()`. The weights are a copy, without gradients.
-    """
-
-    def __init__(self, bilm: FrozenBiLm | BiLm) -> None:
-        super().__init__()
-        self.bilm = BiLm(options=bilm.options)
-        self.bilm.load_state_dict(bilm.state_dict())
-        self.requires_grad_(False).eval()
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(batch, tokens, 50)` to `(layers, batch, tokens, dim)`."""
-        return self.bilm.encode(ids)
-
-    def example(self) -> torch.Tensor:
-        """Returns ids with which the graph is traced."""
-        return self.bilm.padded_ids([["An", "example"], ["Yes"]]).long()
-
-
-def dynamic_shapes() -> tuple[dict[int, Any], ...]:
-    """Returns the dimensions of the ids that may vary, as `torch.export` takes them."""
-    return ({0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")},)  # the first one imports sympy
-
 
 WORDS_AT_ONCE = 4096
 MIN_DEVIATION = 1e-6

@@ -1,0 +1,269 @@
+"""The verb `embed`: vectors of a text."""
+
+import argparse
+import os
+import time
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.arguments import BilmArguments, read_start
+from elmo_tasks.commands.base import (
+    DType,
+    Input,
+    Positive,
+    Subparsers,
+    Verb,
+    flag,
+    option,
+    positional,
+    refuse_given,
+    text_argument,
+    titled,
+)
+from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_folder
+from elmo_tasks.commands.staging import FORMATS, copy_corpus
+from elmo_tasks.common.mistaken_texts import CHECKED
+from elmo_tasks.data.input_files import InputError, read_sentences
+from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
+from elmo_tasks.embedding.corpus import TEXT, Corpus
+from elmo_tasks.embedding.vector_file import check_finished, check_name, lay_out
+from elmo_tasks.jobs.embed import EmbedJob
+from elmo_tasks.jobs.engines import Here, OnRay, run_job
+from elmo_tasks.jobs.places import Folder, input_sources, texts_among
+from elmo_tasks.jobs.runs import PLAN, Reading, Settings, must_run
+from elmo_tasks.jobs.sinks import Hdf5Sink
+
+SHARD_BYTES = 1 << 17
+SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
+"""SeqVec's options and weights, in the folder `uniref50_v2`."""
+OF_ALLENNLP = {
+    "--all": "--layers all",
+    "--top": "--layers top",
+    "--average": "--layers average",
+    "--batch-size": "--batch-tokens",
+    "--use-sentence-keys": "the dataset sentence_to_index of OUT",
+    "--vocab-path": "not needed: each word is encoded once",
+}
+"""The options that `allennlp elmo` had in AllenNLP 0.9 and `embed` has not, and what serves for them."""
+
+
+class _OptionOfAllenNlp(argparse.Action):
+    """Ends with a hint."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        parser.error(f"{option} is an option of AllenNLP 0.9; here it is {OF_ALLENNLP[option]}")
+
+
+def layer_choice(text: str) -> str:
+    """Reads the layers that are written."""
+    if text in LAYERS or text.isdecimal():
+        return text
+    raise argparse.ArgumentTypeError(
+        f"found {text!r}, expected {', '.join(LAYERS)}, or the number of a layer"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedRayArguments(RayArguments):
+    """The workers on Ray, and the Parquet that they read and write."""
+
+    dtype: DType | None = option("type of the vectors (default: float32)")
+    column: str | None = option("column of Parquet: text or tokens (default: tokens, text or sentence)")
+    skip_bad: bool = flag("lines that cannot be read go to OUT/_rejected.jsonl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embed(Verb):
+    name = "embed"
+    help = "Vectors of a text, to HDF5, or on Ray to Parquet."
+    description = """Writes the vectors of a text, one tokenised sentence a line, to HDF5: datasets "0", "1",
+        ..., one a line, and sentence_to_index, the lines' numbers as JSON. An empty line has a dataset of no
+        tokens. A FASTA file has a dataset a protein, by the first word of its header; its residues are the
+        tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume.
+        With --engine ray, IN may be Parquet, s3:// and gs://; OUT is a folder of Parquet files, there or
+        here, and whole when it has _manifest.json."""
+
+    input: str = text_argument("IN")
+    output: str = positional("OUT", "HDF5 file, or folder of Parquet files, to write")
+    layers: Annotated[str, layer_choice] = option(
+        "all: (layers, tokens, dim), the token layer first; top, average, sum, or the number of a layer: "
+        "(tokens, dim)",
+        "all",
+    )
+    pool: str = option(
+        "mean: of the tokens, or residues; (layers, dim), of one layer (dim,)",
+        "none",
+        choices=POOLS,
+    )
+    format: str = option("format of IN: a sentence a line, or proteins", "text", choices=FORMATS)
+    tokenize: str | None = option(
+        "split raw text by spaCy's rules for a language, such as en; into characters; or by a model of "
+        "spaCy (default: tokens stand between blanks)",
+        metavar="LANGUAGE",
+    )
+    bilm: BilmArguments
+    batch_tokens: Positive = option("positions of a batch at most, padding included", BATCH_TOKENS)
+    initial_state: Input | None = option(
+        "where each sentence starts: HDF5, as calibrate writes it", metavar="FILE", exclusive="start"
+    )
+    stateful: bool = flag(
+        "each sentence starts where the one before it ended, as in bilm-tf; slower: one at a time",
+        exclusive="start",
+    )
+    forget_sentences: bool = flag("leave out sentence_to_index")
+    mode: RunArguments
+    ray: EmbedRayArguments = titled("with --engine ray")
+
+    @classmethod
+    def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
+        parser = super().add_parser(parsers)
+        # AllenNLP's parser itself would add the default to the help.
+        hidden = parser.add_argument_group()
+        for name in OF_ALLENNLP:
+            hidden.add_argument(
+                name,
+                action=_OptionOfAllenNlp,
+                nargs=1 if name in ("--batch-size", "--vocab-path") else 0,
+                help=argparse.SUPPRESS,
+            )
+        return parser
+
+    def run(self) -> None:
+        engine = engine_of(self.mode, self.ray, self.output)
+        if isinstance(engine, OnRay):
+            self._to_parquet(engine)
+        else:
+            self._to_hdf5(engine)
+
+    def _to_hdf5(self, engine: Here) -> None:
+        began = time.monotonic()
+        output = self.output
+        if self.input.endswith(".parquet"):
+            raise InputError.at(self.input, found="a Parquet file", expected="a text, or --engine ray")
+        check_name(output)
+        with run_folder(output, self.mode, check=self._check_finished) as folder:
+            if folder is None:
+                return
+            encoder = self._encoder()
+            text = self._text(folder.path)
+            if self.format == "fasta" and self.bilm.weight_file is None:
+                raise ConfigurationError(
+                    "--format fasta: found no --weight-file, and the biLM that comes with the project reads "
+                    f"English; expected --options-file and --weight-file of one of proteins, as in {SEQVEC}"
+                )
+            if PLAN not in folder.names():
+                lay_out(
+                    folder.path,
+                    text,
+                    **self._shape(encoder),
+                    with_index=not (self.forget_sentences or text.has_keys),
+                )
+            job = EmbedJob(
+                encoder=encoder,
+                device=self.bilm.device,
+                reading=Reading(str(folder.path), checked=False, marked=False),
+                sink=Hdf5Sink(folder, output),
+            )
+            settings = {
+                "the text": text.digest,
+                **self._settings(encoder),
+                "--pool": self.pool,
+                "--batch-tokens": self.batch_tokens,
+                "--stateful": self.stateful,
+                "--forget-sentences": self.forget_sentences,
+            }
+            run = run_job(
+                job, engine, name="embed", sources=[TEXT], settings=settings, shard_bytes=SHARD_BYTES
+            )
+        seconds = time.monotonic() - began
+        print(
+            f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, "
+            f"{run.total('tokens', new=True) / seconds:,.0f} tokens/s, {seconds:.1f} s"
+        )
+
+    def _check_finished(self, folder: Path) -> None:
+        """Raises `ElmoError` if OUT shows that it has another text, or other layers."""
+        check_finished(self.output, self._text(folder), **self._shape(self._encoder()))
+
+    def _text(self, folder: Path) -> Corpus:
+        return copy_corpus(self.input, folder, format=self.format, tokenize=self.tokenize)
+
+    def _shape(self, encoder: BatchEncoder) -> dict[str, Any]:
+        """Returns the arguments of `lay_out` and `check_finished` that say which vectors are written."""
+        return {
+            "layers": encoder.num_layers if self.layers == "all" else None,
+            "dim": encoder.bilm.options.output_dim,
+            "pooled": self.pool != "none",
+        }
+
+    def _to_parquet(self, engine: OnRay) -> None:
+        from elmo_tasks.jobs.sinks import ParquetSink
+
+        here_alone = ("stateful", "forget_sentences", "pool", "format", "tokenize")
+        refuse_given(self, "is not for --engine ray", names=here_alone)
+        began = time.monotonic()
+        output, ray = self.output, self.ray
+        folder = Folder(output)
+        sources = texts_among(input_sources(self.input), self.input, [output])
+        if not must_run(folder, resume=self.mode.resume, force=self.mode.force):
+            print(f"{output} is whole already")
+            return
+        for source in sources:
+            if os.path.isfile(source) and not (source.endswith(".parquet") or ray.skip_bad):
+                for _ in islice(read_sentences(source), CHECKED):
+                    pass
+        # Workers may have a GPU where this process has none.
+        encoder = self._encoder(device="cpu", dtype=ray.dtype or "float32")
+        settings = {**self._settings(encoder), "--dtype": encoder.dtype, "--column": ray.column}
+        job = EmbedJob(
+            encoder=encoder,
+            # Ray shows a worker its own GPU alone, as the first.
+            device=self.bilm.device.partition(":")[0],
+            skip_bad=ray.skip_bad,
+            reading=Reading(os.getcwd(), column=ray.column, checked=not ray.skip_bad),
+            sink=ParquetSink(
+                folder,
+                layers=encoder.num_layers,
+                dim=encoder.bilm.options.output_dim,
+                dtype=encoder.dtype,
+                about={"settings": settings, "layers": self.layers},
+            ),
+        )
+        size = ray.shard_bytes
+        run = run_job(job, engine, name="embed", sources=sources, settings=settings, shard_bytes=size)
+        if run.complete:
+            print(f"{output} is whole already")
+            return
+        seconds = time.monotonic() - began
+        print(
+            f"{output}: {run.total('sentences'):,} sentences, {run.total('tokens'):,} tokens, "
+            f"{run.total('rejected'):,} rejected lines, {len(run.shards):,} files, {seconds:.1f} s"
+        )
+
+    def _encoder(self, *, device: str | None = None, dtype: str = "float32") -> BatchEncoder:
+        bilm = self.bilm.read(device=device)
+        check_layers(self.layers, bilm.num_layers, asked="--layers")
+        return BatchEncoder(
+            bilm=bilm,
+            start=read_start(self.initial_state, bilm),
+            layers=self.layers,
+            pool=self.pool,
+            stateful=self.stateful,
+            batch_tokens=self.batch_tokens,
+            dtype=dtype,
+        )
+
+    def _settings(self, encoder: BatchEncoder) -> Settings:
+        return {
+            "the biLM": encoder.bilm.digest(),
+            "the initial state": encoder.start.digest(),
+            "--layers": self.layers,
+            "--precision": self.bilm.precision,
+            "--device": self.bilm.device.partition(":")[0],
+        }

@@ -1,0 +1,194 @@
+"""The verb `inspect`: the format of a data file, and its reader block."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.base import Source, Verb, flag, option, positional
+from elmo_tasks.data.guesses import has_empty_lines, has_header, names_texts
+from elmo_tasks.data.input_files import nonblank_lines, read_lines, shorten
+from elmo_tasks.data.inspection import Inspection, inspect, sample_of
+from elmo_tasks.data.reader import FileSample
+from elmo_tasks.evaluation.analogies import read_questions
+from elmo_tasks.evaluation.senses import read_senses
+from elmo_tasks.evaluation.similarity import read_pairs
+from elmo_tasks.evaluation.tagging import read_tagged
+from elmo_tasks.evaluation.word_in_context import read_use_pairs
+from elmo_tasks.ner.sentences import has_tags
+
+CONFIGS = {
+    "coref": "coref_elmo",
+    "srl": "srl_elmo",
+    "sst": "sst_elmo",
+    "squad": "squad_elmo",
+    "snli": "snli_elmo",
+    "ner": "ner_elmo",
+    "classification": "agnews_elmo",
+}
+"""The tasks, and a config of each; those that read fewer files come first."""
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "classification": {f"dataset_reader.{key}": None for key in ("label_names", "columns")}
+    | {"dataset_reader.format": "auto"}
+}
+"""The keys that those configs have, and other data do not."""
+TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
+_PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str]] = [
+    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV"),
+    ("word senses", read_senses, "allennlp elmo probe wsd {path} DEV"),
+    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} DEV"),
+    ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}"),
+    ("analogies", read_questions, "allennlp elmo intrinsic --analogies {path}"),
+]
+"""The data of probes: their name, reader and command."""
+_MOST_ANALOGIES = 30_000
+"""Lines of a file of analogies at most: Google's has 19,558."""
+_SHOWN = 20
+_NOTES = 3
+"""Files that are described; the last description is of all files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Verb):
+    name = "inspect"
+    help = "The format of a data file, and its reader block."
+    description = """Reads data with the readers of the tasks, and tells which of them fit: the format, the
+        encoding, how many sentences, tokens, and labels of each class there are, odd places with file and
+        line, and the dataset_reader block to paste into a config. For data of a probe, and a text for a
+        biLM, it shows the command that reads them. It writes nothing."""
+
+    path: Source = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
+    task: str | None = option("the task (default: all that fit)", choices=TASKS)
+    json: bool = flag("print one JSON object")
+
+    def run(self) -> None:
+        sample = sample_of(self.path)
+        tasks = list(CONFIGS) if self.task is None else [TASKS[self.task]]
+        fits: list[Inspection] = []
+        problems: dict[str, str] = {}
+        for task in tasks:
+            found, problem = inspect(task, self.path, sample)
+            fits += found
+            if not found:
+                problems[task] = problem
+        if self.task is None and not any(each.labels for each in fits):
+            probes = list(data_of_probes(self.path, sample))
+            if has_header(sample) and not probes:
+                raise ConfigurationError(problems["classification"])
+            fits = probes + fits
+            if fits and "ner" in problems and has_tags(sample.files[0], sample.encoding):
+                fits[0].warnings.append(problems["ner"])
+        if not fits:
+            reasons = "; ".join(
+                f"{task}: {problem if self.task else shorten(problem, 120)}"
+                for task, problem in problems.items()
+            )
+            raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
+        # A stable sort: labels say more than the order of the tasks.
+        fits.sort(key=lambda each: not each.labels)
+        print(
+            json.dumps(_object(fits), ensure_ascii=False, indent=2)
+            if self.json
+            else "\n".join([*description(self.path, fits[0]), *_blocks(self.path, fits)])
+        )
+
+
+def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
+    """Yields the first of the probes that reads data, or that they are a text for a biLM."""
+    quoted = shlex.quote(path)
+    lines = (
+        [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
+    )
+    # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
+    has_sentences = has_empty_lines(lines) or any("_" in line.split("\t") for line in lines)
+    is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
+    for task, read, command in _PROBES:
+        if task == "analogies" and len(lines) > _MOST_ANALOGIES:
+            continue
+        if task in ("similarity", "analogies") and (has_sentences or is_json or names_texts(sample)):
+            continue
+        if task == "parts of speech" and not has_sentences:
+            continue
+        try:
+            records = read(path)
+        except (ConfigurationError, ValueError, OSError):
+            continue
+        if task == "similarity" and 2 * len({pair[:2] for pair in records}) < len(records):
+            continue
+        yield _of_probe(task, sample, len(records), 0, command.format(path=quoted))
+        return
+    sizes = [len(line.split()) for line in sample.lines]
+    is_table = sample.files[0].suffix == ".csv" or has_header(sample)
+    is_text = not is_table and not any(
+        "\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines
+    )
+    if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
+        overrides = shlex.quote(json.dumps({"train_data_path": path, "validation_data_path": "DEV"}))
+        command = f"allennlp train training_configs/bilm.jsonnet -s runs/bilm --overrides {overrides}"
+        sentences = tokens = 0
+        for file in sample.files:
+            for _, line in nonblank_lines(file, sample.encoding):
+                sentences += 1
+                tokens += len(line.split())
+        yield _of_probe("text for a biLM", sample, sentences, tokens, command)
+
+
+def _of_probe(task: str, sample: FileSample, records: int, tokens: int, command: str) -> Inspection:
+    encoding = sample.encoding
+    return Inspection(
+        task=task, format=task, encoding=encoding, records=records, tokens=tokens, command=command
+    )
+
+
+def _object(fits: list[Inspection]) -> dict[str, Any]:
+    first, *others = fits
+    also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in others]
+    return {**asdict(first), "also": also}
+
+
+def description(path: str, found: Inspection) -> list[str]:
+    """Returns lines that tell what the data are."""
+    if found.command:
+        tokens = f", {found.tokens:,} tokens" if found.tokens else ""
+        return [f"{path}: {found.task}, {found.encoding}", f"  {found.records:,} records{tokens}"]
+    labels = list(found.labels.items())
+    shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
+    columns = [f"{role}: {', '.join(names)}" for role, names in found.columns.items() if names]
+    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    return [
+        f"{path}: {found.task}, format {found.format}, {found.encoding}",
+        f"  {found.records:,} records, {found.tokens:,} tokens{_by_tokenizer(found)}",
+        *([f"  {'; '.join(columns)}"] if columns else []),
+        f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
+        f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
+        *(f"  {note}" for note in found.notes[-_NOTES:]),
+        *(f"  odd: {warning}" for warning in found.warnings),
+    ]
+
+
+def _by_tokenizer(found: Inspection) -> str:
+    name = found.dataset_reader.get("tokenizer")
+    return f" by the tokenizer {name}" if name else ""
+
+
+def _blocks(path: str, fits: list[Inspection]) -> list[str]:
+    """Returns lines with the blocks of the config, and the command that trains by the first."""
+    first, *others = fits
+    if first.command:
+        return ["", first.command]
+    keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
+    paths = {"train_data_path": path, "validation_data_path": "DEV"}
+    pairs = {"model.pairs": True} if "sentence2" in first.dataset_reader else {}
+    overrides = json.dumps(OVERRIDES.get(first.task, {}) | keys | pairs | paths, ensure_ascii=False)
+    config = f"training_configs/{CONFIGS[first.task]}.jsonnet"
+    return [
+        "",
+        f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",
+        *(f"also possible: {json.dumps(each.dataset_reader, ensure_ascii=False)}" for each in others),
+        "",
+        f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}",
+    ]

@@ -1,0 +1,105 @@
+"""The verb `predict`: predictions of an archive."""
+
+import os
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.base import (
+    Gpu,
+    Input,
+    Positive,
+    Verb,
+    archive_argument,
+    device_option,
+    option,
+    positional,
+    titled,
+)
+from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_folder
+from elmo_tasks.commands.staging import copy_piped, is_piped
+from elmo_tasks.compat.archives import local_archive, packed_archive
+from elmo_tasks.data.input_files import input_files
+from elmo_tasks.jobs.engines import Here, run_job
+from elmo_tasks.jobs.places import input_sources, texts_among
+from elmo_tasks.jobs.predict import PredictJob
+from elmo_tasks.jobs.runs import Reading, Settings
+from elmo_tasks.jobs.sinks import JsonLinesSink
+from elmo_tasks.predictors.command import predictor_arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Verb):
+    name = "predict"
+    help = "Predictions of an archive, to JSON Lines."
+    description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
+        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; at a line
+        that cannot be predicted it appears with the results before that line, and --resume goes on once the
+        line is mended. Until OUT is whole the work is in OUT.partial. With --engine ray, IN and OUT may be at
+        s3:// or gs://."""
+
+    archive: Input = archive_argument()
+    input: Input = positional("IN", "what to predict, an object a line")
+    output: str = positional("OUT", "JSON Lines to write")
+    batch_size: Positive = option("lines at once", 1)
+    device: Gpu = device_option()
+    predictor: str | None = option("the name of a predictor, instead of the task's")
+    predictor_args: str = option("its parameters, as JSON", "")
+    overrides: str = option("overrides of the archive's config, as JSON", "")
+    mode: RunArguments
+    ray: RayArguments = titled("with --engine ray")
+
+    def run(self) -> None:
+        engine = engine_of(self.mode, self.ray, self.output)
+        here = isinstance(engine, Here)
+        predictor_args = predictor_arguments(self.predictor_args)
+        source, output = self.input, self.output
+        if output.endswith(".parquet"):
+            raise ConfigurationError(
+                f"{output}: found the name of a Parquet file, expected one of JSON Lines"
+            )
+        base, piped = os.getcwd(), here and is_piped(source)
+        if not piped:
+            files = list(map(str, input_files(source))) if here else input_sources(source)
+            sources = texts_among(files, source, [output, f"{output}.partial"])
+        with run_folder(output, self.mode) as folder:
+            if folder is None:
+                return
+            if piped:
+                base, sources = str(folder.path), [copy_piped(source, folder.path).name]
+            # Every worker gets the file.
+            archive = (local_archive if here else packed_archive)(self.archive)
+            settings: Settings = {
+                "the archive": _digest(archive),
+                "--batch-size": self.batch_size,
+                "--predictor": self.predictor,
+                "--predictor-args": self.predictor_args,
+                "--overrides": self.overrides,
+            }
+            job = PredictJob(
+                archive=self.archive if here else archive.read_bytes(),
+                overrides=self.overrides,
+                predictor=self.predictor,
+                predictor_args=predictor_args,
+                batch_size=self.batch_size,
+                cuda_device=self.device,
+                several=len(sources) > 1,
+                reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
+                sink=JsonLinesSink(folder, output),
+            )
+            size = self.ray.shard_bytes
+            run = run_job(job, engine, name="predict", sources=sources, settings=settings, shard_bytes=size)
+        shards = "" if here else f", of {len(run.shards):,} shards"
+        print(f"{output}: {run.total('sentences'):,} lines{shards}")
+
+
+def _digest(archive: Path) -> str:
+    digest = blake2b(digest_size=16)
+    if archive.is_dir():
+        for path in sorted(archive.iterdir()):
+            digest.update(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    else:
+        digest.update(archive.read_bytes())
+    return digest.hexdigest()

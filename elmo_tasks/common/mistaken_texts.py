@@ -1,0 +1,102 @@
+"""
+Texts of one sentence a line, and other formats that are taken for one.
+
+It needs no AllenNLP.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from elmo_tasks.common.errors import ElmoError, FilePath
+
+logger = logging.getLogger(__name__)
+
+CHECKED = 100
+"""The lines of a file that are looked at."""
+SENTENCES = "one tokenised sentence a line"
+_CONLLU = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}")
+_WORDS_OF_CONLLU = r"""awk -F'\t' '$1 ~ /^[0-9]+$/ {printf "%s ", $2} NF == 0 {print ""}'"""
+_RESIDUES = re.compile(r"[A-Za-z]{2,}\*?")
+_CONLL_2012 = "#begin document ("
+_TAGS = re.compile(r"O|[BILUES]-\S+")
+_WORDS_OF_COLUMNS = r"""awk 'NF {printf "%s ", $1} !NF {print ""}'"""
+_OBJECT = re.compile(r'\s*\{\s*"')
+_FEW = 3
+"""The rows of a table, at least; two sentences may have as many tabs by chance."""
+_TABLES = {".csv", ".tsv"}
+_warned: set[tuple[str, ...]] = set()
+_BORDERS = re.compile(r"\s*(<s>|<bos>|\[CLS\])\s|.*\s(</s>|<eos>|\[SEP\])\s*$", re.IGNORECASE)
+
+
+def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """
+    Yields the numbered lines of a text, and warns once if it looks like a table, or if borders of sentences
+    are typed out.
+
+    # Raises
+    `ElmoError`, with the line: it is CoNLL-U, another file with a token and its tags a line, JSON Lines or
+    FASTA, or its lines end with carriage returns alone.
+    """
+    first_lines = list(islice(lines, CHECKED))
+    _check_rows(path, [each for each in first_lines if each[1].strip()])
+    before = ""
+    for number, line in first_lines:
+        if _CONLLU.fullmatch(line):
+            expected = f"{SENTENCES}; this writes it: {_WORDS_OF_CONLLU}"
+            raise ElmoError.at(path, number, found="the ten columns of CoNLL-U", expected=expected)
+        if before.startswith(">") and not before[1:2].isspace() and _RESIDUES.fullmatch(line.strip()):
+            expected = f"{SENTENCES}; `allennlp elmo embed --format fasta` reads proteins"
+            raise ElmoError.at(path, number - 1, found="a header of FASTA", expected=expected)
+        if number == 1 and "\r" in line.strip():
+            expected = r"lines that end with LF or CRLF; this writes them: tr '\r' '\n'"
+            raise ElmoError.at(path, number, found="lines that end with CR alone", expected=expected)
+        if border := _BORDERS.match(line):
+            warn_once(
+                "%s: found %s, which the biLM adds to each sentence by itself, as a word; expected the words "
+                "alone",
+                str(path),
+                border[1] or border[2],
+            )
+        yield number, line
+        before = line
+    yield from lines
+
+
+def _check_rows(path: FilePath, rows: list[tuple[int, str]]) -> None:
+    """Refuses rows of which each is a JSON object, or has a tag in its last column; warns of other tables."""
+    if rows and all(_is_object(row) for _, row in rows):
+        raise ElmoError.at(path, rows[0][0], found="a JSON object", expected=SENTENCES)
+    if rows and rows[0][1].startswith(_CONLL_2012):
+        raise ElmoError.at(path, rows[0][0], found="CoNLL-2012", expected=SENTENCES)
+    rows = [each for each in rows if not each[1].startswith(("-DOCSTART-", "#"))]
+    words = [row.split() for _, row in rows]
+    last = [row[-1] for row in words]
+    if len(rows) >= _FEW and _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
+        expected = f"{SENTENCES}; where the words come first, this writes it: {_WORDS_OF_COLUMNS}"
+        raise ElmoError.at(path, rows[0][0], found="columns of a token and its tags", expected=expected)
+    has_columns = len(rows) >= _FEW and _is_table([row.split("\t") for _, row in rows])
+    if has_columns or not _TABLES.isdisjoint(Path(path).suffixes):
+        warn_once("%s: found a table, whose rows are read as sentences; expected %s", str(path), SENTENCES)
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return bool(_OBJECT.match(line)) and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_table(rows: list[list[str]]) -> bool:
+    """Tells whether rows have the same number of cells, two or more."""
+    return len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
+
+
+def warn_once(*warning: str) -> None:
+    """Warns of a file, however often it is read: once with the same words, when the log shows warnings."""
+    if warning not in _warned and logger.isEnabledFor(logging.WARNING):
+        _warned.add(warning)
+        logger.warning(*warning)
