@@ -59,7 +59,7 @@ from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.modules.elmo_model import ElmoModel, EnsembleModel
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.page.templates import page_template
-from elmo_tasks.predictors.command import json_lines_file, load_lines, open_lines
+from elmo_tasks.predictors.command import json_lines_file, load_file
 from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
@@ -326,7 +326,7 @@ class Explain(ModelVerb):
         ):
             predictor = _predictor(self.archive, self.open())
             predictor.through_elmo = self.through_elmo
-            inputs = list(load_lines(predictor, open_lines(self.input), self.input))
+            inputs = list(load_file(predictor, self.input))
             explained, problem = _explain(Explainer(predictor, self.method), inputs)
             if problem is not None and not explained:
                 raise problem
