@@ -192,7 +192,7 @@ def test_text_for_people(capsys):
 @pytest.mark.parametrize(
     "content",
     [
-        '[["Ann runs to Rome.", {"entities": [[0, 3, "PER"], [12, 16, "LOC"]]}]]\n',
+        '[["Ann runs to Rome.", [[0, 3, "PER"], [12, 16, "LOC"]]]]\n',
         "1\tAnn\tann\tann\tNNP\t2\n2\truns\trun\trun\tVBZ\t0\n\n1\tIt\tit\tit\tPRP\t2\n2\tfell\tfall\tfall\tVBD\t0\n",
         "".join(f"word{number} {number}\n" for number in range(300)),
         "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n",
