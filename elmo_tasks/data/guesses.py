@@ -16,18 +16,8 @@ from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
     *("label", "gold_label", "labels", "class", "class index", "category", "target", "sentiment"),
-    *(
-        "polarity",
-        "topic",
-        "intent",
-        "quality",
-        "rating",
-        "stars",
-        "overall",
-        "v1",
-        "entailment_judgment",
-        "entailment_label",
-    ),
+    *("polarity", "topic", "intent", "quality", "rating", "stars", "overall", "v1"),
+    *("entailment_judgment", "entailment_label"),
 )
 GOLD, UNDECIDED = "gold_label", "-"
 """The column of labels of SNLI and MultiNLI, and its value where annotators did not agree."""

@@ -11,6 +11,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.own_data import Inspect
 from elmo_tasks.common.files import bundled
+from elmo_tasks.snli import SnliReader
 from tests.errors import error_of, mentions
 
 FIXTURES = bundled("fixtures").resolve()
@@ -253,6 +254,17 @@ def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
     assert found["labels"] == labels
     assert not found["columns"]["not read"]
     assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
+
+
+def test_numbers_of_classes_of_pairs(tmp_path):
+    """They are no entailment by themselves: MRPC has them, too."""
+    path = tmp_path / "rte.jsonl"
+    path.write_text(lines("label", "sentence1", "sentence2", 1, 0, 1))
+    message = error_of(ConfigurationError, Inspect(path=str(path), task="snli", json=False).run)
+    assert "found the labels 0, 1 in the column 'label', expected entailment, " in message
+    keys = json.loads(message.partition("for RTE ")[2].rstrip(")"))
+    (instance, *_) = SnliReader(**keys).read(str(path))
+    assert instance["label"].label == "not_entailment"
 
 
 def test_a_text_that_is_not_read(capsys, tmp_path):
