@@ -117,9 +117,10 @@ class JsonLinesPredictor(Predictor):
             found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {offset}, expected UTF-8"
             return PlacedInput({}, where, f"{found}: {shorten(text)}")
         try:
-            content = strict_json.loads(line)
+            content = strict_json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
-            return PlacedInput({}, where, f"not JSON ({error}): {shorten(text)}")
+            found = f"not JSON ({error.msg}, column {error.colno})"
+            return PlacedInput({}, where, f"{found}: {shorten(text)}")
         if not isinstance(content, dict):
             return PlacedInput({}, where, f"found {shorten(text)}, expected a JSON object")
         return PlacedInput(content, where)
