@@ -1,6 +1,7 @@
 """The verbs for one's own data: `inspect`, and `classify` and `tag`, which train a model on it."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
@@ -96,7 +97,7 @@ class Inspect(Verb):
         if not fits:
             reasons = "; ".join(
                 f"{task}: {problem if self.task else shorten(problem, 120)}"
-                for task, problem in problems.items()
+                for task, problem in sorted(problems.items(), key=lambda each: -_line_of(each[1]))
             )
             raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
         # A stable sort: labels say more than the order of the tasks.
@@ -106,6 +107,12 @@ class Inspect(Verb):
             if self.json
             else "\n".join([*description(self.path, fits[0]), *_blocks(self.path, fits)])
         )
+
+
+def _line_of(problem: str) -> int:
+    """Returns the line of an error: the reader that comes furthest is the likeliest one."""
+    line = re.search(r", line (\d+): ", problem)
+    return int(line[1]) if line else 0
 
 
 def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:

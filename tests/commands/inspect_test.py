@@ -256,6 +256,14 @@ def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
     assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
 
 
+def test_the_reader_that_comes_furthest_is_named_first(tmp_path):
+    path = tmp_path / "a.jsonl"
+    record = '{"text": "It rains %d.", "label": "%s"}\n'
+    path.write_text("".join(record % (number, "ab"[number % 2]) for number in range(9)) + '{"text": null}\n')
+    message = error_of(ConfigurationError, Inspect(path=str(path), task=None, json=False).run)
+    assert f"classification (classification: {path}, line 10: found null" in message
+
+
 def test_numbers_of_classes_of_pairs(tmp_path):
     """They are no entailment by themselves: MRPC has them, too."""
     path = tmp_path / "rte.jsonl"
