@@ -16,7 +16,7 @@ from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
-from elmo_tasks.predictors.command import json_lines_file, load_lines, open_lines
+from elmo_tasks.predictors.command import json_lines_file, load_file
 from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain
 
 TEMPLATE = Path(__file__).with_name("explain.html")
@@ -58,7 +58,7 @@ class Explain(ModelVerb):
         ):
             predictor = _predictor(self.archive, self.open())
             predictor.through_elmo = self.through_elmo
-            inputs = list(load_lines(predictor, open_lines(self.input), self.input))
+            inputs = list(load_file(predictor, self.input))
             explained, problem = _explain(Explainer(predictor, self.method), inputs)
             if problem is not None and not explained:
                 raise problem

@@ -1,6 +1,7 @@
 """The verb `inspect`: the format of a data file, and its reader block."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -85,7 +86,7 @@ class Inspect(Verb):
         if not fits:
             reasons = "; ".join(
                 f"{task}: {problem if self.task else shorten(problem, 120)}"
-                for task, problem in problems.items()
+                for task, problem in sorted(problems.items(), key=lambda each: -_line_of(each[1]))
             )
             raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
         # A stable sort: labels say more than the order of the tasks.
@@ -95,6 +96,12 @@ class Inspect(Verb):
             if self.json
             else "\n".join([*description(self.path, fits[0]), *_blocks(self.path, fits)])
         )
+
+
+def _line_of(problem: str) -> int:
+    """Returns the line of an error: the reader that comes furthest is the likeliest one."""
+    line = re.search(r", line (\d+): ", problem)
+    return int(line[1]) if line else 0
 
 
 def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:

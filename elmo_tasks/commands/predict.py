@@ -85,7 +85,7 @@ class Predict(Verb):
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
-                several=len(sources) > 1,
+                named=not piped,
                 reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
                 sink=JsonLinesSink(folder, output),
             )

@@ -15,12 +15,16 @@ from elmo_tasks.data.reader import FileSample
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
-    *("label", "gold_label", "labels", "class", "category", "target", "sentiment", "polarity", "topic"),
-    *("intent", "quality", "rating", "stars", "overall", "v1", "entailment_judgment", "entailment_label"),
+    *("label", "gold_label", "labels", "class", "class index", "category", "target", "sentiment"),
+    *("polarity", "topic", "intent", "quality", "rating", "stars", "overall", "v1"),
+    *("entailment_judgment", "entailment_label"),
 )
 GOLD, UNDECIDED = "gold_label", "-"
 """The column of labels of SNLI and MultiNLI, and its value where annotators did not agree."""
-TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "title", "v2")
+TEXTS = (
+    *("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "description"),
+    *("title", "v2"),
+)
 _PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
     *(("sentence_a", "sentence_b"), ("text_a", "text_b"), ("claim", "evidence"), ("query", "passage")),

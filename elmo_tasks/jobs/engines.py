@@ -82,7 +82,7 @@ def run_job(
     `ElmoError`: the first error in the order of the input, and see `open_run`.
     """
     with engine.start(job) as pool:
-        size = shard_bytes or default_shard_bytes(sources, pool.workers)
+        size = shard_bytes or default_shard_bytes(sources, pool.workers, job.reading.folder)
         run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
         if run.complete:
             return run

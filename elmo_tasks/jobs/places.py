@@ -82,8 +82,10 @@ def open_source(source: str, folder: str) -> BufferedReader:
         return BufferedReader(store.open(path, "rb"), 1 << 20)
 
 
-def byte_size(source: str) -> int:
-    """Returns the size of one of `input_sources`."""
+def byte_size(source: str, folder: str) -> int:
+    """Returns the size of one of `input_sources`. A relative path starts at `folder`."""
+    if not _REMOTE.match(source):
+        return os.path.getsize(os.path.join(folder, source))
     store, path = _store_of(source)
     return store.size(path) or 0
 

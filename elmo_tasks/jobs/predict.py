@@ -27,8 +27,8 @@ class PredictJob(Job):
     predictor_args: dict[str, Any]
     batch_size: int = 1
     cuda_device: int = -1
-    several: bool = False
-    """Whether there are several sources, which errors name."""
+    named: bool = True
+    """Whether errors name the sources; standard input has no name."""
 
     @property
     def nbytes(self) -> int:
@@ -60,10 +60,10 @@ class PredictShard:
 
     def __call__(self, shard: Shard, advance: Advance) -> Outcome:
         self._check_order(shard.number)
-        several = self._job.several
-        self._predictor.source = shard.source if several else None
-        self._predictor.lines_read = shard.line - 1 if several else shard.before
-        inputs = load_lines(self._predictor, map(_as_line, self._reader.lines(shard)), shard.source)
+        named = self._job.named
+        self._predictor.lines_read = shard.line - 1 if named else shard.before
+        lines = map(_as_line, self._reader.lines(shard))
+        inputs = load_lines(self._predictor, lines, shard.source if named else None)
         written = 0
         with self._job.sink.part(shard) as write:
             try:

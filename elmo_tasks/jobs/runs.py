@@ -93,9 +93,9 @@ class Reading(NamedTuple):
     marked: bool = True
 
 
-def default_shard_bytes(sources: Sequence[str], workers: int) -> int:
-    """Returns a size that gives every worker several shards."""
-    total = sum(map(byte_size, sources))
+def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> int:
+    """Returns a size that gives every worker several shards. Relative paths start at `folder`."""
+    total = sum(byte_size(source, folder) for source in sources)
     return min(max(total // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
 
 

@@ -10,6 +10,7 @@ Sentences with entities, in the formats of files that have them.
 | | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
 | | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy; Label Studio's JSON-MIN |
 | | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
+| | `["EU", {"entities": [[0, 2, "ORG"]]}]` | spaCy's training data, also in a list |
 | `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
 | `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
 | `atis` | `seq.in`, and `seq.out` beside it | ATIS, SNIPS |

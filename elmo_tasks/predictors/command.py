@@ -88,7 +88,7 @@ class PredictManager(predict._PredictManager):
             self._problem = error
 
     def _get_json_data(self) -> Iterator[JsonDict]:
-        lines = load_lines(self._predictor, open_lines(self._input_file), self._input_file)
+        lines = load_file(self._predictor, self._input_file)
         if self._output_file is None:
             return lines
         return progress(lines, work="predict", unit="lines", total=_number_of_lines(self._input_file))
@@ -160,12 +160,19 @@ def json_lines_file(path: str) -> str:
     return file
 
 
-def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Iterator[JsonDict]:
+def load_file(predictor: Predictor, path: str) -> Iterator[JsonDict]:
+    """Yields the objects of the lines of a file, plain or packed, of a URL, or of standard input for `-`."""
+    return load_lines(predictor, open_lines(path), None if path == "-" else path)
+
+
+def load_lines(predictor: Predictor, lines: Iterable[bytes], source: str | None) -> Iterator[JsonDict]:
     """
-    Yields the objects of the lines of the file `name`, blank lines left out. An error in a line is raised
-    when one of our predictors predicts that line.
+    Yields the objects of lines, blank lines left out. An error in a line is raised when one of our predictors
+    predicts that line; it names the file `source`, if the lines have one.
     """
     ours = predictor if isinstance(predictor, JsonLinesPredictor) else None
+    if ours is not None:
+        ours.source = source
     try:
         for line in lines:
             # `load_line` finds the bytes that are not UTF-8 among the characters.
@@ -177,7 +184,7 @@ def load_lines(predictor: Predictor, lines: Iterable[bytes], name: str) -> Itera
     except UNREADABLE as error:
         if ours is None:
             raise
-        yield ours.unreadable_line(f"{name}: {error}")
+        yield ours.unreadable_line(str(error))
 
 
 def predicted_lines(predictor: Predictor, batch: list[JsonDict]) -> Iterator[str]:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from typing import Any, ClassVar
 
 from allennlp.common import JsonDict
@@ -29,6 +30,7 @@ SMALL_BATCH = 256
 """Tokens; operations of such a batch take less time with one thread each."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as `surrogateescape` decodes them."""
+_HALF = re.compile("[\ud800-\udfff]")
 
 INPUT_ERRORS = (
     ConfigurationError,
@@ -72,7 +74,7 @@ class JsonLinesPredictor(Predictor):
         self.lines_read = 0
         """Number of lines so far, by which errors name a line."""
         self.source: str | None = None
-        """One of several files, which errors name, too; then blank lines count."""
+        """The file of the lines, which errors name, too; then blank lines count."""
 
     @classmethod
     def task(cls) -> str:
@@ -115,9 +117,10 @@ class JsonLinesPredictor(Predictor):
             found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {offset}, expected UTF-8"
             return PlacedInput({}, where, f"{found}: {shorten(text)}")
         try:
-            content = strict_json.loads(line)
+            content = strict_json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
-            return PlacedInput({}, where, f"not JSON ({error}): {shorten(text)}")
+            found = f"not JSON ({error.msg}, column {error.colno})"
+            return PlacedInput({}, where, f"{found}: {shorten(text)}")
         if not isinstance(content, dict):
             return PlacedInput({}, where, f"found {shorten(text)}, expected a JSON object")
         return PlacedInput(content, where)
@@ -213,6 +216,7 @@ class JsonLinesPredictor(Predictor):
         with _naming_place(json_dict):
             if isinstance(json_dict, PlacedInput) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)
+            _check_characters(json_dict)
             content = self.read(json_dict)
             result = self.empty_result(content)
             if result is not None:
@@ -252,6 +256,25 @@ def _naming_place(json_dict: JsonDict) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+
+
+def _check_characters(json_dict: JsonDict) -> None:
+    """Raises an error for half of a surrogate pair, which `strict_json` refuses in lines and requests."""
+    for name, value in json_dict.items():
+        for text in _strings(value):
+            if half := _HALF.search(text):
+                found = f"{half[0]!r} at offset {half.start()} of {shorten(text)!r}"
+                raise ConfigurationError(
+                    f'"{name}": found {found}, half of a surrogate pair, which is no character; expected text'
+                )
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yields a string, or the strings of lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(_strings, value))
 
 
 def _check_tokens(tokens: int, max_tokens: int) -> None:

@@ -10,6 +10,7 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.guesses import UNDECIDED, read_table, text_columns
+from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 from elmo_tasks.data.reader import FileSample
 
@@ -89,7 +90,12 @@ class SnliReader(LabelledTextReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """Yields the keys; the labels may be numbers, or others than SNLI's."""
+        """
+        Yields the keys; the labels may be numbers, or others than SNLI's.
+
+        # Raises
+        `InputError`: the labels of pairs do not say what they mean, such as 0 and 1 in RTE, WNLI and MRPC.
+        """
         table = read_table(sample)
         columns: dict[str, Any] = {}
         label = _known_column("label", table.columns) if table else None
@@ -106,6 +112,14 @@ class SnliReader(LabelledTextReader):
             yield columns | {"label_names": {str(number): name for number, name in enumerate(LABELS)}}
         elif table and (_known_column("premise", table.columns) == "premise" or _are_entailment(classes)):
             yield columns | {"classes": sorted(classes)}
+        elif table and all(_known_column(name, table.columns) for name in cls.text_names):
+            found = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r}"
+            expected = (
+                f"{', '.join(LABELS)}, or the keys that say what they mean, for RTE "
+                '{"classes": ["entailment", "not_entailment"], "label_names": {"0": "entailment", '
+                '"1": "not_entailment"}}'
+            )
+            raise InputError.at(sample.files[0], found=found, expected=expected)
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         columns = (self._column(name, values) for name in self.text_names)

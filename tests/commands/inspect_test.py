@@ -11,6 +11,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.common.files import bundled
+from elmo_tasks.snli import SnliReader
 from tests.errors import error_of, mentions
 
 FIXTURES = bundled("fixtures").resolve()
@@ -192,7 +193,7 @@ def test_text_for_people(capsys):
 @pytest.mark.parametrize(
     "content",
     [
-        '[["Ann runs to Rome.", {"entities": [[0, 3, "PER"], [12, 16, "LOC"]]}]]\n',
+        '[["Ann runs to Rome.", [[0, 3, "PER"], [12, 16, "LOC"]]]]\n',
         "1\tAnn\tann\tann\tNNP\t2\n2\truns\trun\trun\tVBZ\t0\n\n1\tIt\tit\tit\tPRP\t2\n2\tfell\tfall\tfall\tVBD\t0\n",
         "".join(f"word{number} {number}\n" for number in range(300)),
         "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n",
@@ -253,6 +254,25 @@ def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
     assert found["labels"] == labels
     assert not found["columns"]["not read"]
     assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
+
+
+def test_the_reader_that_comes_furthest_is_named_first(tmp_path):
+    path = tmp_path / "a.jsonl"
+    record = '{"text": "It rains %d.", "label": "%s"}\n'
+    path.write_text("".join(record % (number, "ab"[number % 2]) for number in range(9)) + '{"text": null}\n')
+    message = error_of(ConfigurationError, Inspect(path=str(path), task=None, json=False).run)
+    assert f"classification (classification: {path}, line 10: found null" in message
+
+
+def test_numbers_of_classes_of_pairs(tmp_path):
+    """They are no entailment by themselves: MRPC has them, too."""
+    path = tmp_path / "rte.jsonl"
+    path.write_text(lines("label", "sentence1", "sentence2", 1, 0, 1))
+    message = error_of(ConfigurationError, Inspect(path=str(path), task="snli", json=False).run)
+    assert "found the labels 0, 1 in the column 'label', expected entailment, " in message
+    keys = json.loads(message.partition("for RTE ")[2].rstrip(")"))
+    (instance, *_) = SnliReader(**keys).read(str(path))
+    assert instance["label"].label == "not_entailment"
 
 
 def test_a_text_that_is_not_read(capsys, tmp_path):

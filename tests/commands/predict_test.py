@@ -9,6 +9,7 @@ from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.files import bundled
+from tests.commands.texts import feed_stdin
 from tests.errors import mentions
 from tests.sst.archives import write_archive
 
@@ -26,6 +27,17 @@ def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):
     assert mentions(capsys.readouterr().err, "out exists", "--force")
     assert elmo("predict", archive, source, output, "--force", "--batch-size", 2) == 0
     assert output.read_text() == results
+
+
+def test_standard_input(elmo, tmp_path, monkeypatch, capsys):
+    archive = write_archive(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    feed_stdin(monkeypatch, b'{"sentence": "Good."}\n')
+    assert elmo("predict", archive, "-", "out") == 0
+    assert Path("out").read_text().count("\n") == 1
+    feed_stdin(monkeypatch, b'\n{"sentence": 5}\n')
+    assert elmo("predict", archive, "-", "bad") == 1
+    assert 'error: line 1 (blank lines not counted): "sentence" is 5' in capsys.readouterr().err
 
 
 def test_parquet_is_not_written(elmo, capsys):

@@ -82,7 +82,7 @@ def test_bytes_are_text(tmp_path, monkeypatch):
         results.append(predicted(job_of(tmp_path), tmp_path / f"{kind}.parquet", 100))
     assert results[0] == results[1] != ""
     pq.write_table(pa.table({"sentence": pa.array([b"good", b"\xff"])}), tmp_path / "bad.parquet")
-    with pytest.raises(ElmoError, match=r'line 2 \(blank.*counted\): "sentence"'):
+    with pytest.raises(ElmoError, match=r'bad.parquet, line 2: "sentence"'):
         predicted(job_of(tmp_path), tmp_path / "bad.parquet", 100)
     assert (tmp_path / "out").read_text().count("\n") == 1
 

@@ -111,4 +111,4 @@ def test_every_worker_has_several_shards(tmp_path):
     path = tmp_path / "text"
     for size, workers, expected in ((10, 1, MIN_BYTES), (1 << 22, 2, 1 << 17), (1 << 24, 1, MAX_BYTES)):
         path.write_bytes(b"x" * size)
-        assert default_shard_bytes([str(path)], workers) == expected
+        assert default_shard_bytes([path.name], workers, str(tmp_path)) == expected

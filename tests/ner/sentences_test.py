@@ -74,6 +74,11 @@ PRODIGY = {
     "answer": "accept",
 }
 SAW = "Ann Lee saw Rome."
+PAIRS = (
+    [SAW, {"entities": [[0, 8, "PER"], [12, 16, "LOC"]]}],
+    ["no [[one", {"entities": []}],
+)
+PAIR_WORDS = "Ann Lee saw Rome .|no [ [ one"
 SPERT = {
     "tokens": ["Ann", "Lee", "saw"],
     "entities": [{"type": "PER", "start": 0, "end": 2}],
@@ -138,6 +143,10 @@ def read(path, content, **parameters):
         *TEXTS,
         *((lines(*records), *others) for records, *others in RECORDS),
         (json.dumps(TAGGED), *RECORDS[0][1:]),
+        (json.dumps(PAIRS), {}, PAIR_WORDS, ANN),
+        (json.dumps(PAIRS, indent=1), {}, PAIR_WORDS, ANN),
+        (lines(*PAIRS), {}, PAIR_WORDS, ANN),
+        (json.dumps({"classes": ["PER", "LOC"], "annotations": PAIRS}), {}, PAIR_WORDS, ANN),
     ],
 )
 def test_shapes(tmp_path, caplog, content, parameters, words, expected):

@@ -43,7 +43,7 @@ def test_results_in_their_order(predictor):
     [
         ("[1]\n", "found [1]"),
         ('"' + 100 * "x" + '"', f'found "{79 * "x"}...'),
-        ('{"text": }\n', "not JSON (Expecting value: line 1 column 10 (char 9)): "),
+        ('{"text": }\n', "not JSON (Expecting value, column 10): "),
         ('{"words": "a", "id": 1}', 'found the fields: "words", "id"'),
         ('{"text": ["a"]}', '"text" is ["a"]'),
     ],

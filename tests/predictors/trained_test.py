@@ -46,7 +46,7 @@ def test_texts_and_fields(model):
         ([("Ana", "Silva")], "examples[0]: found 2 texts, expected 1: sentence"),
         (["Ana", {"text": "Ana"}], 'examples[1]: found the fields: "text"; expected "sentence": a string'),
         (["Ana", "a" * 10_001], "examples[1]: found a word of 10,001 characters"),
-        (["Ana", "half of \ud83d"], "examples[1]: UnicodeEncodeError"),
+        (["Ana", "half of \ud83d"], "examples[1]: \"sentence\": found '\\ud83d' at offset 8 of 'half of "),
         ("Ana sings.", "found 'Ana sings.', expected a list of examples"),
         ({"sentence": "Ana sings."}, "expected a list of examples"),
         (np.array([["Ana", "Silva"]]), "expected a list of examples"),
@@ -68,6 +68,22 @@ def test_texts_that_are_refused(model):
         model("squad")(QUESTION, passage=PASSAGE)
     with pytest.raises(ConfigurationError, match="'predicate', expected one of sentence, tokens, predicates"):
         model("srl")("Ana sold her car.", predicate=[3])
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("ner", {"sentence": "\ud83d"}),
+        ("ner", {"tokens": ("Ana", "\ud83d")}),
+        ("srl", {"sentence": "Ana \ud83d sold her car."}),
+        ("coref", {"sentences": [["Ana"], ["\udc00"]]}),
+        ("snli", {"premise": "It rains.", "hypothesis": "It rains \ud83d."}),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_no_character(model, name, fields):
+    """As in the lines of `predict` and the requests of `serve`."""
+    with pytest.raises(ConfigurationError, match="half of a surrogate pair, which is no character"):
+        model(name)(**fields)
 
 
 def test_results_have_their_places_in_the_text(model):

@@ -1,8 +1,9 @@
 """
 Records of a file in whichever format it is: Parquet, JSON, or columns between delimiters.
 
-JSON is JSON Lines, a list of objects, or `{"data": [...]}` as pandas and others write it. Parquet, which may
-name the classes of its numbers, needs pyarrow.
+JSON is JSON Lines, a list of objects, or `{"data": [...]}` as pandas and others write it. spaCy's training
+data have pairs in place of objects, `["TEXT", {"entities": [...]}]`, also in `{"annotations": [...]}`.
+Parquet, which may name the classes of its numbers, needs pyarrow.
 """
 
 import json
@@ -24,28 +25,28 @@ from elmo_tasks.data.input_files import (
 
 ANSWER = "answer"
 """The field with the decision of Prodigy's annotators."""
-_DATA = "data"
-_BEFORE_OBJECT, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,\[]*", r"[\s,{]*", r"[\s:]*"))
+_DATA, _ANNOTATIONS = "data", "annotations"
+_BEFORE_ITEM, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,]*", r"[\s,{]*", r"[\s:]*"))
 _decode = json.JSONDecoder().raw_decode
 
 
 def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
-    Yields the objects of a file. It is a list, or an object with the list `data`, if its first line is not a
-    whole object, or its only line is such an object; otherwise it has an object a line. A line that is no
-    object is a damaged record.
+    Yields the objects of a file. It is a list, or an object with the list `data` or `annotations`, if its
+    first line is not a whole object, or its only line is such an object; otherwise it has an object a line. A
+    line, or an item of the list, that is no object is a damaged record. A pair of a text and an object is the
+    object with `text`.
 
     # Raises
-    `InputError`, with the file and the line: a list that is no JSON or has other values than objects.
+    `InputError`, with the file and the line: a list that is no JSON.
     """
     lines = nonblank_lines(path, encoding)
     first = list(zip(range(2), lines, strict=False))
     begin = [line for _, line in first]
-    if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _data(begin[0][1]) is None):
+    if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _list_in(begin[0][1]) is None):
         for number, line in chain(begin, lines):
             try:
-                value = parse_json(line, path, number, expected="JSON")
-                yield Record(path, number, _object(path, number, value))
+                yield _record(path, number, parse_json(line, path, number, expected="JSON"))
             except InputError as error:
                 yield Record(path, number, error)
     elif begin:
@@ -54,22 +55,30 @@ def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Re
 
 def _is_object(line: str) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        value = json.loads(line)
+        return isinstance(value, dict) or _is_pair(value)
     except (ValueError, RecursionError):
         # A damaged line of JSON Lines, too, unless it could be the begin of a longer value
         return re.fullmatch(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:.*\}\s*', line) is not None
 
 
-def _data(text: str) -> int | None:
-    """Returns the place of the list of objects `data` in the text of an object, if it has one."""
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and [type(each) for each in value] == [str, dict]
+
+
+def _list_in(text: str) -> tuple[list[Any], int] | None:
+    """Returns the list of records in the text of an object, and its place, if it has one."""
     place = 0
     try:
         while True:
             key, place = _decode(text, _end(_BEFORE_KEY, text, place))
             start = _end(_BEFORE_VALUE, text, place)
             value, place = _decode(text, start)
-            if key == _DATA and isinstance(value, list) and all(isinstance(each, dict) for each in value):
-                return start
+            if isinstance(value, list) and (
+                (key == _DATA and all(isinstance(each, dict) for each in value))
+                or (key == _ANNOTATIONS and any(map(_is_pair, value)))
+            ):
+                return value, start
     except (ValueError, RecursionError):
         return None
 
@@ -77,18 +86,19 @@ def _data(text: str) -> int | None:
 def _listed(path: Path, text: str) -> Iterator[Record]:
     whole = parse_json(text, path, 1, expected="JSON")
     place = 0
-    if isinstance(whole, dict) and (start := _data(text)) is not None:
-        whole, place = whole[_DATA], start
+    if isinstance(whole, dict) and (found := _list_in(text)) is not None:
+        whole, place = found
     if not isinstance(whole, list):
         expected = 'an object a line, a list of objects, or {"data": [...]}'
         raise InputError.at(path, found=shorten_json(whole), expected=expected)
     # Parses each object once more, since the parser of the list does not tell where it starts.
+    place = text.index("[", place) + 1
     line = 1 + text.count("\n", 0, place)
     for _ in whole:
-        start = _end(_BEFORE_OBJECT, text, place)
+        start = _end(_BEFORE_ITEM, text, place)
         line += text.count("\n", place, start)
         value, place = _decode(text, start)
-        yield Record(path, line, _object(path, line, value))
+        yield _record(path, line, value)
         line += text.count("\n", start, place)
 
 
@@ -96,10 +106,13 @@ def _end(separator: re.Pattern[str], text: str, place: int) -> int:
     return separator.match(text, place).end()  # type: ignore[union-attr]
 
 
-def _object(path: Path, line: int, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError.at(path, line, found=shorten_json(value), expected="a JSON object")
-    return value
+def _record(path: Path, line: int, value: Any) -> Record:
+    if _is_pair(value):
+        text, annotations = value
+        value = {"text": text, **annotations}
+    if isinstance(value, dict):
+        return Record(path, line, value)
+    return Record(path, line, InputError.at(path, line, found=shorten_json(value), expected="a JSON object"))
 
 
 MAGIC = b"PAR1"
@@ -152,7 +165,7 @@ def _open(path: Path) -> tuple[Any, Any]:
 
 
 RecordFormat = Literal["parquet", "json", "delimited"]
-_JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$))')
+_JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$|\[\s*"|"(?:[^"\\]|\\.)*"\s*,\s*\{))')
 
 
 def read_records(

@@ -83,6 +83,10 @@ def test_odd_cells_are_reported(tmp_path, caplog, content, layout, line):
         ('[{"a": "x", "b": 1},\n {"a": "y", "b": 2}]', (1, 2)),
         ('\n[\n  {"a": "x",\n "b": 1\n}, {"a": "y", "b": 2}\n]', (3, 5)),
         ('{"version": {"data": []}, "data": [{"a": "x", "b": 1}, {"a": "y", "b": 2}]}', (1, 1)),
+        ('[["x", {"b": 1}], ["y", {"b": [[2]]}]]', (1, 1)),
+        ('[\n[\n"x", {"b": 1}],\n[ "y", {}]]', (2, 4)),
+        ('["x", {"b": 1}]\n["y", {}]\n', (1, 2)),
+        ('{"classes": [],\n"annotations": [["x", {"b": 1}],\n["y", {}]]}', (2, 3)),
         ('{"version": "}",\n"data" : [\n{"a": "x", "b": 1},\n{"a": "y", "b": 2}]}', (3, 4)),
     ],
 )
@@ -99,6 +103,7 @@ def test_json(tmp_path, content, lines):
         ('{"a": }\n{"a": 1}\n', 1),
         ('[{"a": 1},\n 2]', 2),
         ('{"a": 1}\n[]\n', 2),
+        ('{"annotations": [["a", {}],\nnull]}', 2),
         ('{\n"a": 1}\n', None),
     ],
 )
