@@ -82,7 +82,7 @@ def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"sentence": "broken', "line 3 (blank lines"),
+        ('{"sentence": "broken', "in.jsonl, line 3: not JSON"),
         ('{"text": "x"}', 'found the fields: "text"'),
     ],
 )

@@ -240,7 +240,7 @@ def test_an_error_names_its_line(on_cluster, elmo, archive, lines, tmp_path, mon
     code, expected = by_allennlp(elmo, archive, "in.jsonl", "expected", "--batch-size", 4)
     message = capsys.readouterr().err
     assert code == 1
-    assert "line 26 " in message
+    assert "in.jsonl, line 27: " in message
     assert expected.count("\n") == 25
     on_ray = ["--batch-size", 4, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
