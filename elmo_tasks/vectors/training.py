@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.progress import progress
 from elmo_tasks.vectors.text_format import WordTable
 
 if TYPE_CHECKING:
@@ -86,19 +87,28 @@ def skip_gram(
         workers=1,
     )
     model.build_vocab_from_freq(frequent_words(sentences, min_count))
-    pieces = _Pieces(sentences)
-    model.train(pieces, total_examples=sum(1 for _ in pieces), epochs=epochs)
+    total = sum(1 for _ in _gensim_sentences(sentences))
+    with progress(total=epochs, work="word2vec", unit="epochs") as bar:
+        model.train(_Epochs(sentences, bar.update), total_examples=total, epochs=epochs)
     return WordTable(list(model.wv.index_to_key), np.asarray(model.wv.vectors, dtype=np.float32))
 
 
-class _Pieces:
-    def __init__(self, sentences: TokenizedText) -> None:
+def _gensim_sentences(sentences: TokenizedText) -> Iterator[list[str]]:
+    for words in sentences:
+        for start in range(0, len(words), _MAX_GENSIM_WORDS):
+            yield words[start : start + _MAX_GENSIM_WORDS]
+
+
+class _Epochs:
+    """The sentences that gensim reads once an epoch. It calls `at_end` after each epoch."""
+
+    def __init__(self, sentences: TokenizedText, at_end: Callable[[], object]) -> None:
         self._sentences = sentences
+        self._at_end = at_end
 
     def __iter__(self) -> Iterator[list[str]]:
-        for words in self._sentences:
-            for start in range(0, len(words), _MAX_GENSIM_WORDS):
-                yield words[start : start + _MAX_GENSIM_WORDS]
+        yield from _gensim_sentences(self._sentences)
+        self._at_end()
 
 
 def ppmi_svd(
