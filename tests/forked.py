@@ -2,13 +2,17 @@
 
 import multiprocessing
 import os
+import runpy
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import allennlp.commands
@@ -21,9 +25,9 @@ from elmo_tasks.compat import endings
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
-# Imports of a process's first optimizer, plot, file and SVD, up to a second each
-FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg"]
-FORKED.set_forkserver_preload([__name__, *FIRST_USED])
+# Imports of a process's first optimizer, plot, file, SVD and tokenizer, up to a second each
+FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg", "spacy"]
+FORKED.set_forkserver_preload([__name__, *FIRST_USED, "tests.before_forks"])
 # Wherever a test stands when that process starts, these are the tests that it imports.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -98,6 +102,31 @@ class Command:
         code, seconds = self.finish()
         assert code == 0, self.log.read_text()
         return seconds
+
+
+def run_python(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """
+    In the place of `subprocess.run`, with the same options. What it does with `python -m MODULE ...` and
+    `check=True`, it does in such a process; other programs are run as they are.
+    """
+    if command[1] != "-m":
+        return _run_program(command, **options)
+    with tempfile.NamedTemporaryFile(mode="r") as shown:
+        process = FORKED.Process(target=_run_module, args=(command[2:], shown.name, dict(os.environ)))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        return subprocess.CompletedProcess(command, 0, stdout=shown.read())
+
+
+_run_program = subprocess.run
+
+
+def _run_module(words: list[str], shown: str, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    os.dup2(os.open(shown, os.O_WRONLY), 1)
+    sys.argv = words
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
 
 def run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int | None:

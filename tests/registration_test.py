@@ -10,6 +10,7 @@ import torch
 import elmo_tasks
 from elmo_tasks import registration
 from elmo_tasks.common.files import bundled
+from tests import fresh
 from tests.conftest import environment
 from tests.ner.archives import write_run
 
@@ -24,11 +25,13 @@ assert archival.load_archive is open_archive
 
 
 def run(script: str) -> subprocess.CompletedProcess:
+    """In an interpreter that has imported nothing; it ends at once, since to unload PyTorch takes long."""
+    script += "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)"
     return subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(("work", "frozen"), [("", True), ("import torch", False)])
-def test_modules_are_no_garbage_of_a_program_without_tensors(work, frozen):
+@pytest.mark.parametrize(("run", "work", "frozen"), [(run, "", True), (fresh.run, "import torch", False)])
+def test_modules_are_no_garbage_of_a_program_without_tensors(run, work, frozen):
     done = run(
         f"import gc\nbefore = gc.get_freeze_count()\n{work}\nfrom elmo_tasks import load\n"
         "print(gc.isenabled(), gc.get_freeze_count() > before)"
@@ -60,7 +63,7 @@ from elmo_tasks import Elmo
 assert "allennlp" not in sys.modules
 from elmo_tasks.elmo import token_embedder
 assert token_embedder.Elmo is Elmo"""
-    done = run(first + REGISTERED)
+    done = fresh.run(first + REGISTERED)
     assert done.returncode == 0, done.stderr
 
 
@@ -103,7 +106,7 @@ vectors.append(elmo(ids).input)
 
 
 def test_the_light_core_without_allennlp(tmp_path):
-    done = run(f"""
+    done = fresh.run(f"""
 import sys
 sys.modules["allennlp"] = None
 from elmo_tasks import ElmoEmbedder
@@ -144,7 +147,7 @@ import elmo_tasks.ner
 def test_the_light_core_where_posix_is_not(tmp_path):
     """Without the modules that Windows lacks; macOS has no `posix_fallocate` and no `sched_getaffinity`."""
     sentences = bundled("fixtures/elmo/sentences.txt").resolve()
-    done = run(f"""
+    done = fresh.run(f"""
 import os, sys
 import filelock, h5py, lmdb.verify, torch  # have ways of their own there
 for module in "allennlp", "fcntl", "resource":
@@ -205,7 +208,7 @@ def test_the_contract_and_the_rule_are_about_the_same_modules():
 
 
 def test_light_modules_need_no_allennlp():
-    done = run("""
+    done = fresh.run("""
 import pkgutil, sys
 from importlib import import_module
 import elmo_tasks

@@ -32,7 +32,7 @@ from elmo_tasks.commands.vectors import AboveZero, NotNegative
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS
-from tests.commands.texts import parsed, shipped_bilm, tiny
+from tests.commands.texts import default_bilm, parsed, tiny
 from tests.elmo.files import VOCABULARY, make_word_files, read_frozen
 from tests.elmo.many_langs import make_folder
 from tests.evaluation.archives import make_run
@@ -133,7 +133,7 @@ def test_numbers(kind, right, wrong):
 class TestBilm:
     def test_the_shipped_one_by_default(self):
         bilm = parsed(BilmArguments).read()
-        assert bilm.digest() == shipped_bilm().digest()
+        assert bilm.digest() == default_bilm().digest()
         assert (bilm.device.type, bilm.precision) == ("cpu", "float32")
 
     def test_files_of_one_that_reads_words(self, tmp_path):

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from elmo_tasks.commands import calibrate
-from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo import Elmo, files
 from elmo_tasks.elmo.files import read_initial_state
-from tests.commands.texts import LINES, TEXT, encode, feed_stdin, shipped_bilm
+from tests.commands.texts import LINES, TEXT, default_bilm, encode, feed_stdin
 
+pytestmark = pytest.mark.usefixtures("small_default")
 SENTENCES = [line.split() for line in LINES if line.split()]
 
 
@@ -24,7 +25,7 @@ def output(tmp_path) -> Path:
 
 def mean_start(sentences: list[list[str]], bounds: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Each lane for itself, sentence by sentence."""
-    bilm, starts = shipped_bilm(), []
+    bilm, starts = default_bilm(), []
     for first, end in pairwise(bounds):
         state = None
         for words in sentences[first : end - 1]:
@@ -36,7 +37,7 @@ def mean_start(sentences: list[list[str]], bounds: list[int]) -> tuple[torch.Ten
 
 
 def check(output: Path, sentences: list[list[str]], bounds: list[int]) -> None:
-    bilm = shipped_bilm()
+    bilm = default_bilm()
     for found, expected in zip(
         read_initial_state(output, bilm.options), mean_start(sentences, bounds), strict=True
     ):
@@ -83,7 +84,8 @@ def test_inputs(elmo, source, output, tmp_path, monkeypatch):
 def test_elmo_and_embed_start_from_it(elmo, source, output, tmp_path):
     elmo("calibrate", source, output)
     assert elmo("embed", source, tmp_path / "vectors.hdf5", "--initial-state", output) == 0
-    started = Elmo(initial_state=str(output))
+    default = {"options_file": files.DEFAULT_OPTIONS, "weight_file": files.DEFAULT_WEIGHTS}
+    started = Elmo(**default, initial_state=str(output))
     assert started.start_memory.abs().max() > 0
     with h5py.File(output) as file:
         assert torch.equal(started.start_hidden, torch.from_numpy(file["hidden"][...]))

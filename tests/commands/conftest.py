@@ -10,8 +10,10 @@ import pytest
 import elmo_tasks  # noqa: F401
 from elmo_tasks.commands import embed, experiments
 from elmo_tasks.common import progress
+from elmo_tasks.elmo import files
 from elmo_tasks.training.experiments import Run
 from tests.commands.texts import TEXT
+from tests.elmo.files import FILLING, make_files
 from tests.training.runs import finish
 
 Verb = Callable[..., int]
@@ -55,6 +57,18 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
 
     monkeypatch.setattr(experiments, "train", train)
     return done
+
+
+@pytest.fixture(scope="session")
+def small_bilm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_files(tmp_path_factory.mktemp("small") / "bilm", **FILLING)
+
+
+@pytest.fixture
+def small_default(small_bilm: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small biLM is the default: the one of the project takes longer to read than a text to embed."""
+    for name, path in zip(("DEFAULT_OPTIONS", "DEFAULT_WEIGHTS"), small_bilm, strict=True):
+        monkeypatch.setattr(files, name, str(path))
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ from allennlp.common.util import SigTermReceived
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from elmo_tasks.jobs.runs import FORMER
 from tests.commands.embed_runs import before_each_batch, partial, stop_at_batch
-from tests.commands.texts import LINES, TEXT, shipped_bilm, tiny
+from tests.commands.texts import LINES, TEXT, default_bilm, tiny
 from tests.errors import mentions
+
+pytestmark = pytest.mark.usefixtures("small_default")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_resume_with_other_options(elmo, source, output, stopped, capsys, tmp_pa
     assert elmo("embed", source, output, "--resume", *options) == 1
     differing = "--layers (was all, is top)", "--batch-tokens (was 2048", "--forget-sentences (was"
     assert mentions(capsys.readouterr().err, *differing, "--force")
-    bilm = shipped_bilm()
+    bilm = default_bilm()
     ones = [torch.ones_like(part[:, :, 0]) for part in bilm.initial_state(1)]
     write_initial_state(tmp_path / "state", *ones, attributes={})
     assert elmo("embed", source, output, "--resume", "--initial-state", tmp_path / "state") == 1

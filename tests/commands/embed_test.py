@@ -13,22 +13,22 @@ import torch
 
 from elmo_tasks.commands import embed, runs
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState, files
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import nothing_left, partial, stop_at_batch, vectors
-from tests.commands.texts import DIM, LINES, TEXT, encode, feed_stdin, shipped_bilm, tiny
-from tests.elmo.files import make_word_files
+from tests.commands.texts import LINES, TEXT, default_bilm, default_files, encode, feed_stdin, tiny
+from tests.elmo.files import FILLING, make_word_files
 from tests.elmo.inference.precisions import needs_bfloat16
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import mentions
 
-SHIPPED = ("--options-file", DEFAULT_OPTIONS, "--weight-file", DEFAULT_WEIGHTS)
+pytestmark = pytest.mark.usefixtures("small_default")
+DIM = 2 * FILLING["projection_dim"]
 
 
 def test_vectors_are_those_of_the_bilm(elmo, source, output, terminal, capsys):
     assert elmo("embed", source, output) == 0
-    found, bilm = vectors(output), shipped_bilm()
+    found, bilm = vectors(output), default_bilm()
     assert len(found) == len(LINES)
     # All in one batch, the longest first.
     order = sorted(
@@ -87,7 +87,7 @@ def test_forget_sentences(elmo, source, output):
 def test_stateful_carries_the_state_over_all_lines(elmo, source, output, small_shards):
     """As bilm-tf's `dump_bilm_embeddings`: one lane, in order."""
     assert elmo("embed", source, output, "--stateful") == 0
-    bilm, state = shipped_bilm(), None
+    bilm, state = default_bilm(), None
     for words, found in zip(map(str.split, LINES), vectors(output), strict=True):
         if words:
             layers, state = encode(bilm, [words], state)
@@ -97,7 +97,7 @@ def test_stateful_carries_the_state_over_all_lines(elmo, source, output, small_s
 
 
 def test_initial_state(elmo, source, output, tmp_path):
-    bilm = shipped_bilm()
+    bilm = default_bilm()
     torch.manual_seed(1)
     state = LstmState(*(0.3 * torch.randn(part.shape) for part in bilm.initial_state(1)))
     write_initial_state(tmp_path / "state.hdf5", state.hidden[:, :, 0], state.cell[:, :, 0], attributes={})
@@ -290,9 +290,9 @@ def peak_memory(elmo, source: Path, output: Path, lines: int) -> int:
 def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
     monkeypatch.setattr(embed, "SHARD_BYTES", 2000)
     peak_memory(elmo, source, output, 200)
-    few, many = (peak_memory(elmo, source, output, lines) for lines in (200, 4000))
-    # 3,800 lines more would take 500 kB as strings alone, and 5 MB as vectors.
-    assert many - few < 300_000
+    few, many = (peak_memory(elmo, source, output, lines) for lines in (200, 2000))
+    # 1,800 lines more would take 240 kB as strings alone, and 3 MB as vectors.
+    assert many - few < 140_000
 
 
 @pytest.mark.parametrize(
@@ -318,8 +318,8 @@ def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, caps
     assert elmo("calibrate", source, start) == 0
     assert elmo("embed", source, output, "--initial-state", start) == 0
     options, weights = tmp_path / "options.json", tmp_path / "weights.hdf5"
-    shutil.copy(DEFAULT_OPTIONS, options)
-    shutil.copy(DEFAULT_WEIGHTS, weights)
+    shutil.copy(files.DEFAULT_OPTIONS, options)
+    shutil.copy(files.DEFAULT_WEIGHTS, weights)
     with h5py.File(weights, "a") as file:
         bias = file["CNN_proj/b_proj"][...]
         del file["CNN_proj/b_proj"]
@@ -342,24 +342,24 @@ def test_another_precision_has_the_same_weights(elmo, source, output, tmp_path):
 def test_proteins(elmo, tmp_path, output, pool):
     source = tmp_path / "proteins.fasta"
     source.write_text(">sp|P1|A first\nMKTAY\niak\n>P2/3-7\nGSDKL*\n")
-    assert elmo("embed", source, output, "--format", "fasta", "--pool", pool, *SHIPPED) == 0
+    assert elmo("embed", source, output, "--format", "fasta", "--pool", pool, *default_files()) == 0
     with h5py.File(output) as file:
         assert "sentence_to_index" not in file
         for name, residues in (("sp|P1|A", "MKTAYIAK"), ("P2/3-7", "GSDKL")):
-            layers, _ = encode(shipped_bilm(), [list(residues)])
+            layers, _ = encode(default_bilm(), [list(residues)])
             expected = layers[:, 0].numpy() if pool == "none" else layers[:, 0].mean(dim=1).numpy()
             assert np.allclose(file[name][...], expected, rtol=0, atol=1e-6)
 
 
 def test_wrong_proteins(elmo, source, output, capsys):
     source.write_text(">P1\nMK-T\n")
-    assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
+    assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
     assert capsys.readouterr().err.endswith(f"{source}, line 2: found '-', expected letters, one a residue\n")
     source.write_text("\n\n")
-    assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
+    assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
     assert f"error: {source}: " in capsys.readouterr().err
     source.write_text(">P1\nMK\n>P1/2\nMK\n")
-    assert elmo("embed", source, output, "--format", "fasta", *SHIPPED) == 1
+    assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
     assert mentions(capsys.readouterr().err, f"{source}, line 3", "'P1/2'", "'P1' in line 1")
     assert nothing_left(output)
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,11 +22,12 @@ from elmo_tasks.jobs import engines
 from elmo_tasks.jobs.engines import OnRay
 from elmo_tasks.jobs.places import Folder
 from elmo_tasks.jobs.runs import Shard
-from tests.commands.texts import LINES, encode, shipped_bilm, tiny
+from tests.commands.texts import LINES, default_bilm, encode, tiny
 from tests.conftest import environment
 from tests.errors import mentions
 from tests.jobs.stumbling import Stumble, attempts_before_an_error
 from tests.ner.archives import write_run
+from tests.readme_test import commands, in_one_epoch
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
@@ -88,7 +90,7 @@ def test_every_line_once_though_a_worker_is_killed(on_cluster, elmo, corpus, tmp
         killer.join()
     shown = capsys.readouterr()
     assert f"out: {4 * len(sentences):,} sentences, " in shown.out
-    bilm, written = shipped_bilm(), rows(Path("out"))
+    bilm, written = default_bilm(), rows(Path("out"))
     names = ("a.txt", "b.gz", "c.parquet", "d.parquet")
     assert [(row["source"], row["line"]) for row in written] == [
         (f"corpus/{name}", line) for name in names for line in range(1, len(sentences) + 1)
@@ -248,6 +250,15 @@ def test_an_error_names_its_line(on_cluster, elmo, archive, lines, tmp_path, mon
     # Ray may end at once: nothing reads from it any more.
     assert not [thread.name for thread in threading.enumerate() if "Executor" in thread.name]
     assert Path("out").read_text() == expected
+
+
+def test_the_command_of_the_pages(on_cluster, elmo, archive, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs/ner").mkdir(parents=True)
+    shutil.copy(archive, "runs/ner")
+    (words,) = (words for words in commands() if words[2:3] == ["predict"] and "ray" in words)
+    assert elmo(*in_one_epoch(words)[2:]) == 0
+    assert Path("runs/ray.jsonl").read_text().count("\n") == 12
 
 
 # Shards

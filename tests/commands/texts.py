@@ -11,8 +11,7 @@ import torch
 
 from elmo_tasks.commands.base import add_arguments, read_arguments
 from elmo_tasks.common.files import bundled
-from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+from elmo_tasks.elmo import BiLmOptions, FrozenBiLm, LstmState, files
 from tests.elmo.files import batch, make_files
 
 Kind = TypeVar("Kind")
@@ -31,12 +30,18 @@ LINES = [
     "one two three",
 ]
 TEXT = "\n".join(LINES) + "\n"
-DIM = BiLmOptions.read(DEFAULT_OPTIONS).output_dim
+DIM = BiLmOptions.read(files.DEFAULT_OPTIONS).output_dim
 """The size of the vectors of the biLM that comes with the project."""
 
 
-def shipped_bilm() -> FrozenBiLm:
-    return FrozenBiLm.read(BiLmOptions.read(DEFAULT_OPTIONS), DEFAULT_WEIGHTS)
+def default_bilm() -> FrozenBiLm:
+    """The one that comes with the project, or the one of `small_default`."""
+    return FrozenBiLm.read(BiLmOptions.read(files.DEFAULT_OPTIONS), files.DEFAULT_WEIGHTS)
+
+
+def default_files() -> tuple[str, ...]:
+    """The arguments that name it."""
+    return "--options-file", files.DEFAULT_OPTIONS, "--weight-file", files.DEFAULT_WEIGHTS
 
 
 def encode(

@@ -2,7 +2,6 @@
 
 import json
 import pkgutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from allennlp.predictors import Predictor
 
 import elmo_tasks
 from elmo_tasks.ner import NerModel
-from tests.conftest import environment
+from tests import fresh
 from tests.ner.archives import DEV
 
 OUTPUTS = ["metrics_output_file", "predictions_output_file"]
@@ -168,9 +167,8 @@ print(elmo.Elmo.stateful)
 
 def test_include_package_imports_what_is_named():
     """The suite registers everything, but not what changes AllenNLP or needs an extra."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment(), capture_output=True, text=True, check=True
-    )
+    done = fresh.run(PROGRAM)
+    assert done.returncode == 0, done.stderr
     *elmos, modules, stateful = done.stdout.splitlines()
     assert elmos == ["allennlp.modules.elmo", "allennlp.modules.elmo", "elmo_tasks.drop_in.elmo"]
     for optional in ("drop_in_stateless", "libraries", "page.app", "scale", "serving.app"):

@@ -42,11 +42,12 @@ def test_wrong_data_are_found_before_training(tmp_path, monkeypatch, task, key):
     """The training data are not even read."""
     monkeypatch.setattr(GradientDescentTrainer, "train", lambda self: pytest.fail("it trains"))
     texts = WRONG if "bilm" in task else dict(list(WRONG.items())[:3])
+    params = config_of(task, train_data_path="nothing", evaluate_on_test=key == "test_data_path")
     for number, content in enumerate(texts.values()):
         path = tmp_path / f"{number}.txt"
         if content is not None:
             path.write_bytes(content)
-        config = config_of(task, train_data_path="nothing", evaluate_on_test=key == "test_data_path")
+        config = params.duplicate()
         config[key] = str(path)
         with pytest.raises((ConfigurationError, OSError), match=str(path)):
             train.train_model(config, tmp_path / "run", force=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.embedding.batches import LAYERS, POOLS, BatchEncoder, NumberedSentence, batches_by_length
-from tests.commands.texts import encode, shipped_bilm
+from tests.commands.texts import default_bilm, encode
 
 
 @settings(max_examples=50, deadline=None)
@@ -32,7 +32,7 @@ def test_batches_of_any_sentences(lengths, tokens):
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_layers_and_pools(layers, pool, dtype):
-    bilm, texts = shipped_bilm(), ["A", "The cat sat on the mat .", "", "A dog"]
+    bilm, texts = default_bilm(), ["A", "The cat sat on the mat .", "", "A dog"]
     encoder = BatchEncoder(bilm=bilm, start=bilm.initial_state(1), layers=layers, pool=pool, dtype=dtype)
     ((batch, vectors),) = encoder.batches(
         [NumberedSentence(n, text.split()) for n, text in enumerate(texts, 1)]
@@ -70,7 +70,7 @@ def test_vectors_that_cannot_be_written_name_their_line(monkeypatch, value, dtyp
         return vectors
 
     monkeypatch.setattr(FrozenBiLm, "encode", damaged)
-    bilm = shipped_bilm()
+    bilm = default_bilm()
     encoder = BatchEncoder(bilm=bilm, start=bilm.initial_state(1), layers=layers, dtype=dtype)
     batches = encoder.batches([NumberedSentence(1, ["a"]), NumberedSentence(2, ["b", "b"])])
     if message is None:

@@ -14,7 +14,7 @@ import elmo_tasks
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.embedding import ElmoEmbedder
-from tests.commands.texts import DIM, LINES, TEXT, encode, shipped_bilm
+from tests.commands.texts import DIM, LINES, TEXT, default_bilm, encode
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.fork_of_threads import check_in_a_fork
@@ -30,7 +30,7 @@ def embedder() -> ElmoEmbedder:
 @pytest.fixture(scope="module")
 def expected() -> list[np.ndarray]:
     """The vectors of `SENTENCES`, each alone, from a state of zeros."""
-    bilm = shipped_bilm()
+    bilm = default_bilm()
     return [
         encode(bilm, [words])[0][:, 0].numpy() if words else np.zeros((3, 0, DIM), dtype=np.float32)
         for words in SENTENCES
@@ -96,7 +96,7 @@ def test_in_a_process_that_is_forked():
     setup = """
 from elmo_tasks import Elmo, ElmoEmbedder
 embedder = ElmoEmbedder()
-sentences = [["We", "play", "chess"] * 20] * 64
+sentences = [["We", "play", "chess"] * 10] * 8
 
 def embed(sentences):
     embedder.embed_batch(sentences)

@@ -1,7 +1,5 @@
 import pickle
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,7 +13,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries import spacy_archives, spacy_vectors
 from elmo_tasks.libraries.spacy_vectors import set_hooks
-from tests.conftest import environment
+from tests import fresh
 from tests.elmo.files import make_files, make_word_files
 
 TEXT = "The cat  sat.\n\nThe cat ran to Oslo.\n"
@@ -163,7 +161,8 @@ from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 assert ElmoVectorizer().transform(["We play."]).any()
 assert "allennlp" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment(), timeout=300)
+    done = fresh.run(code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_entry_points():

@@ -126,7 +126,7 @@ def test_in_a_process_that_is_forked(files):
     setup = f"""
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 vectorizer = ElmoVectorizer(**{files!r})
-sentences = ["We play chess after school . " * 20] * 64
+sentences = ["We play chess after school . " * 5] * 8
 """
     check_in_a_fork(setup, call="vectorizer.transform")
 

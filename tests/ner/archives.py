@@ -1,6 +1,7 @@
 """Runs of tiny NER models, as `allennlp train` would leave them."""
 
 import json
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,7 @@ def write_run(
     }
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config))
-    reader = DatasetReader.from_params(Params(config["dataset_reader"]))
-    vocab = Vocabulary.from_instances(reader.read(DEV), min_count={"tokens": 2})
+    vocab = deepcopy(_vocabulary())
     vocab.save_to_files(str(folder / "vocabulary"))
     torch.manual_seed(seed)
     model = Model.from_params(Params(config["model"]), vocab=vocab)
@@ -48,6 +48,12 @@ def write_run(
 @cache
 def _config() -> str:
     return json.dumps(Params.from_file(str(bundled("training_configs/ner_elmo.jsonnet"))).as_dict(quiet=True))
+
+
+@cache
+def _vocabulary() -> Vocabulary:
+    reader = DatasetReader.from_params(Params(json.loads(_config())["dataset_reader"]))
+    return Vocabulary.from_instances(reader.read(DEV), min_count={"tokens": 2})
 
 
 def dev_batch(model: Model, folder: Path, sentences: slice = slice(8)) -> dict[str, Any]:
