@@ -55,7 +55,7 @@ class BilmArguments:
             precision=self.precision,
             names="--options-file and --weight-file",
         )
-        return move_to(bilm, device or self.device, asked="--device")
+        return move_to(bilm, device or self.device, option="--device")
 
 
 def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:

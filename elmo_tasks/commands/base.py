@@ -310,7 +310,7 @@ class ModelVerb(Verb):
 
     def open(self) -> Archive:
         """Opens the archive, with its model on the device."""
-        device = chosen_device(self.device, asked="--device")
+        device = chosen_device(self.device, option="--device")
         opened = open_archive(self.archive)
         opened.model.to(device)
         return opened

@@ -248,7 +248,7 @@ class Embed(Verb):
 
     def _encoder(self, *, device: str | None = None, dtype: str = "float32") -> BatchEncoder:
         bilm = self.bilm.read(device=device)
-        check_layers(self.layers, bilm.num_layers, asked="--layers")
+        check_layers(self.layers, bilm.num_layers, option="--layers")
         return BatchEncoder(
             bilm=bilm,
             start=read_start(self.initial_state, bilm),

@@ -14,7 +14,7 @@ from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
 from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled, whole
-from elmo_tasks.common.devices import chosen_device, gpu_number
+from elmo_tasks.common.devices import chosen_device, gpu_index
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class Serve(Verb):
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
         device_name, ray = self.page.vectors.bilm.device, self.ray
-        chosen_device(device_name, asked="--device")
-        device = gpu_number(device_name, asked="--device")
+        chosen_device(device_name, option="--device")
+        device = gpu_index(device_name, option="--device")
         local = ray.replicas is None and ray.ray_address is None
         archives = open_archives(self.archives or trained_models(), device if local else -1)
         tabs = [

@@ -31,7 +31,7 @@ from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
-from elmo_tasks.common.devices import Device, chosen_device, gpu_number
+from elmo_tasks.common.devices import Device, chosen_device, gpu_index
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.unpacking import unpack
 from elmo_tasks.compat.repairs import wrap
@@ -128,7 +128,7 @@ def open_archive(
         raise ArchiveError(
             f"{outer.archives[-1]}: found no {archive_file}, the archive whose model its own starts from"
         ) from error
-    cuda_device = _gpu_number(cuda_device)
+    cuda_device = _gpu_index(cuda_device)
     override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None and not os.path.isfile(cached_path(weights_file)):
         raise ConfigurationError(f"{weights_file}: found a folder, expected a file of weights")
@@ -156,10 +156,10 @@ def _unsampled(reader: DatasetReader) -> DatasetReader:
     return getattr(reader, "whole", reader)
 
 
-def _gpu_number(device: Device) -> int:
+def _gpu_index(device: Device) -> int:
     try:
-        number = gpu_number(device)
-        chosen_device(number, asked="cuda_device")
+        number = gpu_index(device)
+        chosen_device(number, option="cuda_device")
     except ElmoError as error:
         raise ConfigurationError(str(error)) from error
     return number

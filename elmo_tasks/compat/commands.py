@@ -38,7 +38,7 @@ from allennlp.training.util import make_vocab_from_params
 from torch import cuda
 from torch.nn import Module
 
-from elmo_tasks.common.devices import gpu_number
+from elmo_tasks.common.devices import gpu_index
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.compat.archives import is_opening
@@ -297,7 +297,7 @@ def _read_devices(distributed: Params) -> None:
     devices = distributed.get("cuda_devices")
     if not isinstance(devices, list):
         return
-    distributed["cuda_devices"] = numbers = [gpu_number(device, asked=key) for device in devices]
+    distributed["cuda_devices"] = numbers = [gpu_index(device, option=key) for device in devices]
     for device in numbers:
         if device >= (number := cuda.device_count()):
             raise ConfigurationError(

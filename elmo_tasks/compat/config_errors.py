@@ -25,7 +25,7 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
-from elmo_tasks.common.devices import gpu_number, read_gpu
+from elmo_tasks.common.devices import gpu_index, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.strict_params import block_errors
@@ -271,7 +271,7 @@ def _check_trainer(params: Params) -> None:
         )
     with block_errors():
         if device is not None:
-            params["cuda_device"] = gpu_number(device, asked=f"{params.history}cuda_device")
+            params["cuda_device"] = gpu_index(device, option=f"{params.history}cuda_device")
     metrics = params.get("validation_metric", "-loss")
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         if not metric.startswith(("+", "-")):

@@ -270,7 +270,7 @@ class CorefModel(ElmoModel):
         words, context, positions_of_parts = [], [], []
         rows = rows[lengths[rows].argsort(descending=True, stable=True)]
         # A sentence is at least half as long as the longest in its part.
-        sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, least=0.5)
+        sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, min_ratio=0.5)
         for part in rows.split(list(sizes)):
             longest = int(lengths[part].max())
             positions = torch.arange(longest, device=lengths.device)

@@ -148,7 +148,7 @@ def standard_input() -> BinaryIO:
 
 
 def read_lines(
-    path: str | os.PathLike[str], *, longest: int | None = None, encoding: str | None = None
+    path: str | os.PathLike[str], *, max_bytes: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
     Yields the numbered lines of a text, see `common.files.read_lines`.
@@ -158,7 +158,7 @@ def read_lines(
     gives, the error names one that fits; the default is UTF-8.
     """
     try:
-        yield from common_files.read_lines(path, longest=longest, encoding=encoding or "utf-8")
+        yield from common_files.read_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
     except ElmoError as error:
         message = str(error)
         is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
@@ -172,10 +172,10 @@ def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) ->
     return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
 
 
-def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+def read_sentences(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Iterator[tuple[int, str]]:
     """Yields lines as `read_lines` does; a text that is no `checked_sentences` is an `InputError`."""
     try:
-        yield from checked_sentences(path, read_lines(path, longest=longest))
+        yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))
     except InputError:
         raise
     except ElmoError as error:

@@ -40,7 +40,7 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
     looks as if it were not tokenised is warned of.
     """
     for file in files:
-        lines = read_sentences(file, longest=MAX_LINE)
+        lines = read_sentences(file, max_bytes=MAX_LINE)
         first_lines = list(islice(lines, CHECKED))
         raw_words = [raw_word(line) for _, line in first_lines if line.strip()]
         if 2 * raw_words.count(None) < len(raw_words):
@@ -67,7 +67,7 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         paragraph: list[str] = []
         characters = last = 0
-        for number, line in read_sentences(file, longest=MAX_PARAGRAPH):
+        for number, line in read_sentences(file, max_bytes=MAX_PARAGRAPH):
             is_end = not line or line.isspace()
             if not is_end and paragraph and number == last:
                 # A piece of a long line

@@ -265,15 +265,15 @@ def read_initial_state(
         return state
 
 
-def move_to(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
+def move_to(bilm: FrozenBiLm, device: Device, *, option: str) -> FrozenBiLm:
     """
     Moves a biLM to a device, and returns it.
 
     # Raises
-    `ElmoError`: there is no such device (`asked` is the option that names it); the processor has no products
+    `ElmoError`: there is no such device (`option` is the option that names it); the processor has no products
     of the biLM's precision.
     """
-    chosen = chosen_device(device, asked=asked)
+    chosen = chosen_device(device, option=option)
     # Where it is there already, its weights may be packed.
     if bilm.device != chosen:
         bilm.to(chosen)

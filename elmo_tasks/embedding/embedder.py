@@ -76,7 +76,7 @@ class ElmoEmbedder:
             names="options_file and weight_file",
         )
         self.cuda_device = cuda_device
-        self.bilm = move_to(bilm, cuda_device, asked="cuda_device")
+        self.bilm = move_to(bilm, cuda_device, option="cuda_device")
         self.bilm.prepare()
 
     @property
@@ -163,7 +163,7 @@ class ElmoEmbedder:
         another format. `OSError`.
         """
         output_format = str(output_format)
-        check_layers(output_format, self.num_layers, asked="output_format")
+        check_layers(output_format, self.num_layers, option="output_format")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
         if output.is_dir():

@@ -227,7 +227,7 @@ def get_predictor(arguments: argparse.Namespace) -> Predictor:
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
         check_sources_stay([arguments.output_file], sources, error=ConfigurationError)
-    chosen_device(arguments.cuda_device, asked="--cuda-device")
+    chosen_device(arguments.cuda_device, option="--cuda-device")
     archive = predict.load_archive(
         arguments.archive_file,
         weights_file=arguments.weights_file,

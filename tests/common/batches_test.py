@@ -24,7 +24,7 @@ def test_without_padding():
 
 def test_none_is_much_shorter_than_the_longest():
     lengths = [50, 40, 26, 24, 7, 6, 3, 2, 1]
-    assert list(batch_sizes(lengths, 4096, least=0.5)) == [3, 1, 2, 2, 1]
+    assert list(batch_sizes(lengths, 4096, min_ratio=0.5)) == [3, 1, 2, 2, 1]
 
 
 def test_reads_one_item_ahead():
