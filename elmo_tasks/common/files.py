@@ -87,9 +87,9 @@ def read_lines(
 
     Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
     A byte order mark is dropped, and a packed file is unpacked.
-    A line of more than `max_bytes` bytes comes in several pieces, all with its number. It is cut after a blank
-    or tab, or between two characters where there is none: memory does not grow with the line. Only UTF-8 has
-    pieces.
+    A line of more than `max_bytes` bytes comes in several pieces, all with its number. It is cut after a
+    blank or tab, or between two characters where there is none: memory does not grow with the line. Only
+    UTF-8 has pieces.
 
     # Raises
     `ElmoError`, with the line: a byte that is not of the encoding (its offset counts from 0 in the unpacked
@@ -101,7 +101,9 @@ def read_lines(
         with open(path, "rb") as packed:
             file = unpacked(packed)
             if not is_utf8:
-                for line_number, text in enumerate(TextIOWrapper(file, encoding=encoding, newline="\n"), start=1):
+                for line_number, text in enumerate(
+                    TextIOWrapper(file, encoding=encoding, newline="\n"), start=1
+                ):
                     yield line_number, text.removesuffix("\n").removesuffix("\r")
                 return
             for line_number, line in _pieces(file, max_bytes) if max_bytes else enumerate(file, start=1):

@@ -105,7 +105,9 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
         key = threads, process
         if key not in _tasks_by_threads:
             before = torch.get_num_threads()
-            _tasks_by_threads[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
+            _tasks_by_threads[key] = [
+                (share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)
+            ]
             for share, tasks in _tasks_by_threads[key]:
                 ready: Answers = SimpleQueue()
                 tasks.put((ready, 0, partial(_set_threads, share)))

@@ -30,8 +30,8 @@ MIN_PLAIN_ROWS = 16
 """From so many rows on, the BLAS libraries that were tried round each row alike."""
 MAX_UNPADDED_ROWS, ROW_MULTIPLE = 64, 16
 """
-Beyond `MAX_UNPADDED_ROWS`, rows of zeros pad a product to a multiple of `ROW_MULTIPLE`, since oneDNN takes 0.4
-ms to compile a kernel for each new number of rows.
+Beyond `MAX_UNPADDED_ROWS`, rows of zeros pad a product to a multiple of `ROW_MULTIPLE`, since oneDNN takes
+0.4 ms to compile a kernel for each new number of rows.
 """
 VECTOR_WIDTH = 32
 """

@@ -73,7 +73,9 @@ def loads(text: str) -> Any:
     except json.JSONDecodeError:
         raise
     except _ConstantError as error:
-        raise json.JSONDecodeError(f"{error} is no number of JSON", text, _position(text, "constant")) from error
+        raise json.JSONDecodeError(
+            f"{error} is no number of JSON", text, _position(text, "constant")
+        ) from error
     except OverflowError as error:
         message = "A number beyond 1.8e308, the largest float"
         raise json.JSONDecodeError(message, text, _position(text, "float")) from error

@@ -172,7 +172,9 @@ def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) ->
     return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
 
 
-def read_sentences(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Iterator[tuple[int, str]]:
+def read_sentences(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None
+) -> Iterator[tuple[int, str]]:
     """Yields lines as `read_lines` does; a text that is no `checked_sentences` is an `InputError`."""
     try:
         yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))

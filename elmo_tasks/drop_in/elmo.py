@@ -20,7 +20,7 @@ from torch.func import functional_call
 from elmo_tasks.elmo.embedder import OneAtATime
 from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.inference.trained_bilm import WatchedWeights
+from elmo_tasks.elmo.inference.trained_bilm import FrozenCopy
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, LstmState
 from elmo_tasks.elmo.model.bilm import structure, with_bos_eos
@@ -95,7 +95,7 @@ class ElmoBiLm(_ElmoBiLm):
             self.create_cached_cnn_embeddings(vocab_to_cache)
         self._elmo_lstm = lstm
         self._take(weights, "_elmo_lstm", requires_grad)
-        self._one_at_a_time, self._products, self._watched = OneAtATime(), Products(), WatchedWeights()
+        self._one_at_a_time, self._products, self._frozen_copy = OneAtATime(), Products(), FrozenCopy()
         self._as_made = self._structure()
 
     def _take(self, weights: Weights, part: str, requires_grad: bool) -> None:
@@ -122,7 +122,7 @@ class ElmoBiLm(_ElmoBiLm):
 
     def frozen(self) -> FrozenBiLm:
         """Returns a frozen biLM of the weights as they are now."""
-        return self._watched.frozen(self._weights(), self._made_frozen)
+        return self._frozen_copy.frozen(self._weights(), self._made_frozen)
 
     def _run(self, inputs: torch.Tensor) -> dict[str, Any]:
         lstm, embedding = self._elmo_lstm, self._token_embedder._char_embedding_weights
@@ -137,7 +137,7 @@ class ElmoBiLm(_ElmoBiLm):
             before = _state(lstm._get_initial_states(len(inputs), len(inputs), rows))
         trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights())
         if trained:
-            self._watched.forget()
+            self._frozen_copy.forget()
             layers, after = self._run_with_gradients(marked, before)
         else:
             layers, after = self.frozen()(marked, before, True)

@@ -315,7 +315,7 @@ def gradients_of_steps(
 
 def _times(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Computes `product` without padding. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`."""
-    return product(inputs, weight, bias, few=inputs.size(0))
+    return product(inputs, weight, bias, max_unpadded=inputs.size(0))
 
 
 def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:

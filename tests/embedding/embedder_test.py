@@ -85,7 +85,7 @@ def test_sentences_are_asked_for_when_they_are_needed(embedder):
 
 
 def test_eight_threads(embedder, expected):
-    embedder.bilm.forget_words()
+    embedder.bilm.clear_word_cache()
     with ThreadPoolExecutor(8) as pool:
         for embedded in pool.map(lambda _: list(embedder.embed_sentences(SENTENCES, 3)), range(16)):
             assert equal(embedded, expected)

@@ -34,7 +34,7 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
     path = Path(path)
     if path.is_dir():
         yield BiLmFolder(path)
-    elif path.is_file() and _begin(path) == _ZIP_MAGIC:
+    elif path.is_file() and _first_bytes(path) == _ZIP_MAGIC:
         with TemporaryDirectory() as scratch:
             try:
                 folder = BiLmFolder(path, Path(scratch))
@@ -48,7 +48,7 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
         yield None
 
 
-def _begin(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with open(path, "rb") as file:
         return file.read(len(_ZIP_MAGIC))
 
@@ -73,7 +73,7 @@ class BiLmFolder:
                 members = [member for member in archive.infolist() if not member.is_dir()]
             self._members = _by_name(members)
             self._unpacked = {
-                name: scratch / f"{number:06}" for number, name in enumerate(sorted(self._members))
+                name: scratch / f"{index:06}" for index, name in enumerate(sorted(self._members))
             }
 
     def has(self, name: str) -> bool:
@@ -135,7 +135,9 @@ class BiLmFolder:
 
     def json(self, name: str) -> dict[str, Any]:
         """Reads a file of JSON; for errors see `file` and `strict_json.read_object`."""
-        return strict_json.read_object(self.file(name, max_bytes=strict_json.MAX_BYTES), where=self.where(name))
+        return strict_json.read_object(
+            self.file(name, max_bytes=strict_json.MAX_BYTES), where=self.where(name)
+        )
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

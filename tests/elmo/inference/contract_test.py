@@ -48,7 +48,7 @@ def test_not_a_bit_depends_on_the_batch(precision, threads, monkeypatch):
         if any(sentences):
             assert_rows(warm.encode(batch(sentences)), sentences, expected)
             assert_rows(frozen(model, precision).encode(batch(sentences)), sentences, expected)
-            warm.forget_words()
+            warm.clear_word_cache()
             assert_rows(warm.encode(batch(sentences)), sentences, expected)
     assert_rows(warm.encode(batch([PLACED[-1]])), [PLACED[-1]], expected)
     monkeypatch.setattr(frozen_bilm, "TOKENS_AT_ONCE", 8)
@@ -60,7 +60,7 @@ def test_nor_with_sizes_that_fill_no_vectors(changes, threads):
     bilm = frozen(random_bilm(**changes))
     expected = each_alone(bilm, PLACED)
     assert_rows(bilm.encode(batch(SENTENCES)), SENTENCES, expected)
-    bilm.forget_words()
+    bilm.clear_word_cache()
     assert_rows(bilm.encode(batch(SENTENCES[::-1])), SENTENCES[::-1], expected)
 
 
@@ -76,7 +76,7 @@ def test_nor_with_enough_values_for_many_threads(sizes):
         for number in (1, 3, 5, 8):
             torch.set_num_threads(number)
             for some in (sentences, sentences[:17], sentences[:41]):
-                bilm.forget_words()
+                bilm.clear_word_cache()
                 assert_rows(bilm.encode(batch(some)), some, expected)
     finally:
         torch.set_num_threads(before)
@@ -148,7 +148,7 @@ def test_eight_callers_with_different_starts_and_an_emptied_cache():
     ]
     expected = [call() for call in calls]
     for _ in range(20):
-        bilm.forget_words()
+        bilm.clear_word_cache()
         assert all(map(torch.equal, at_once(*calls), expected))
 
 

@@ -135,8 +135,8 @@ def unicode_bilm():
     options["char_cnn"]["word_dim"] = 3
     bilm = BiLm(options=BiLmOptions.read(options))
     encoder = bilm.token_encoder
-    encoder.characters.load_state_dict(character_lookup(CHARACTERS, number=len(CHARACTERS)))
-    encoder.words.lookup.load_state_dict(word_lookup(DICTIONARY, number=6, length=50))
+    encoder.characters.load_state_dict(character_lookup(CHARACTERS, num_rows=len(CHARACTERS)))
+    encoder.words.lookup.load_state_dict(word_lookup(DICTIONARY, num_rows=6, length=50))
     return bilm
 
 
@@ -215,7 +215,7 @@ def test_words_of_a_vocabulary(word_files, words, expected):
 
 
 def test_ids_and_their_rows():
-    lookup = Lookup(number=3)
+    lookup = Lookup(num_rows=3)
     assert lookup(torch.tensor([[1, 300]])).tolist() == [[0, 0]]
     known, rows = sorted_ids(torch.tensor([70, -5, 30]), ["c", "a", "d"], where="the list")
     lookup.load_state_dict({"known": known, "rows": rows, "unknown": torch.tensor(1)})
@@ -228,7 +228,7 @@ def test_entries_with_one_id_are_refused(monkeypatch, word_files):
         sorted_ids(torch.tensor([7, -5, 7]), ["c", "a", "d"], where="the list")
     monkeypatch.setattr(encoders, "row_keys", lambda ids: torch.zeros(len(ids), dtype=torch.long))
     with pytest.raises(ElmoError, match=r"'cat'.*'<oov>'"):
-        word_lookup(DICTIONARY, number=6, length=50)
+        word_lookup(DICTIONARY, num_rows=6, length=50)
     monkeypatch.setattr(encoders, "word_ids", lambda words: np.array([len(word) for word in words]))
     words = ["the", "cat", *("x" * length for length in range(6, 14)), "<S>", "</S>", "<UNK>"]
     encoder = read_bilm(**word_files | {"vocabulary_file": None}).token_encoder
