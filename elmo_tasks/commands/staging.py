@@ -188,8 +188,8 @@ def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
             warned = True
             choice = "characters" if tokenizer_of_script(word) == "characters" else "LANGUAGE"
             print(
-                f"warning: {line.where}, line {line.number}: found {shorten(word)!r}, which is read as one "
-                f"token; expected blanks between tokens, as `embed --tokenize {choice}` puts them",
+                f"warning: {line.where}, line {line.line_number}: found {shorten(word)!r}, which is read as "
+                f"one token; expected blanks between tokens, as `embed --tokenize {choice}` puts them",
                 file=sys.stderr,
             )
         yield line

@@ -101,7 +101,7 @@ class CorefReader(TaskReader):
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument | InputError]:
         unsplit = 0
         first: CorefDocument | None = None
-        for document in self.good(path, read_documents(path, encoding=self.encoding)):
+        for document in self.valid_examples(path, read_documents(path, encoding=self.encoding)):
             if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document

@@ -204,8 +204,8 @@ class LabelledTextReader(TaskReader):
         of_classes = [file for file in files if has_class(file)] or files
         if len(of_classes) < len(files):
             other = next(file for file in files if not has_class(file))
-            number = len(files) - len(of_classes)
-            logger.warning("%s: %d files left out, of no class, such as %s", path, number, other)
+            count = len(files) - len(of_classes)
+            logger.warning("%s: %d files left out, of no class, such as %s", path, count, other)
         return of_classes
 
     def _folders(
@@ -257,7 +257,9 @@ class LabelledTextReader(TaskReader):
         self, path: Path, records: Iterator[Record], counts: Counter[str]
     ) -> Iterator[_Example | InputError]:
         names = class_names(path) if is_parquet(path) else {}
-        for example in self.good(path, (partial(self._example, record, names) for record in records)):
+        for example in self.valid_examples(
+            path, (partial(self._example, record, names) for record in records)
+        ):
             if example is None:
                 counts["rejected"] += 1
                 continue
@@ -303,10 +305,10 @@ class LabelledTextReader(TaskReader):
 
     def _left_out(self, counts: Counter[str]) -> str:
         reasons = []
-        if number := counts["undecided"]:
-            reasons.append(f"{number} with the label {self.undecided[0]!r}")
-        if number := counts["rejected"]:
-            reasons.append(f"{number} that annotators have rejected or ignored")
+        if count := counts["undecided"]:
+            reasons.append(f"{count} with the label {self.undecided[0]!r}")
+        if count := counts["rejected"]:
+            reasons.append(f"{count} that annotators have rejected or ignored")
         return f"; left out: {', '.join(reasons)}" if reasons else ""
 
 

@@ -19,7 +19,7 @@ from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.input_files import InputError, shorten
-from elmo_tasks.data.reader import FileSample, TaskReader, group_number, text_field
+from elmo_tasks.data.reader import FileSample, TaskReader, group_id, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 
@@ -253,7 +253,7 @@ class _Passage:
     def __init__(self, words: Words) -> None:
         self.words = words
         self.field = text_field(self.words)
-        self.number = group_number(words.text)
+        self.number = group_id(words.text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 

@@ -40,7 +40,7 @@ _FORKED = multiprocessing.get_context("forkserver")
 
 
 class Run(NamedTuple):
-    """One training of a variant in `folder`; its log, `NAME.log`, stands beside it."""
+    """One training of a variant in `folder`; its log, `NAME.log`, is beside it."""
 
     variant: str
     seed: int
@@ -289,4 +289,4 @@ def layer_rows(own: Setting) -> dict[str, Setting]:
 def placement_rows(own: Setting) -> dict[str, Setting]:
     """Returns the rows of the paper's Table 3."""
     placements = ("input", "input+output", "output")
-    return {"no ELMo": NO_ELMO} | {place: own._replace(placement=place) for place in placements}
+    return {"no ELMo": NO_ELMO} | {placement: own._replace(placement=placement) for placement in placements}

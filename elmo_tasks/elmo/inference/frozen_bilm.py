@@ -356,7 +356,7 @@ class Kernels:
         check_precision(precision, embedding.device)
         pack_weight = partial(pack, precision=precision)
         self.present = encoder.present
-        self.bos_eos_ids = encoder.padded_ids([encoder.marks])[0].to(embedding.device)
+        self.bos_eos_ids = encoder.padded_ids([encoder.bos_eos])[0].to(embedding.device)
         encoder_weights = _taken(weights, "token_encoder.")
         self.token_layer = (
             FrozenWords(encoder, encoder_weights)

@@ -59,17 +59,17 @@ class TokenEncoder(nn.Module):
     """The type of the ids."""
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = ()
     """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
-    marks: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
+    bos_eos: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
     """The boundary tokens of a sentence: BOS and EOS."""
     num_ids: ClassVar[int | None] = None
     """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
-    """The ids of `marks`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
+    """The ids of `bos_eos`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("bos_eos_ids", self.padded_ids([self.marks])[0].long(), persistent=False)
+        self.register_buffer("bos_eos_ids", self.padded_ids([self.bos_eos])[0].long(), persistent=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""
@@ -228,7 +228,7 @@ class UnicodeEncoder(CharacterEncoder):
     dtype = torch.int32
     also_dtypes = ()
     num_ids = None
-    marks = BEGIN_TEXT, END_TEXT
+    bos_eos = BEGIN_TEXT, END_TEXT
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
         super().__init__(options=options, projection_dim=projection_dim)

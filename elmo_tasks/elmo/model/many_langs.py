@@ -65,7 +65,7 @@ _PUBLISHED = {
 SHIPPED = {f"cnn_{number}_100_512_4096_sample.json": _PUBLISHED for number in (0, 50)}
 """The files of sizes that come with the original package, by their names; both say the same."""
 _AS_IN_WORDS = {BEGIN_SENTENCE: BEGIN_TEXT, END_SENTENCE: END_TEXT, UNKNOWN: OUT_OF_VOCABULARY}
-"""The marks of a biLM that reads words, with their names in ELMoForManyLangs."""
+"""The special tokens of a biLM that reads words, with their names in ELMoForManyLangs."""
 
 
 def is_many_langs(folder: BiLmFolder) -> bool:
@@ -300,7 +300,7 @@ def _rows(dictionary: Dictionary) -> int:
 
 
 def _vocabulary(dictionary: Dictionary) -> list[str]:
-    """Returns a word for each row of the table, and then the marks of a `WordEncoder`."""
+    """Returns a word for each row of the table, and then the special tokens of a `WordEncoder`."""
     words = [f"\0{row}" for row in range(_rows(dictionary))]
     for word, row in dictionary.items():
         words[row] = word
