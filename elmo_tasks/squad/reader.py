@@ -85,7 +85,7 @@ class SquadReader(TaskReader):
     Reads SQuAD's JSON, a question a record, and MRQA; see `dataset` for the formats. Words of spaCy are split
     at hyphens, dashes and currency signs.
 
-    Instances have `passage`, `question`, `paragraph` (a number that the questions of a passage share),
+    Instances have `passage`, `question`, `paragraph` (an id that the questions of a passage share),
     `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
     to train on, or `NO_SPAN`. An answer that is not on token boundaries serves evaluation alone; the log has
     the share of such answers.
@@ -147,7 +147,7 @@ class SquadReader(TaskReader):
         for dataset in read_datasets(file_path, answers=answers, ids=False, bad=bad, encoding=self.encoding):
             if not self.every_record:
                 _warn(dataset.path, "bad questions or answers left out (skip_bad)", dataset.errors)
-            _warn(dataset.path, "answers mended that were near their stated place", dataset.mended)
+            _warn(dataset.path, "answers mended that were near their stated position", dataset.mended)
             for paragraph in dataset.paragraphs:
                 empty = empty and not any(map(self._keeps, paragraph.questions))
                 yield paragraph
@@ -202,7 +202,7 @@ class SquadReader(TaskReader):
         fields: dict[str, Field] = {
             "passage": passage_text.field,
             "question": text_field(question_words),
-            "paragraph": LabelField(passage_text.number, skip_indexing=True),
+            "paragraph": LabelField(passage_text.group_id, skip_indexing=True),
             "metadata": MetadataField(metadata),
         }
         if answers is not None:
@@ -253,7 +253,7 @@ class _Passage:
     def __init__(self, words: Words) -> None:
         self.words = words
         self.field = text_field(self.words)
-        self.number = group_id(words.text)
+        self.group_id = group_id(words.text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
@@ -267,8 +267,10 @@ class _Passage:
     def misfit(self, answer: Answer) -> str:
         """Returns an answer beside the tokens in which it lies."""
         end = answer.start + len(answer.text)
-        places = zip(self.words.words, self.words.offsets, strict=True)
-        tokens = " ".join(word for word, (start, stop) in places if start < end and stop > answer.start)
+        tokens_with_offsets = zip(self.words.words, self.words.offsets, strict=True)
+        tokens = " ".join(
+            word for word, (start, stop) in tokens_with_offsets if start < end and stop > answer.start
+        )
         return f"{shorten(answer.text)!r} in the tokens {shorten(tokens)!r}"
 
 

@@ -79,8 +79,8 @@ class SrlModel(ElmoModel):
 
     def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
-        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none; `sentence` `(batch,)`, equal ids for equal
-        tokens. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`, the words that
+        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none; `sentence` `(batch,)`, equal ids for
+        equal tokens. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`, the words that
         have a tag: none in a sentence without a predicate.
         """
         rows, indices = one_of_each(sentence)

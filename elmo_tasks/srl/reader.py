@@ -98,7 +98,7 @@ class SrlReader(TaskReader):
     """
     Makes one instance of each predicate. For the formats see `sentences.py`. In a folder of OntoNotes, the
     skeleton files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) beside gold are
-    left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (a number that the
+    left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id that the
     predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model computes
     once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags` (IOB2).
 

@@ -113,8 +113,8 @@ def test_a_token_has_the_window_with_the_most_context(length):
     split = windows.split(tokens + 1)
     # All tokens, each window with an overlap of the one before it
     assert set(split.flatten().tolist()) - {0} == set(range(1, length + 1))
-    assert split.shape == (1, windows.number, windows.size)
-    assert (windows.number == 1) == (length <= SIZE)
+    assert split.shape == (1, windows.count, windows.size)
+    assert (windows.count == 1) == (length <= SIZE)
     assert torch.equal(windows.join(split, torch.tensor([0])), tokens + 1)
 
     def context(window: int, token: int) -> int:
@@ -127,10 +127,10 @@ def test_a_token_has_the_window_with_the_most_context(length):
         return min(before, after)
 
     for token in range(length):
-        contexts = [context(window, token) for window in range(windows.number)]
+        contexts = [context(window, token) for window in range(windows.count)]
         chosen = windows.of_token[0, token].item()
         assert contexts[chosen] >= max(contexts) - 1
-        assert windows.first[0, token] == chosen * STEP * (windows.number > 1)
+        assert windows.first[0, token] == chosen * STEP * (windows.count > 1)
 
 
 def test_a_passage_has_the_same_windows_in_any_batch():

@@ -98,8 +98,8 @@ def test_a_token_is_scored_in_its_window(monkeypatch):
         states, mask = model._encode(fields["passage"])
         question = model._encode(fields["question"])
         windows = Windows(mask, size=size, overlap=overlap)
-        assert windows.number == 3
-        for window, start in enumerate(range(0, windows.number * (size - overlap), size - overlap)):
+        assert windows.count == 3
+        for window, start in enumerate(range(0, windows.count * (size - overlap), size - overlap)):
             part = states[:, start : start + size]
             reads = iter([(part, torch.ones(part.shape[:2], dtype=torch.bool)), question])
             monkeypatch.setattr(model, "_encode", lambda text, reads=reads: next(reads))
