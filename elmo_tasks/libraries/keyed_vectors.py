@@ -34,7 +34,7 @@ def keyed_vectors(
     words : the words; repeated ones count once.
     contexts : sentences as lists of tokens, in which the words are encoded; if a word never occurs as it is
         spelt, case is ignored. `None`: each word is a sentence of its own.
-    layer : `average`, or the number of a layer, 0 for the token layer, negative from the top.
+    layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
     embedder : has the biLM; by default the biLM that comes with the project.
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
 
@@ -60,7 +60,7 @@ def keyed_vectors(
     if contexts is None:
         (vectors,) = alone(encoder, distinct)
     else:
-        sentences = [checked_words(number, sentence) for number, sentence in enumerate(contexts)]
+        sentences = [checked_words(index, sentence) for index, sentence in enumerate(contexts)]
         (vectors,) = in_contexts(encoder, distinct, sentences, limit=occurrences, seed=seed)
     table = vectors.table(distinct)
     keyed.add_vectors(table.words, table.vectors)

@@ -13,7 +13,7 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
-from elmo_tasks.page.tabs import Field, place_of
+from elmo_tasks.page.tabs import Field, index_of
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 
@@ -115,10 +115,10 @@ class WordsInContext:
             raise ConfigurationError(
                 f"“{label}” has {len(words):,} words and signs, and {self._max_tokens:,} at most can be read."
             )
-        if (place := place_of(word, words)) is None:
+        if (index := index_of(word, words)) is None:
             parts = f" It is split into: {shorten(' '.join(words))}" if words else ""
             raise ConfigurationError(f"“{label}” does not have the word “{shorten(word)}”.{parts}")
-        return Occurrence(words, place)
+        return Occurrence(words, index)
 
     @cached_property
     def _blocks(self) -> list[Block]:

@@ -71,7 +71,7 @@ class PredictManager(predict._PredictManager):
 
     def _predict_instances(self, batch_data: list[Instance]) -> Iterator[str]:
         whole = [each for each in batch_data if not isinstance(_metadata(each), NoPrediction)]
-        # A predictor of others may implement either.
+        # A third-party predictor may implement either.
         one, several = self._predictor.predict_instance, self._predictor.predict_batch_instance
         results = iter([one(whole[0])] if len(whole) == 1 else several(whole) if whole else [])
         for metadata in map(_metadata, batch_data):

@@ -110,7 +110,7 @@ class SrlPredictor(SentencePredictor):
         found.reason = "" if predicates else "no predicate is found in the sentence"
         return found
 
-    def expect(self, inputs: list[JsonDict]) -> None:
+    def begin_batch(self, inputs: list[JsonDict]) -> None:
         """Finds the predicates of all sentences together, which is several times as fast as one by one."""
         self._predicates_by_words = {}
         unmarked = [each for each in inputs if isinstance(each, dict) and "predicates" not in each]
@@ -152,7 +152,7 @@ class SrlPredictor(SentencePredictor):
         ]
         return SentenceInstance(text, propositions, starts=[sentence[0] for sentence in sentences])
 
-    def least_tokens(self, content: SentencesWithPredicates) -> int:
+    def min_tokens(self, content: SentencesWithPredicates) -> int:
         """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
         return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
 

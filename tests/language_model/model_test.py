@@ -176,7 +176,7 @@ def test_training_in_one_shape_is_the_same(text, bptt_steps, monkeypatch):
     """The loss of each block and the gradients, as without padding."""
     found = []
     for in_one_shape in (False, True):
-        monkeypatch.setattr(BiLmModel, "_in_one_shape", lambda self, device, answer=in_one_shape: answer)
+        monkeypatch.setattr(BiLmModel, "_has_fixed_shape", lambda self, device, answer=in_one_shape: answer)
         model = build(text).train()
         reader = reader_of(streams=3, bptt_steps=bptt_steps)
         losses = [model(block)["loss"] for block in blocks(model, reader.read(text))]
