@@ -86,7 +86,7 @@ def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
         ('{"text": "x"}', 'found the fields: "text"'),
     ],
 )
-def test_predict_writes_what_stands_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
+def test_predict_writes_results_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
     good = '{"sentence": "Ana is here."}'
     (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
     shown = allennlp(

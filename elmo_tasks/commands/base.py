@@ -127,7 +127,7 @@ class VerbGroup:
 
 
 def positional(metavar: str, help: str, *, nargs: str | None = None) -> Any:
-    """Returns the field of an argument that is given by its place."""
+    """Returns the field of an argument that is given by its position."""
     return field(metadata={"options": _without_none(metavar=metavar, help=help, nargs=nargs)})
 
 

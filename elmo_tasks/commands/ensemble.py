@@ -118,8 +118,8 @@ class ArchivedEnsemble(EnsembleModel):
         state = archived_state(folder, weights_file)
         members: list[Model] = []
         bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
-        for number, block in enumerate(config["model"]["members"]):
-            prefix = f"members.{number}."
+        for index, block in enumerate(config["model"]["members"]):
+            prefix = f"members.{index}."
             weights = {
                 name.removeprefix(prefix): weight for name, weight in state.items() if name.startswith(prefix)
             }

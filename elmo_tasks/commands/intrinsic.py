@@ -71,10 +71,10 @@ class Intrinsic(Verb):
             if not pairs and not questions:
                 tests = ", ".join(f"--{option}" for option in (*SIMILARITY, "analogies"))
                 raise ConfigurationError(f"found no test, expected one or more of {tests}")
-            asked = [word for question in questions for word in question.words]
-            vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else asked
+            question_words = [word for question in questions for word in question.words]
+            vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else question_words
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
-            words = list(dict.fromkeys([*compared, *asked, *(vocabulary if questions else [])]))
+            words = list(dict.fromkeys([*compared, *question_words, *(vocabulary if questions else [])]))
             encoder, static = self.vectors.encoders()
             by_vectors = [
                 [
@@ -86,7 +86,7 @@ class Intrinsic(Verb):
                     *(row for table in static for row in alone(table, words)),
                 )
             ]
-            # Rows to compare stand together.
+            # Rows to compare are adjacent.
             table = Table(_INTRINSIC, [row for rows in zip(*by_vectors, strict=True) for row in rows])
             writer.write(table, _figure(table))
 

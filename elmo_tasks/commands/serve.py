@@ -156,7 +156,7 @@ def address(host: str, port: int) -> str:
 
 
 def _owner(listening: socket.socket) -> str:
-    """Returns a name that no other service has: two never listen at one place."""
+    """Returns a name that no other service has: two never listen at one address."""
     host, port = listening.getsockname()[:2]
     return f"{socket.gethostname()}-{host}-{port}"
 

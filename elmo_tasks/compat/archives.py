@@ -158,11 +158,11 @@ def _unsampled(reader: DatasetReader) -> DatasetReader:
 
 def _gpu_index(device: Device) -> int:
     try:
-        number = gpu_index(device)
-        chosen_device(number, option="cuda_device")
+        index = gpu_index(device)
+        chosen_device(index, option="cuda_device")
     except ElmoError as error:
         raise ConfigurationError(str(error)) from error
-    return number
+    return index
 
 
 def is_opening() -> bool:
@@ -196,9 +196,9 @@ def _check_numbers(model: Model) -> None:
         if isinstance(weight, torch.Tensor) and weight.is_floating_point():
             wrong = weight.isnan() if name in buffers else ~weight.isfinite()
             if wrong.any():
-                place = tuple(wrong.nonzero()[0].tolist())
+                index = tuple(wrong.nonzero()[0].tolist())
                 raise ConfigurationError(
-                    f"found {weight[place].item()} in the weight {name} at {place}, expected finite numbers"
+                    f"found {weight[index].item()} in the weight {name} at {index}, expected finite numbers"
                 )
 
 

@@ -209,9 +209,9 @@ class EpochLines(TrainerCallback):
         if validation and metrics.get("best_epoch", epoch) != epoch:
             best = metrics[f"best_validation_{names[-1]}"]
             validation[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"
-        number, last = epoch + 1, trainer._num_epochs
-        took, left = duration(seconds), duration(seconds * (last - number))
+        current, last = epoch + 1, trainer._num_epochs
+        took, left = duration(seconds), duration(seconds * (last - current))
         print(
-            f"epoch {number} of {last}: {', '.join([*training, *validation, took])}; {left} left",
+            f"epoch {current} of {last}: {', '.join([*training, *validation, took])}; {left} left",
             file=sys.stderr,
         )

@@ -1,4 +1,4 @@
-"""Readers with models of others: fields by the model's names, and an error where a pair does not fit."""
+"""Our readers with third-party models: fields by the model's names, and errors for misfits."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -31,7 +31,7 @@ def check_layers(layers: str, num_layers: int, *, option: str) -> None:
 
 class NumberedSentence(NamedTuple):
     number: int
-    """The number of the line, or of the lane, that the sentence comes from."""
+    """The index of the sentence, or the number of its line; in `calibrate`, the index of its lane."""
     words: list[str]
 
 

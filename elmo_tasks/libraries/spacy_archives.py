@@ -182,9 +182,7 @@ class CorefPipe(ArchivePipe):
         indices_by_sentence = sentences(doc)
         token_indices = [token for sentence in indices_by_sentence for token in sentence]
         if doc.has_annotation("SENT_START"):
-            content: Any = {
-                "sentences": [[doc[i].text for i in each] for each in indices_by_sentence]
-            }
+            content: Any = {"sentences": [[doc[i].text for i in each] for each in indices_by_sentence]}
         else:
             content = {"tokens": [doc[i].text for i in token_indices]}
         result = self.content.predict_json(content)

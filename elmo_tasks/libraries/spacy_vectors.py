@@ -86,9 +86,7 @@ class VectorsPipe(FilesPipe):
             for doc_index, doc in enumerate(docs)
             for token_indices in sentences(doc)
         ]
-        words = [
-            [docs[doc_index][i].text for i in token_indices] for doc_index, token_indices in numbered
-        ]
+        words = [[docs[doc_index][i].text for i in token_indices] for doc_index, token_indices in numbered]
         tensors: list[Any] = [np.zeros((len(doc), embedder.dim), dtype=np.float32) for doc in docs]
         all_layers = [
             np.zeros((embedder.num_layers, len(doc), embedder.dim), dtype=np.float32)

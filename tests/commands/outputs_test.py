@@ -7,7 +7,7 @@ import pytest
 from allennlp.models.archival import archive_model
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.jobs.places import MARK
+from elmo_tasks.jobs.locations import MARK
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import write_run
 

@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     FORMER,
     MANIFEST,

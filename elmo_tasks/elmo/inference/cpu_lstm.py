@@ -2,7 +2,7 @@
 The stacked biLSTM of a frozen biLM on a CPU.
 
 `CpuLstm` computes what `elmo.model.lstm.StackedBiLstm` computes, with packed weights, without padding, and in
-place. `CudaLstm` takes its place on a GPU.
+place. `CudaLstm` replaces it on a GPU.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.places import Folder, byte_size, exists, input_sources, open_source, texts_among
+from elmo_tasks.jobs.locations import Folder, byte_size, exists, input_sources, open_source, texts_among
 
 
 @pytest.fixture
