@@ -268,8 +268,8 @@ class TestVectors:
 )
 def test_errors(elmo, tmp_path, capsys, command, message):
     (tmp_path / "text").write_text("xyzzy\n")
-    places = {"wordsim": WORDSIM, "corpus": CORPUS, "text": tmp_path / "text", "out": tmp_path / "out"}
+    paths = {"wordsim": WORDSIM, "corpus": CORPUS, "text": tmp_path / "text", "out": tmp_path / "out"}
     bilm = () if "svd" in command else tiny(tmp_path)
-    assert elmo(*command.format(**places).split(), *bilm) == 1
+    assert elmo(*command.format(**paths).split(), *bilm) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

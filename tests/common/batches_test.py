@@ -36,9 +36,9 @@ def test_reads_one_item_ahead():
 
 def test_each_group_once():
     groups = torch.tensor([7, -3, 7, 5, -3])
-    rows, places = one_of_each(groups)
+    rows, index = one_of_each(groups)
     assert sorted(groups[rows].tolist()) == [-3, 5, 7]
-    assert torch.equal(groups[rows][places], groups)
+    assert torch.equal(groups[rows][index], groups)
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64])

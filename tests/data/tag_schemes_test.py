@@ -153,7 +153,7 @@ def test_a_tag_that_does_not_exist(scheme, bad):
         ("BIOUL", "B-A U-A", 1, "U-A after B-A", "I-A or L-A"),
     ],
 )
-def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
+def test_a_tag_at_the_wrong_position(scheme, tags, position, found, expected):
     with pytest.raises(TagError) as error:
         to_spans(tags.split(), Scheme(scheme))
     assert error.value.position == position
@@ -171,11 +171,11 @@ def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
         (["U-A", "O B-A I-A E-A"], ("BIOUL", 0, 0), ("BIOES", 1, 3)),
     ],
 )
-def test_mixed_schemes_name_both_places(sentences, first, second):
+def test_mixed_schemes_name_both_positions(sentences, first, second):
     with pytest.raises(MixedSchemeError) as error:
         detect_scheme([tags.split() for tags in sentences])
-    for evidence, (scheme, *place) in ((error.value.first, first), (error.value.second, second)):
-        assert evidence[:3] == (Scheme(scheme), *place)
+    for evidence, (scheme, *position) in ((error.value.first, first), (error.value.second, second)):
+        assert evidence[:3] == (Scheme(scheme), *position)
         assert str(evidence) in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 

@@ -109,7 +109,7 @@ def test_shuffling_holds_no_more_than_its_buffer(size):
     assert (found == sorted(found)) == (size == 1)
     assert most == min(size, 100)
     assert found == list(shuffled(range(100), size, Random(1)))
-    assert all(item < place + size for place, item in enumerate(found))
+    assert all(item < index + size for index, item in enumerate(found))
 
 
 def test_running_text(tmp_path, monkeypatch):

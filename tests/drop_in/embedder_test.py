@@ -136,5 +136,5 @@ def test_flair(installed, files, mode):
         for sentence in sentences:
             vectors = ours.embed_sentence([token.text for token in sentence])
             assert embeddings.embedding_length == len(layers(vectors[:, 0]))
-            for place, token in enumerate(sentence):
-                np.testing.assert_allclose(token.embedding, layers(vectors[:, place]), rtol=0, atol=1e-6)
+            for index, token in enumerate(sentence):
+                np.testing.assert_allclose(token.embedding, layers(vectors[:, index]), rtol=0, atol=1e-6)

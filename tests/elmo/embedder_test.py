@@ -44,18 +44,18 @@ def test_shipped_model_by_default():
 
 
 @pytest.mark.parametrize(
-    ("placement", "places"),
+    ("placement", "outputs"),
     [("none", []), ("input", [0]), ("output", [1]), ("input+output", [0, 1])],
 )
-def test_placement(files, placement, places):
+def test_placement(files, placement, outputs):
     elmo = Elmo(placement=placement, **files)
     representations = elmo(batch(SENTENCES))
-    for place, dim in enumerate((elmo.input_dim, elmo.output_dim)):
-        if place in places:
-            assert representations[place].shape == (5, 18, 12)
+    for index, dim in enumerate((elmo.input_dim, elmo.output_dim)):
+        if index in outputs:
+            assert representations[index].shape == (5, 18, 12)
             assert dim == 12
         else:
-            assert representations[place] is None
+            assert representations[index] is None
             assert dim == 0
 
 
@@ -157,7 +157,9 @@ def test_frozen_builds_no_graph_and_trains_only_the_mix(files):
     elmo = Elmo(placement="input+output", **files)
     learned = [name for name, p in elmo.named_parameters() if p.requires_grad]
     assert sorted(learned) == [
-        f"mixes.{place}.{name}" for place in ("input", "output") for name in ("gamma", "scores")
+        f"mixes.{representation}.{name}"
+        for representation in ("input", "output")
+        for name in ("gamma", "scores")
     ]
     assert not elmo.bilm.encode(batch(SENTENCES)).requires_grad
     elmo(batch(SENTENCES)).input.sum().backward()
@@ -424,8 +426,10 @@ def test_lists_of_sentences(files, stateful):
     expected = elmo(ids)
     elmo.reset_state()
     found = elmo(ids.view(2, 2, 3, 50))
-    for place in ("input", "output"):
-        assert torch.equal(getattr(found, place), getattr(expected, place).view(2, 2, 3, elmo.dim))
+    for representation in ("input", "output"):
+        assert torch.equal(
+            getattr(found, representation), getattr(expected, representation).view(2, 2, 3, elmo.dim)
+        )
 
 
 @pytest.mark.parametrize("trainable", [False, True])

@@ -27,7 +27,7 @@ def read(sources, size, reading, order=None):
     for shard in order(shards) if order else shards:
         content = reader.lines(shard)
         assert len(content) == shard.lines
-        lines += [(shard.source, shard.line + place, line) for place, line in enumerate(content)]
+        lines += [(shard.source, shard.line + i, line) for i, line in enumerate(content)]
     return shards, sorted(lines, key=lambda line: line[:2])
 
 

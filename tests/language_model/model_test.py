@@ -143,8 +143,8 @@ def expected_scores(model, folder, kind):
                 inputs = [word_vector(word) for word in steps[:-1]]
                 for vector, target in zip(reference._run(direction, inputs)[-1], steps[1:], strict=True):
                     logits = weight @ vector + bias
-                    place = classes.index(target if target in classes else "<UNK>")
-                    rows[direction].append(logits[place] - np.log(np.exp(logits).sum()))
+                    index = classes.index(target if target in classes else "<UNK>")
+                    rows[direction].append(logits[index] - np.log(np.exp(logits).sum()))
         found.append(np.array(rows))
     return found
 
@@ -339,7 +339,7 @@ def test_which_words_are_taken_for_which(text):
         row = [metrics[confusion_name(gold, predicted)] for predicted in (*classes[:4], OTHER_WORDS)]
         assert sum(row) == counted[gold] > 0
         assert metrics[f"recall-{gold}"] == pytest.approx(metrics[confusion_name(gold, gold)] / counted[gold])
-    # Other words in the place of other words are not right.
+    # Other words in place of other words are not right.
     both = (metrics["accuracy_forward"] + metrics["accuracy_backward"]) / 2
     assert metrics["accuracy"] == pytest.approx(both)
 

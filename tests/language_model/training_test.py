@@ -39,7 +39,7 @@ def run(tmp_path_factory):
 
 def assert_same(run, folder):
     assert metrics_of(folder) == metrics_of(run.folder)
-    expected, found = (weights_of(place, "model_state_e3_b0.th") for place in (run.folder, folder))
+    expected, found = (weights_of(each, "model_state_e3_b0.th") for each in (run.folder, folder))
     assert expected.keys() == found.keys()
     assert any(name.startswith("0 ") for name in expected)
     for name, weight in expected.items():

@@ -119,8 +119,8 @@ def test_blocked_tokens(ner, overwrite):
     nlp.get_pipe("elmo_ner")(doc)
     expected = ours if overwrite else ours[1:]
     assert [(span.start, span.end) for span in doc.ents] == [(span.start, span.end) for span in expected]
-    for place in (free, *(() if overwrite else (first,))):
-        assert (doc[place].ent_iob_, doc[place].ent_type_) == ("B", "")
+    for i in (free, *(() if overwrite else (first,))):
+        assert (doc[i].ent_iob_, doc[i].ent_type_) == ("B", "")
 
 
 def test_mentions_are_those_of_the_predictor(coref):

@@ -161,7 +161,7 @@ def test_the_best_spans_are_those_of_brute_force(lengths, longest):
     mask = mask_of(*lengths)
     start, end = (torch.randn(mask.shape).masked_fill(~mask, -torch.inf) for _ in range(2))
     scores = span_scores(start, end, longest=longest)
-    best, places = best_spans(scores, 1000)
+    best, spans_found = best_spans(scores, 1000)
     for row, length in enumerate(lengths):
         spans = {
             (first, last): (start[row, first] + end[row, last]).item()
@@ -169,10 +169,10 @@ def test_the_best_spans_are_those_of_brute_force(lengths, longest):
             if first <= last < first + longest
         }
         expected = sorted(spans, key=spans.get, reverse=True)
-        assert [tuple(place) for place in places[row, : len(spans)].tolist()] == expected
+        assert [tuple(span) for span in spans_found[row, : len(spans)].tolist()] == expected
         assert best[row, : len(spans)].tolist() == pytest.approx([spans[span] for span in expected])
         assert (best[row, len(spans) :] == -torch.inf).all()
-    assert torch.equal(best_spans(scores, 1)[1], places[:, :1])
+    assert torch.equal(best_spans(scores, 1)[1], spans_found[:, :1])
 
 
 HEAD_LENGTHS = (4, 1, 6)
@@ -184,8 +184,10 @@ def head_and_inputs() -> tuple[NoAnswerHead, list[torch.Tensor]]:
     head = NoAnswerHead(dim=5, start_dim=3, end_dim=2)
     mask = mask_of(*HEAD_LENGTHS)
     layers = [torch.randn(*mask.shape, size) for size in (5, 3, 2)]
-    places = [torch.randn(mask.shape).masked_fill(~mask, -torch.inf).log_softmax(1) for _ in range(2)]
-    return head, [*layers, *places, mask]
+    log_probabilities = [
+        torch.randn(mask.shape).masked_fill(~mask, -torch.inf).log_softmax(1) for _ in range(2)
+    ]
+    return head, [*layers, *log_probabilities, mask]
 
 
 def test_no_answer_by_hand():

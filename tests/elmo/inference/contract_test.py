@@ -68,7 +68,7 @@ def test_nor_with_sizes_that_fill_no_vectors(changes, threads):
 def test_nor_with_enough_values_for_many_threads(sizes):
     """PyTorch shares an operation among threads from 32,768 values on; here one has up to 246,000."""
     bilm = frozen(random_bilm(n_layers=1, filters=[[1, 32], [2, 1000]], **sizes))
-    sentences = [[f"w{row}{place}" for place in range(1 + row % 4)] for row in range(60)]
+    sentences = [[f"w{row}{i}" for i in range(1 + row % 4)] for row in range(60)]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     expected = each_alone(bilm, sentences)
@@ -230,8 +230,8 @@ def numbered(numbers):
     """*Shape:* ids of words of six digits each, `(words, 50)`, without the cache of the encoding."""
     ids = np.full((len(numbers), 50), 261, dtype=np.int16)
     ids[:, 0], ids[:, 7] = 259, 260
-    for place in range(6):
-        ids[:, 6 - place] = 49 + numbers // 10**place % 10
+    for i in range(6):
+        ids[:, 6 - i] = 49 + numbers // 10**i % 10
     return torch.from_numpy(ids)
 
 

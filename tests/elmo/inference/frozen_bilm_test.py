@@ -102,10 +102,10 @@ def test_bfloat16_where_there_is_none(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [frozen, trained, lambda model: model])
-@pytest.mark.parametrize("place", [0, 1])
-def test_ids_with_padding_before_a_word(make, place):
+@pytest.mark.parametrize("index", [0, 1])
+def test_ids_with_padding_before_a_word(make, index):
     bilm, ids = make(random_bilm()), batch([["a", "b", "c"], ["d"]])
-    ids[0, place] = 0
+    ids[0, index] = 0
     for run in (bilm, bilm.encode):
         with pytest.raises(ElmoError, match="ids of 0 before a word"):
             run(ids)
@@ -290,7 +290,7 @@ def test_other_words(tmp_path):
     model = read_bilm(**files)
     bilm = frozen(model)
     before, digest = bilm.encode(WordEncoder.padded_ids(SENTENCES)), bilm.digest()
-    # <S> and </S> change places: only where a sentence starts
+    # <S> and </S> are swapped: only where a sentence starts
     model.token_encoder.set_vocabulary(
         [{"<S>": "</S>", "</S>": "<S>"}.get(word, word) for word in VOCABULARY]
     )

@@ -282,15 +282,15 @@ PLACED_INSIDE = {
 }
 
 
-@pytest.mark.parametrize("place", PLACED_INSIDE.values(), ids=PLACED_INSIDE)
+@pytest.mark.parametrize("insert", PLACED_INSIDE.values(), ids=PLACED_INSIDE)
 @pytest.mark.parametrize("requires_grad", [False, True])
-def test_modules_that_are_placed_inside_run(place, requires_grad):
+def test_modules_that_are_placed_inside_run(insert, requires_grad):
     model = random_bilm(**FILLING)
     bilm = trained(model).eval().requires_grad_(requires_grad)
     for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
         before = run(bilm).detach()
-    place(bilm)
-    place(model)
+    insert(bilm)
+    insert(model)
     for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
         torch.testing.assert_close(run(bilm).detach(), run(model).detach(), atol=1e-6, rtol=0)
         assert not torch.allclose(run(bilm), before, atol=1e-3)
