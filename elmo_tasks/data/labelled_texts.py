@@ -77,7 +77,7 @@ class LabelledTextReader(TaskReader):
         class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has them.
     delimiter : between the columns; by default that of `csv` or `tsv`, or else found from the file.
-    quotes : whether quotes stand around cells, and a doubled quote in them for one; `auto` finds it.
+    quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
     skip_bad : whether to leave out, and count, records with an error: no words, or an unknown label.
         Records that Prodigy's annotators have rejected or ignored are left out, and counted, in any case.
     The others : see `TaskReader`.

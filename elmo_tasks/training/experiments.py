@@ -144,7 +144,7 @@ def check_config(run: Run) -> None:
 
 
 def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
-    # A run that was killed before it wrote its config cannot be resumed. Files of others are left alone, and
+    # A run that was killed before it wrote its config cannot be resumed. Foreign files are left alone, and
     # AllenNLP refuses their folder.
     recover = _read_json(run.folder / CONFIG_NAME) is not None
     if not recover:

@@ -1,7 +1,7 @@
 """
 Records with named columns between delimiters: csv, tsv and their like.
 
-With quotes, `"` stands around a cell with delimiters or line breaks, and `""` is a quote in it (RFC 4180).
+With quotes, a cell with delimiters or line breaks is enclosed in `"`, and `""` is a quote in it (RFC 4180).
 """
 
 import csv

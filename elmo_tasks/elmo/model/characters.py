@@ -19,7 +19,7 @@ the same ids, and a code point comes after them all.
 **Hashes**, for a biLM whose token layer is a table of word vectors.
 
 An id says which character or word it is, and nothing about a dictionary: the biLM holds the entries that it
-knows (`UnicodeEncoder`, `WordEncoder`). So indexing needs no file, and an archive stands alone.
+knows (`UnicodeEncoder`, `WordEncoder`). So indexing needs no file, and an archive is self-contained.
 """
 
 from collections.abc import Iterable
