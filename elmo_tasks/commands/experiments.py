@@ -42,7 +42,7 @@ from elmo_tasks.training.experiments import (
     train,
     validation_metric,
 )
-from elmo_tasks.training.sample_reader import sample_size, whole_block
+from elmo_tasks.training.sample_reader import sample_size, unwrapped_block
 from elmo_tasks.vectors.text_format import dimensions
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
     """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
     try:
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
-        indexer = whole_block(config["dataset_reader"])["token_indexers"]["tokens"]
+        indexer = unwrapped_block(config["dataset_reader"])["token_indexers"]["tokens"]
     except KeyError as error:
         raise ConfigurationError(
             f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"

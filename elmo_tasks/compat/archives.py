@@ -153,7 +153,7 @@ def open_archive(
 
 def _unsampled(reader: DatasetReader) -> DatasetReader:
     """Returns the reader of all data for an `elmo_sample`, and other readers as they are."""
-    return getattr(reader, "whole", reader)
+    return getattr(reader, "wrapped_reader", reader)
 
 
 def _gpu_index(device: Device) -> int:

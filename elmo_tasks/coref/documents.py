@@ -353,11 +353,11 @@ class _Part:
         if not self._tokens:
             end = self._first + len(self.lines) + 1
             raise InputError.at(self._path, end, found="a document without tokens", expected="one or more")
-        whole = slice(None if self._sentences[-1] else -1)
+        with_tokens = slice(None if self._sentences[-1] else -1)
         document = CorefDocument.of(
-            self._sentences[whole],
+            self._sentences[with_tokens],
             id=self._id,
-            speakers=self._speakers[whole],
+            speakers=self._speakers[with_tokens],
             clusters=list(self._clusters.values()),
         )
         document.ids, document.line = {"doc_key": self._id}, self._first

@@ -30,13 +30,13 @@ from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenize
 Example = TypeVar("Example")
 
 
-def whole_reader(reader: DatasetReader) -> DatasetReader:
+def unwrapped_reader(reader: DatasetReader) -> DatasetReader:
     """Returns the reader that makes the instances, without `elmo_sample`, `sharded` or `interleaving`."""
     if isinstance(reader, InterleavingDatasetReader):
-        return whole_reader(next(iter(reader._readers.values())))
+        return unwrapped_reader(next(iter(reader._readers.values())))
     if isinstance(reader, ShardedDatasetReader):
-        return whole_reader(reader.reader)
-    return whole_reader(reader.whole) if hasattr(reader, "whole") else reader
+        return unwrapped_reader(reader.reader)
+    return unwrapped_reader(reader.wrapped_reader) if hasattr(reader, "wrapped_reader") else reader
 
 
 def check_readable(reader: DatasetReader, path: Any) -> None:
@@ -48,9 +48,9 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
         for task in reader.readers.keys() & path.keys():
             check_readable(reader.readers[task], path[task])
         return
-    whole = whole_reader(reader)
-    if isinstance(whole, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
-        whole.check(path)
+    unwrapped = unwrapped_reader(reader)
+    if isinstance(unwrapped, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
+        unwrapped.check(path)
     elif next(iter(reader.read(path)), None) is None:
         raise InputError.at(str(path), found="no instance", expected="at least one")
 

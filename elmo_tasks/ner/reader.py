@@ -216,9 +216,9 @@ class NerReader(TaskReader):
             counts["tokens"] = sum(len(sentence.words) for sentence in sentences)
             yield from ((each, None) if isinstance(each, FileSentence) else each for each in made if each)
             return
-        odd = _Oddities(path, counts, strict=self.strict)
-        examples = self._with_entities(path, sentences, odd)
-        odd.warn()
+        oddities = _Oddities(path, counts, strict=self.strict)
+        examples = self._with_entities(path, sentences, oddities)
+        oddities.warn()
         counts["sentences"] = len(examples)
         counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
         counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
@@ -233,24 +233,26 @@ class NerReader(TaskReader):
                     keys["dataset_reader.delimiter"] = delimiter
                 error.add_note(f"for these columns: --overrides {shlex.quote(json.dumps(keys))}")
 
-    def _with_entities(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
+    def _with_entities(
+        self, path: Path, sentences: list[FileSentence], oddities: "_Oddities"
+    ) -> list[_Example]:
         if all(tag in _NO_TAG for sentence in sentences for tag in sentence.tags or ()):
             for sentence in sentences:
                 sentence.tags = None
         first = next((sentence for sentence in sentences if sentence.tagged), None)
         if first is None:
-            odd.counts[_ODD + _UNTAGGED] = len(sentences)
+            oddities.counts[_ODD + _UNTAGGED] = len(sentences)
             logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
             return [(sentence, None) for sentence in sentences]
         sentences = self._valid(path, (partial(_annotated_like, path, each, first) for each in sentences))
         if first.tags is not None:
-            return self._with_tags(path, sentences, odd)
-        return self._valid(path, (partial(_with_spans, each, odd) for each in sentences))
+            return self._with_tags(path, sentences, oddities)
+        return self._valid(path, (partial(_with_spans, each, oddities) for each in sentences))
 
     def _valid(self, path: Path, records: Iterable[Callable[[], Made]]) -> list[Made]:
         return [each for each in self.valid_examples(path, records) if not isinstance(each, InputError)]
 
-    def _with_tags(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
+    def _with_tags(self, path: Path, sentences: list[FileSentence], oddities: "_Oddities") -> list[_Example]:
         tags = {tag for sentence in sentences for tag in sentence.tags or ()}
         brackets, spelling = has_brackets(tags), spelled(tags, self.tag_scheme)
         if brackets and tags <= {"*", "-"}:
@@ -271,19 +273,19 @@ class NerReader(TaskReader):
             found = f"{second.words}, which only {second.scheme.value} has"
             expected = f"{first.scheme.value}, since line {first_line} has {first.words}"
             raise InputError.at(path, line, found=found, expected=expected) from error
-        odd.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
-        return self._valid(path, (partial(self._with_spans_of, each, scheme, odd) for each in sentences))
+        oddities.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
+        return self._valid(path, (partial(self._with_spans_of, each, scheme, oddities) for each in sentences))
 
-    def _with_spans_of(self, sentence: FileSentence, scheme: Scheme, odd: "_Oddities") -> _Example:
+    def _with_spans_of(self, sentence: FileSentence, scheme: Scheme, oddities: "_Oddities") -> _Example:
         tags = sentence.tags or []
         try:
             spans, positions = self._spans(tags, scheme)
         except TagError as error:
-            raise _input_error(odd.path, sentence, error) from error
+            raise _input_error(oddities.path, sentence, error) from error
         wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
         for position in positions:
             expected = f"{right}{tags[position][1:]} in {scheme.value}, as which it is read"
-            odd.add(f"{wrong}- tags read as {right}-", sentence.line(position), tags[position], expected)
+            oddities.add(f"{wrong}- tags read as {right}-", sentence.line(position), tags[position], expected)
         return sentence, spans
 
     def _scheme(self, sentences: list[list[str]]) -> Scheme:
@@ -348,16 +350,16 @@ def _input_error(path: Path, sentence: FileSentence, error: TagError) -> InputEr
     return InputError.at(path, sentence.line(error.position), found=error.found, expected=error.expected)
 
 
-def _with_spans(sentence: FileSentence, odd: _Oddities) -> _Example:
+def _with_spans(sentence: FileSentence, oddities: _Oddities) -> _Example:
     """Returns a sentence and those of its spans that do not overlap a longer one."""
     spans = sentence.spans
     if spans is None:
-        spans = [_tokens_of(sentence, span, odd) for span in sentence.characters or ()]
+        spans = [_tokens_of(sentence, span, oddities) for span in sentence.characters or ()]
     taken: list[Span] = []
     for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
         if other := next((each for each in taken if span.start < each.end and each.start < span.end), None):
             expected = f"no overlap with {_shown(sentence, other)}"
-            odd.add(_OVERLAPS, sentence.line(span.start), _shown(sentence, span), expected)
+            oddities.add(_OVERLAPS, sentence.line(span.start), _shown(sentence, span), expected)
         else:
             taken.append(span)
     return sentence, sorted(taken)
@@ -367,7 +369,7 @@ def _shown(sentence: FileSentence, span: Span) -> str:
     return f"{' '.join(sentence.words[span.start : span.end])!r} ({span.label})"
 
 
-def _tokens_of(sentence: FileSentence, span: CharacterSpan, odd: _Oddities) -> Span:
+def _tokens_of(sentence: FileSentence, span: CharacterSpan, oddities: _Oddities) -> Span:
     """Returns the tokens of a span of characters; white space at its ends does not count."""
     text, words, offsets = sentence.content
     characters = text[span.start : span.end]
@@ -377,10 +379,10 @@ def _tokens_of(sentence: FileSentence, span: CharacterSpan, odd: _Oddities) -> S
     last = bisect_left([token_start for token_start, _ in offsets], end) - 1
     if first > last:
         found = f"{characters!r} ({span.label}) between two tokens"
-        raise InputError.at(odd.path, sentence.line(), found=found, expected="a span with a token")
+        raise InputError.at(oddities.path, sentence.line(), found=found, expected="a span with a token")
     if (offsets[first][0], offsets[last][1]) != (start, end):
         expected = f"whole tokens, {' '.join(words[first : last + 1])!r}, as which it is read"
-        odd.add(_CUT, sentence.line(first), f"{characters!r} ({span.label})", expected)
+        oddities.add(_CUT, sentence.line(first), f"{characters!r} ({span.label})", expected)
     return Span(first, last + 1, span.label)
 
 

@@ -20,7 +20,7 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.batches import batches
 from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data.input_files import printable, shorten
-from elmo_tasks.data.reader import text_fields, whole_reader
+from elmo_tasks.data.reader import text_fields, unwrapped_reader
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
@@ -70,7 +70,7 @@ class JsonLinesPredictor(Predictor):
     """True in a command or a service, where no thread of the user begins to compute meanwhile."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
-        super().__init__(model, whole_reader(dataset_reader), frozen)
+        super().__init__(model, unwrapped_reader(dataset_reader), frozen)
         self.lines_read = 0
         """Number of lines so far, by which errors name a line."""
         self.source: str | None = None

@@ -96,5 +96,5 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
 
 def test_the_first_of_the_drawn_instances():
     drawn = sampled("elmo_ner", 0.5)
-    first = SampleReader(reader=drawn.whole, fraction=0.5, seed=drawn.seed, max_instances=3)
+    first = SampleReader(reader=drawn.wrapped_reader, fraction=0.5, seed=drawn.seed, max_instances=3)
     assert texts(first, FILES["elmo_ner"]) == texts(drawn, FILES["elmo_ner"])[:3]
