@@ -120,16 +120,16 @@ def novels(path: Path, documents: Path, left_out: Counter[str]) -> Iterator[Docu
     """
     (sentences,) = lines(path)
     beginnings = {
-        ahead: number
-        for number, document in enumerate(coreference(documents))
+        ahead: i
+        for i, document in enumerate(coreference(documents))
         # Not its first words alone: the file of the novels may have no heading, or split it in another way.
         for ahead in windows(folded(document)[:BEGINNING_WORDS])
     }
     document: Document = []
     tokens_to_skip = 0
     begun: set[int] = set()
-    for number, words in enumerate(sentences):
-        ahead = tuple(folded(sentences[number : number + SHORTEST_MATCH])[:SHORTEST_MATCH])
+    for i, words in enumerate(sentences):
+        ahead = tuple(folded(sentences[i : i + SHORTEST_MATCH])[:SHORTEST_MATCH])
         if ahead in beginnings or FIRST_CHAPTER.match(" ".join(words)):
             if ahead in beginnings:
                 begun.add(beginnings[ahead])

@@ -298,7 +298,7 @@ def test_train_recovers(command, of_config, run):
 
 def test_evaluate_writes_predictions_of_several_files(command, task, run, texts, tmp_path):
     def outputs(kind: str) -> list[Path]:
-        return [tmp_path / f"{number}.{kind}" for number, _ in enumerate(texts)]
+        return [tmp_path / f"{i}.{kind}" for i, _ in enumerate(texts)]
 
     command(
         *("evaluate", run / "model.tar.gz", ",".join(texts)),

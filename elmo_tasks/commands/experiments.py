@@ -33,11 +33,11 @@ from elmo_tasks.training.experiments import (
     Run,
     Setting,
     layer_rows,
+    mean_and_deviation,
     own_setting,
     placement_rows,
     plan,
     score,
-    spread,
     summary,
     train,
     validation_metric,
@@ -291,10 +291,11 @@ class Ablate(RunVerb):
 
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
     """
-    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores
-    on the validation data, and the mean number of epochs up to them. Then come the mean number of epochs with
-    which ELMo reaches the best score without it, from the same seed, empty if a seed never does; and the
-    score of each seed. `own` is the setting with ELMo, `samples` are the training instances of each fraction.
+    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `mean_and_deviation` of the
+    best scores on the validation data, and the mean number of epochs up to them. Then come the mean number of
+    epochs with which ELMo reaches the best score without it, from the same seed, empty if a seed never does;
+    and the score of each seed. `own` is the setting with ELMo, `samples` are the training instances of each
+    fraction.
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)
@@ -306,7 +307,7 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
         for name, variant, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
             scores = [score(run) for run in variant]
             epochs = _mean(map(_epochs_to_best, variant, variant))
-            table.add(fraction, size, name, *spread(scores), epochs, catches_up, *scores)
+            table.add(fraction, size, name, *mean_and_deviation(scores), epochs, catches_up, *scores)
     return table
 
 

@@ -25,7 +25,7 @@ from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_sen
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
-from elmo_tasks.vectors.encoder import Encoder, WordVectors, alone
+from elmo_tasks.vectors.encoder import Encoder, WordVectors, out_of_context
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ class Intrinsic(Verb):
                 ]
                 for vectors in (
                     *self.contexts.word_vectors(encoder, words, writer.folder),
-                    *(row for table in static for row in alone(table, words)),
+                    *(row for table in static for row in out_of_context(table, words)),
                 )
             ]
             # Rows to compare are adjacent.

@@ -190,7 +190,7 @@ def end_loader_processes() -> None:
     """
     for name in ("_instance_worker", "_batch_worker"):
         wrap(MultiProcessDataLoader, name, _prepared)
-    wrap(MultiProcessDataLoader, "_join_workers", _join_living)
+    wrap(MultiProcessDataLoader, "_join_workers", _join_alive_workers)
 
 
 def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id: int, *args: Any) -> None:
@@ -200,7 +200,7 @@ def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id
     work(self, worker_id, *args)
 
 
-def _join_living(
+def _join_alive_workers(
     join: Callable[..., None], self: MultiProcessDataLoader, workers: Any, queue: Any, channels: Any
 ) -> None:
     pairs = zip(workers, channels, strict=True)

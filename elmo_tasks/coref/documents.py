@@ -36,7 +36,14 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.fields import Metadata, ids_of
-from elmo_tasks.data.formats.columns import BLANKS, END, begun_document, ends_document, split_cells, unescape
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    END,
+    begin_document_id,
+    ends_document,
+    split_cells,
+    unescape,
+)
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
@@ -259,7 +266,7 @@ def _conll_records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cal
     part: _Part | None = None
     line_number = 0
     for line_number, line in lines:
-        id = begun_document(line)
+        id = begin_document_id(line)
         if id is not None and part is None:
             part = _Part(path, id or path.stem, line_number)
         elif id is not None:

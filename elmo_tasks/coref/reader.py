@@ -140,12 +140,12 @@ class CorefReader(TaskReader):
             "singletons kept" if self.singletons else "singletons dropped": singletons,
             "clusters joined since they had a mention in common": document.joined,
         }
-        if over_ends := _over_ends(document):
-            counts[_OVER_ENDS] = over_ends
+        if crossing := _num_cross_sentence_mentions(document):
+            counts[_OVER_ENDS] = crossing
         return counts
 
 
-def _over_ends(document: CorefDocument) -> int:
+def _num_cross_sentence_mentions(document: CorefDocument) -> int:
     """Returns the number of mentions in more than one sentence."""
     ends = list(accumulate(map(len, document.sentences)))
     return sum(

@@ -147,7 +147,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) ->
 
     An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL. Otherwise an `I-` tag that opens an entity means
     IOB1. All else is IOB2. Without `strict`, IOB1 and IOB2 may be mixed: the scheme is that in which more
-    entities open, see `mended`.
+    entities open, see `repaired`.
 
     # Raises
     `TagError`: a tag of no scheme. `MixedSchemeError`: tags of both BIOES and BIOUL, or, if `strict`,
@@ -188,7 +188,7 @@ def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
     return Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2
 
 
-def mended(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
+def repaired(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
     """
     Returns the tags of one sentence in IOB1 or IOB2, and the positions of those that the scheme does not
     allow and that are changed. In IOB1, a `B-` that does not separate two entities of one label becomes `I-`.

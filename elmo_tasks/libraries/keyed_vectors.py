@@ -13,7 +13,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, check_layer
-from elmo_tasks.vectors.encoder import BiLmEncoder, alone, in_contexts
+from elmo_tasks.vectors.encoder import BiLmEncoder, in_contexts, out_of_context
 
 
 def keyed_vectors(
@@ -58,7 +58,7 @@ def keyed_vectors(
     if not distinct:
         return keyed
     if contexts is None:
-        (vectors,) = alone(encoder, distinct)
+        (vectors,) = out_of_context(encoder, distinct)
     else:
         sentences = [checked_words(index, sentence) for index, sentence in enumerate(contexts)]
         (vectors,) = in_contexts(encoder, distinct, sentences, limit=occurrences, seed=seed)

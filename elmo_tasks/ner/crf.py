@@ -161,14 +161,16 @@ class _Transitions(nn.Module):
 
     def __init__(self, **allowed: torch.Tensor) -> None:
         super().__init__()
-        self.parametrizations = nn.ModuleDict({name: _Possible(each) for name, each in allowed.items()})
+        self.parametrizations = nn.ModuleDict(
+            {name: _ConstrainedScores(each) for name, each in allowed.items()}
+        )
 
     def __getattr__(self, name: str) -> Any:
         tensors: Any = super().__getattr__("parametrizations")
         return tensors[name]() if name in tensors else super().__getattr__(name)
 
 
-class _Possible(nn.Module):
+class _ConstrainedScores(nn.Module):
     """Scores of which the impossible ones are constant."""
 
     allowed: torch.Tensor

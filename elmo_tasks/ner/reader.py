@@ -33,7 +33,7 @@ from elmo_tasks.data.tag_schemes import (
     from_brackets,
     from_spans,
     has_brackets,
-    mended,
+    repaired,
     spelled,
     to_spans,
 )
@@ -300,7 +300,7 @@ class NerReader(TaskReader):
         except TagError:
             if self.strict or scheme not in (Scheme.IOB1, Scheme.IOB2):
                 raise
-        tags, positions = mended(tags, scheme)
+        tags, positions = repaired(tags, scheme)
         return to_spans(tags, scheme), positions
 
 

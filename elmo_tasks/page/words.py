@@ -22,7 +22,7 @@ MAX_WORDS = 100_000
 NEIGHBOURS = 5
 
 
-class Near(NamedTuple):
+class Neighbour(NamedTuple):
     """A neighbour: a word, or a line of the corpus with `**` around a word."""
 
     text: str
@@ -80,8 +80,8 @@ class WordsInContext:
 
     def __call__(self, form: Mapping[str, str]) -> dict[str, Any]:
         """
-        Returns `neighbours`: for the name of each layer and static table, a list of `Near`, or `None` if the
-        table does not have the word. With two sentences it also returns `cosines` by the same names.
+        Returns `neighbours`: for the name of each layer and static table, a list of `Neighbour`, or `None` if
+        the table does not have the word. With two sentences it also returns `cosines` by the same names.
 
         # Raises
         `ConfigurationError`: a sentence does not have the word, or is too long.
@@ -125,19 +125,19 @@ class WordsInContext:
         """The vectors of the corpus, computed at the first question."""
         return list(text_blocks(self._encoder, self._corpus))
 
-    def _neighbours(self, query: Occurrence) -> dict[str, list[Near] | None]:
+    def _neighbours(self, query: Occurrence) -> dict[str, list[Neighbour] | None]:
         word = query.words[query.position]
         (by_row,) = nearest_tokens(self._encoder, [query], self._blocks, count=NEIGHBOURS)
-        neighbours: dict[str, list[Near] | None] = {
+        neighbours: dict[str, list[Neighbour] | None] = {
             name: [
-                Near(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)
+                Neighbour(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)
                 for line, position, cosine in row
             ]
             for name, row in zip(self._encoder.names, by_row, strict=True)
         }
         for vectors in self._static:
             has_word = bool(vectors.known([word]).all())
-            nearest = [Near(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if has_word else None
+            nearest = [Neighbour(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if has_word else None
             neighbours[vectors.names[0]] = nearest
         return neighbours
 

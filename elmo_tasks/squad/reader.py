@@ -121,7 +121,7 @@ class SquadReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         counts: Counter[str] = Counter()
-        misfits: list[str] = []
+        misaligned: list[str] = []
         try:
             for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
@@ -129,13 +129,13 @@ class SquadReader(TaskReader):
                     if question.error is not None:
                         yield no_prediction(question.error)
                     elif self._keeps(question):
-                        yield self._instance(paragraph, question, counts, misfits)
+                        yield self._instance(paragraph, question, counts, misaligned)
                     else:
                         counts["left out"] += 1
         finally:  # also if max_instances ends the reading
-            _log(file_path, counts, misfits)
-        if misfits and counts["not on boundaries"] == counts["answers"]:
-            found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misfits)})"
+            _log(file_path, counts, misaligned)
+        if misaligned and counts["not on boundaries"] == counts["answers"]:
+            found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misaligned)})"
             expected = f"a tokenizer that splits there: {_TOKENIZERS}"
             raise InputError.at(file_path, found=found, expected=expected)
 
@@ -213,7 +213,7 @@ class SquadReader(TaskReader):
         return Instance(fields)
 
     def _instance(
-        self, paragraph: Paragraph, question: Question, counts: Counter[str], misfits: list[str]
+        self, paragraph: Paragraph, question: Question, counts: Counter[str], misaligned: list[str]
     ) -> Instance:
         """Returns the instance of a question of a file, and adds it to the counts."""
         instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
@@ -221,8 +221,8 @@ class SquadReader(TaskReader):
         passage = self._passage_text(paragraph.passage)
         spans = [passage.span(answer) for answer in answers]
         for answer, span in zip(answers, spans, strict=True):
-            if span is None and len(misfits) < _SHOWN:
-                misfits.append(passage.misfit(answer))
+            if span is None and len(misaligned) < _SHOWN:
+                misaligned.append(passage.describe_misaligned(answer))
         counts["questions"] += 1
         counts["unanswerable"] += not answers
         counts["answers"] += len(answers)
@@ -264,8 +264,8 @@ class _Passage:
         first, last = self._first.get(start), self._last.get(answer.start + len(text))
         return None if first is None or last is None else (first, last)
 
-    def misfit(self, answer: Answer) -> str:
-        """Returns an answer beside the tokens in which it lies."""
+    def describe_misaligned(self, answer: Answer) -> str:
+        """Returns the text of an answer that is not on token boundaries, and the tokens that it overlaps."""
         end = answer.start + len(answer.text)
         tokens_with_offsets = zip(self.words.words, self.words.offsets, strict=True)
         tokens = " ".join(
@@ -288,7 +288,7 @@ def _warn(path: Path, kind: str, messages: list[str]) -> None:
         logger.warning("%s: %d %s, the first: %s", path, len(messages), kind, "; ".join(messages[:_SHOWN]))
 
 
-def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
+def _log(file_path: str, counts: Counter[str], misaligned: list[str]) -> None:
     logger.info(
         "%s: %d paragraphs, %d questions (%d unanswerable), %d answers; left out: %d unanswerable questions; "
         "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all those of %d questions",
@@ -312,6 +312,6 @@ def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
             file_path,
             counts["not on boundaries"],
             counts["answers"],
-            "; ".join(misfits),
+            "; ".join(misaligned),
             _TOKENIZERS,
         )

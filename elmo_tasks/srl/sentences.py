@@ -33,7 +33,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, begun_document, split_cells, unescape
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    ColumnLayout,
+    Lines,
+    begin_document_id,
+    split_cells,
+    unescape,
+)
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
@@ -179,7 +186,7 @@ def _tracking_document(lines: Iterable[tuple[int, str]], document: list[str]) ->
         # A line that begins a document still ends the sentence before it.
         yield line_number, line
         if line[:1] == "#" and line.startswith(_DOCUMENT):
-            document[:] = filter(None, [begun_document(line)])
+            document[:] = filter(None, [begin_document_id(line)])
 
 
 def _is_record(line: str) -> bool:

@@ -203,8 +203,8 @@ def _last_line(log: Path) -> str:
 
 def summary(runs: list[Run]) -> Table:
     """
-    Returns a table with a row for each variant: the `spread` of its best scores on the validation data, and
-    the score of each seed, empty if a run is not done. The second column has the metric's name.
+    Returns a table with a row for each variant: the `mean_and_deviation` of its best scores on the validation
+    data, and the score of each seed, empty if a run is not done. The second column has the metric's name.
     """
     metric = validation_metric(runs[0].config)
     seeds = list(dict.fromkeys(run.seed for run in runs))
@@ -212,11 +212,11 @@ def summary(runs: list[Run]) -> Table:
     table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
     for variant in dict.fromkeys(run.variant for run in runs):
         scores_by_seed = [scores.get((variant, seed)) for seed in seeds]
-        table.add(variant, *spread(scores_by_seed), *scores_by_seed)
+        table.add(variant, *mean_and_deviation(scores_by_seed), *scores_by_seed)
     return table
 
 
-def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
+def mean_and_deviation(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
     """Returns the mean of the scores that exist, their standard deviation, and their number."""
     done = [value for value in scores if value is not None]
     mean = statistics.mean(done) if done else None

@@ -157,7 +157,7 @@ class WordVectors(NamedTuple):
         return WordTable(known_words, self.vectors[self.known].float().numpy())
 
 
-def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
+def out_of_context(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
     """Returns the vectors of words as sentences of their own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)

@@ -163,8 +163,8 @@ class Page(HTMLParser):
 def write(path, *names):
     """Writes results as a verb does."""
     table = Table(("test", "vectors", "score", "pairs"))
-    for number, name in enumerate(names):
-        table.add(name, "layer 0", number / 3, None)
+    for i, name in enumerate(names):
+        table.add(name, "layer 0", i / 3, None)
     work = path.parent / "work"
     work.mkdir(parents=True)
     ResultsWriter(work, path).write(table, bars(table, groups="test", bars="vectors", heights="score"))

@@ -42,8 +42,8 @@ def test_wrong_data_are_found_before_training(tmp_path, monkeypatch, task, key):
     """The training data are not even read."""
     monkeypatch.setattr(GradientDescentTrainer, "train", lambda self: pytest.fail("it trains"))
     texts = WRONG if "bilm" in task else dict(list(WRONG.items())[:3])
-    for number, content in enumerate(texts.values()):
-        path = tmp_path / f"{number}.txt"
+    for i, content in enumerate(texts.values()):
+        path = tmp_path / f"{i}.txt"
         if content is not None:
             path.write_bytes(content)
         config = config_of(task, train_data_path="nothing", evaluate_on_test=key == "test_data_path")

@@ -83,9 +83,7 @@ def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     instance = tiny.instances[0]
     scores = tiny.scores(instance)
     entity = {
-        mention: number
-        for number, cluster in enumerate(instance["metadata"].metadata.clusters)
-        for mention in cluster
+        mention: i for i, cluster in enumerate(instance["metadata"].metadata.clusters) for mention in cluster
     }
     entities = [entity.get((i, j)) for i, j in scores["spans"].tolist()]
     loss, linked_spans = 0.0, 0
@@ -307,11 +305,11 @@ def scores_of(spans, *rows):
     most = max(1, *(len(row) - 1 for row in rows))
     antecedents = torch.full((len(rows), most), -1)
     scores = torch.full((len(rows), 1 + most), -torch.inf)
-    for number, (none, *others) in enumerate(rows):
-        scores[number, 0] = torch.tensor(none).log()
+    for i, (none, *others) in enumerate(rows):
+        scores[i, 0] = torch.tensor(none).log()
         for column, (antecedent, probability) in enumerate(others):
-            antecedents[number, column] = antecedent
-            scores[number, 1 + column] = torch.tensor(probability).log()
+            antecedents[i, column] = antecedent
+            scores[i, 1 + column] = torch.tensor(probability).log()
     return {
         "window": torch.tensor([0, 9]),
         "spans": torch.tensor(spans),

@@ -13,7 +13,7 @@ from elmo_tasks.data.tag_schemes import (
     detect_scheme,
     from_brackets,
     from_spans,
-    mended,
+    repaired,
     spelled,
     split_tag,
     to_spans,
@@ -188,14 +188,14 @@ def test_iob1_and_iob2_may_be_mixed_if_not_strict():
         detect_scheme([tags], strict=True)
 
 
-def test_mended_tags_have_the_entities():
+def test_repaired_tags_have_the_entities():
     tags = ["B-A", "B-A", "B-B", "O", "B-A", "I-A", "B-", "X"]
-    assert mended(tags, Scheme.IOB1) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
+    assert repaired(tags, Scheme.IOB1) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
     for length in range(5):
         for tags in product(all_tags(Scheme.IOB2), repeat=length):
-            spans, again = (to_spans(mended(tags, each)[0], each) for each in (Scheme.IOB1, Scheme.IOB2))
+            spans, again = (to_spans(repaired(tags, each)[0], each) for each in (Scheme.IOB1, Scheme.IOB2))
             assert spans == again
-    assert mended(["I-A", "I-A", "I-B", "B-B", "O"], Scheme.IOB2) == (
+    assert repaired(["I-A", "I-A", "I-B", "B-B", "O"], Scheme.IOB2) == (
         ["B-A", "I-A", "B-B", "B-B", "O"],
         [0, 2],
     )

@@ -50,8 +50,8 @@ def test_long_lines_come_in_pieces(tmp_path, max_bytes):
     file.write_text(content, newline="")
     pieces = list(read_lines(file, max_bytes=max_bytes))
     assert all(len(piece.encode()) < max_bytes + 1 for _, piece in pieces)
-    for number, line in read_lines(file):
-        parts = [piece for n, piece in pieces if n == number]
+    for line_number, line in read_lines(file):
+        parts = [piece for n, piece in pieces if n == line_number]
         assert "".join(parts) == line
         for before, after in pairwise(parts):
             assert before.endswith(" ") or " " not in before or not after

@@ -710,8 +710,8 @@ class Maker:
         elmo = self.cls(**self.files, **{"num_output_representations": 1, "dropout": 0.0} | block)
         with torch.no_grad():
             for mix in elmo._scalar_mixes:
-                for number, weight in enumerate(mix.scalar_parameters):
-                    weight.add_(0.3 * number)
+                for i, weight in enumerate(mix.scalar_parameters):
+                    weight.add_(0.3 * i)
         return elmo
 
     def stock(self, **block: Any) -> Any:

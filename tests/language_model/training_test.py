@@ -205,8 +205,8 @@ def assert_same_on_workers(expected, found):
     assert not torch.equal(*(worker["modules"]["_extra_state"]["0 hidden"] for worker in workers[0]))
     parts.extend(
         {
-            f"{number} {name}": part
-            for number, worker in enumerate(each)
+            f"{i} {name}": part
+            for i, worker in enumerate(each)
             for name, part in worker["modules"]["_extra_state"].items()
             if torch.is_tensor(part)
         }

@@ -131,8 +131,8 @@ def test_mentions_are_those_of_the_predictor(coref):
         {"tokens": [doc[i].text for i in words]}
     )
     expected = [
-        (words[first], words[last] + 1, str(number))
-        for number, cluster in enumerate(result["clusters"])
+        (words[first], words[last] + 1, str(i))
+        for i, cluster in enumerate(result["clusters"])
         for first, last in cluster
     ]
     assert mentions(doc) == expected != []

@@ -95,7 +95,7 @@ def test_the_longest_words_that_are_taken(predictor, tmp_path):
 @given(lines=st.lists(st.sampled_from([*GOOD, b"", *BAD.values()]), max_size=6), size=st.integers(1, 4))
 def test_any_lines(predictor, tmp_path, lines, size):
     results, message = outcome(predictor, tmp_path, b"\n".join(lines), size)
-    first = next((number for number, line in enumerate(lines) if line in BAD.values()), len(lines))
+    first = next((i for i, line in enumerate(lines) if line in BAD.values()), len(lines))
     assert len(results) == sum(bool(line) for line in lines[:first])
     assert message.startswith(f"{tmp_path}/in.jsonl, line {first + 1}: " if first < len(lines) else "")
     assert bool(message) == (first < len(lines))

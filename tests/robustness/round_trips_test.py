@@ -193,7 +193,7 @@ def coref_columns(document: CorefDocument) -> str:
         return "   ".join(cells)
 
     for words in document.sentences:
-        lines += [line(number, word, next(indices)) for number, word in enumerate(words)]
+        lines += [line(i, word, next(indices)) for i, word in enumerate(words)]
         lines.append("")
     return "\n".join([*lines, "#end document\n"])
 
@@ -359,10 +359,10 @@ def paragraphs(draw: st.DrawFn, impossible: bool) -> tuple[str, list[list[Answer
 def test_squad(tmp_path, version, data):
     gold = data.draw(st.lists(paragraphs(impossible=version == "v2.0"), min_size=1, max_size=3))
     articles, predictions = [], {}
-    for number, (passage, questions) in enumerate(gold):
+    for i, (passage, questions) in enumerate(gold):
         entries = []
         for row, answers in enumerate(questions):
-            id = f"{number}-{row}"
+            id = f"{i}-{row}"
             predictions[id] = answers[-1].text if answers else ""
             listed = [{"text": answer.text, "answer_start": answer.start} for answer in answers]
             impossible = {"is_impossible": not answers} if version == "v2.0" else {}

@@ -232,11 +232,11 @@ def test_a_file(caplog):
 def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
     qas = [
         {
-            "id": str(number),
+            "id": str(i),
             "question": "?",
             "answers": [{"text": text, "answer_start": PASSAGE.index(text)} for text in texts],
         }
-        for number, texts in enumerate([["99", "1998"], ["am"], ["won", "won"]])
+        for i, texts in enumerate([["99", "1998"], ["am"], ["won", "won"]])
     ]
     content = {"data": [{"paragraphs": [{"context": PASSAGE, "qas": qas}]}]}
     (tmp_path / "data.json").write_text(json.dumps(content))
@@ -310,8 +310,8 @@ MRQA = [
         lines(MRQA),
         lines(
             [
-                {**record, "answers": CONTENT["data"][0]["paragraphs"][0]["qas"][number]["answers"]}
-                for number, record in enumerate(flat())
+                {**record, "answers": CONTENT["data"][0]["paragraphs"][0]["qas"][i]["answers"]}
+                for i, record in enumerate(flat())
             ]
         ),
     ],

@@ -60,9 +60,9 @@ def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
     assert rows == [len(sentences)]
     assert len(sentences) < len(instances)
     monkeypatch.undo()
-    for number, instance in enumerate(instances):
+    for i, instance in enumerate(instances):
         alone = outputs_of(model, [instance])["logits"][0]
-        torch.testing.assert_close(outputs["logits"][number, : len(alone)], alone, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(outputs["logits"][i, : len(alone)], alone, atol=1e-6, rtol=1e-5)
 
 
 def test_a_proposition_has_one_result_in_any_batch(tmp_path):

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 import torch
 
-from elmo_tasks.vectors.encoder import alone, in_contexts, sample_occurrences
+from elmo_tasks.vectors.encoder import in_contexts, out_of_context, sample_occurrences
 from tests.vectors.examples import tiny_encoder
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]
@@ -12,7 +12,7 @@ WORDS = ["cat", "oslo", "Dog", "the", "absent"]
 
 def test_alone(tmp_path):
     encoder = tiny_encoder(tmp_path)
-    found = alone(encoder, WORDS)
+    found = out_of_context(encoder, WORDS)
     assert [vectors.name for vectors in found] == encoder.names
     for row, vectors in enumerate(found):
         assert vectors.known.all()

@@ -191,7 +191,7 @@ def unescape(word: str) -> str:
     return _ESCAPED.get(word, word)
 
 
-def begun_document(line: str) -> str | None:
+def begin_document_id(line: str) -> str | None:
     """
     Returns the id of the document that a line begins, with the number of its part, such as `nw/wsj_0001_0`;
     empty if the line has none, and `None` for any other line.

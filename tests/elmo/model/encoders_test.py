@@ -20,7 +20,7 @@ from elmo_tasks.elmo.model.encoders import (
     word_lookup,
 )
 from tests.elmo.files import (
-    PLACED,
+    NONEMPTY,
     SENTENCES,
     VARIANTS,
     VOCABULARY,
@@ -74,12 +74,12 @@ def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
     """Ids of bytes and of Unicode characters have the same shape; those of AllenNLP have 64 bits."""
     of_bytes, of_words = random_bilm(), read_bilm(**word_files)
     of_bytes.encode(of_bytes.padded_ids([["Ann"]]).long())
-    sixteen_bits, words = of_bytes.padded_ids(PLACED), WordEncoder.padded_ids(PLACED)
+    sixteen_bits, words = of_bytes.padded_ids(NONEMPTY), WordEncoder.padded_ids(NONEMPTY)
     for bilm, ids, found in (
         (of_bytes, words, "the biLM reads character_ids: found ids of shape (4, 18)"),
         (
             of_bytes,
-            unicode_bilm.padded_ids(PLACED),
+            unicode_bilm.padded_ids(NONEMPTY),
             "the biLM reads character_ids: found ids of type",
         ),
         (of_words, sixteen_bits, "the biLM reads word_ids: found ids of shape (4, 18, 50)"),
@@ -158,7 +158,7 @@ def test_the_engine_equals_the_unicode_model(unicode_bilm, make):
     torch.testing.assert_close(fast.encode(ids), bilm.encode(ids), atol=1e-5, rtol=0)
     fast.eval()
     state, reference_state = None, None
-    for sentences in (PLACED, SENTENCES[: len(PLACED)]):
+    for sentences in (NONEMPTY, SENTENCES[: len(NONEMPTY)]):
         ids = bilm.padded_ids(sentences)
         layers, state = fast(ids, state)
         expected, reference_state = bilm(ids, reference_state)
