@@ -236,7 +236,7 @@ def _clock() -> Iterator[Clock]:
         (TaskReader, "read", READING),
         (JsonLinesPredictor, "load_line", READING),
         (JsonLinesPredictor, "_prepare", READING),
-        (SrlPredictor, "expect", READING),
+        (SrlPredictor, "begin_batch", READING),
         (TaskReader, "apply_token_indexers", INDEXING),
         (Instance, "index_fields", INDEXING),
         (Batch, "index_instances", INDEXING),
