@@ -99,7 +99,7 @@ class Results:
         return list(dict.fromkeys(metric for metric, _ in self._names("")))
 
     def means(self, *, of: str = "") -> Table:
-        """The mean, deviation and number of runs of the values of metrics that hold `of`, by metric and system."""
+        """Mean, deviation and number of the values of metrics that hold `of`, by metric and system."""
         table = Table(("metric", "system", "mean", "standard deviation", "runs"))
         for metric, system in self._names(of):
             mean, deviation, runs = mean_and_deviation(self.values(system, metric).values())
