@@ -171,8 +171,8 @@ def senses(arguments: argparse.Namespace) -> None:
     sentences = [line.split() for line in (*SPORT, *STAGE)]
     # (layers, sentences, tokens, 2 projection_dim)
     layers = bilm.encode(bilm.padded_ids(sentences))
-    places = torch.tensor([words.index("play") for words in sentences])
-    vectors = torch.nn.functional.normalize(layers[:, torch.arange(len(sentences)), places], dim=-1)
+    indices = torch.tensor([words.index("play") for words in sentences])
+    vectors = torch.nn.functional.normalize(layers[:, torch.arange(len(sentences)), indices], dim=-1)
     pairs = Table(("layer", "cosine", "sentence", "nearest"))
     for layer, of_layer in enumerate(vectors):
         similar = of_layer @ of_layer.t()

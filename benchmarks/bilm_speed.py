@@ -180,7 +180,7 @@ class Text:
     def __init__(self, path: Path, counts: Counter[str], network: Network, number: int) -> None:
         self.number = number
         self.reads_characters = isinstance(network.options.tokens, CharacterOptions)
-        made_up = {f"<made up {place}>": 1 for place in range(len(counts), network.classes)}
+        made_up = {f"<made up {i}>": 1 for i in range(len(counts), network.classes)}
         self.vocabulary = Vocabulary(
             {NAMESPACE: {**counts, **made_up}},
             max_vocab_size={NAMESPACE: network.classes - 1},

@@ -73,7 +73,7 @@ SETS = {function.__name__: function for function in (ag_news, sst2, mrpc, klue)}
 
 def split(records: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """All but every fifth, and these."""
-    return [record for place, record in enumerate(records) if place % 5], list(records[::5])
+    return [record for i, record in enumerate(records) if i % 5], list(records[::5])
 
 
 def paths(data_set: DataSet) -> Overrides:

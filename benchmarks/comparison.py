@@ -408,7 +408,7 @@ def train_here(run: Run) -> None:
 def equally_spaced(items: list[Any], number: int | None) -> list[Any]:
     """So many of the items, at like distances: files are not shuffled."""
     number = min(number or len(items), len(items))
-    return [items[place * len(items) // number] for place in range(number)]
+    return [items[i * len(items) // number] for i in range(number)]
 
 
 MEMBER, ENSEMBLE = "member", "ensemble"

@@ -35,7 +35,7 @@ from benchmarks.bilms import (
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
 from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
 from elmo_tasks.elmo.files import Precision
-from elmo_tasks.elmo.model.characters import FILLING
+from elmo_tasks.elmo.model.characters import PADDING_ID
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
 BATCH = 64
@@ -58,8 +58,8 @@ class Ours:
     def layers(self, ids: torch.Tensor) -> torch.Tensor:
         return self.bilm.encode(ids)
 
-    def forget_words(self) -> None:
-        self.bilm.forget_words()
+    def clear_word_cache(self) -> None:
+        self.bilm.clear_word_cache()
 
     @property
     def bilm(self) -> Any:
@@ -134,7 +134,7 @@ def largest_differences(
     differences: dict[tuple[str, bool], list[float]] = defaultdict(list)
     spent, read = 0.0, 0
     for encoder in ours.values():
-        encoder.forget_words()
+        encoder.clear_word_cache()
     for their_ids, our_ids in batches:
         start = time.perf_counter()
         expected = theirs.layers(their_ids)
@@ -175,7 +175,7 @@ class Speed:
         for _ in range(arguments.rounds):
             their_times.append(seconds(theirs.embed, their_ids))
             for precision, encoder in ours.items():
-                encoder.forget_words()
+                encoder.clear_word_cache()
                 for warm in (False, True):
                     our_times[precision, warm].append(seconds(encoder.embed, our_ids))
         tokens = count_tokens(batches[:read])
@@ -283,7 +283,7 @@ def operations_of_cnn(options: Any, words: torch.Tensor) -> int:
     the highway layers, and of the projection.
     """
     tokens = options.tokens
-    windows = int(((words != FILLING).sum(dim=1) + 1).clamp(max=words.size(1)).sum())
+    windows = int(((words != PADDING_ID).sum(dim=1) + 1).clamp(max=words.size(1)).sum())
     of_window = sum(width * number * tokens.dim for width, number in tokens.filters)
     of_word = tokens.num_filters * (2 * tokens.n_highway * tokens.num_filters + options.projection_dim)
     return 2 * (windows * of_window + len(words) * of_word)

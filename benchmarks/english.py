@@ -120,16 +120,16 @@ def novels(path: Path, documents: Path, left_out: Counter[str]) -> Iterator[Docu
     """
     (sentences,) = lines(path)
     beginnings = {
-        ahead: number
-        for number, document in enumerate(coreference(documents))
+        ahead: i
+        for i, document in enumerate(coreference(documents))
         # Not its first words alone: the file of the novels may have no heading, or split it in another way.
         for ahead in windows(folded(document)[:BEGINNING_WORDS])
     }
     document: Document = []
     tokens_to_skip = 0
     begun: set[int] = set()
-    for number, words in enumerate(sentences):
-        ahead = tuple(folded(sentences[number : number + SHORTEST_MATCH])[:SHORTEST_MATCH])
+    for i, words in enumerate(sentences):
+        ahead = tuple(folded(sentences[i : i + SHORTEST_MATCH])[:SHORTEST_MATCH])
         if ahead in beginnings or FIRST_CHAPTER.match(" ".join(words)):
             if ahead in beginnings:
                 begun.add(beginnings[ahead])
@@ -240,15 +240,15 @@ def join_hyphenated(document: Document, random: Random) -> Document:
 def _joined(words: list[str], random: Random) -> list[str]:
     joined: list[str] = []
     join = False
-    for place, word in enumerate(words):
-        between = 0 < place < len(words) - 1 and words[place - 1].isalnum() and words[place + 1].isalnum()
+    for i, word in enumerate(words):
+        between = 0 < i < len(words) - 1 and words[i - 1].isalnum() and words[i + 1].isalnum()
         if word == "-" and between:
             # `state - of - the - art` is one word, or none of it is.
-            join = join if place > 1 and words[place - 2] == "-" else random.random() < 0.5
+            join = join if i > 1 and words[i - 2] == "-" else random.random() < 0.5
             if join:
                 joined[-1] += "-"
                 continue
-        if joined and joined[-1].endswith("-") and len(joined[-1]) > 1 and join and words[place - 1] == "-":
+        if joined and joined[-1].endswith("-") and len(joined[-1]) > 1 and join and words[i - 1] == "-":
             joined[-1] += word
         else:
             joined.append(word)

@@ -56,12 +56,12 @@ def figure(log: Table) -> "Figure":
     for part in dict.fromkeys(log.column("part")):
         of_part = log.where("part", part)
         tokens = [float(cell or 0) / 1e6 for cell in of_part.column("tokens")]
-        for place, text, *perplexities in zip(
+        for read, text, *perplexities in zip(
             tokens, *map(of_part.column, ("text", "forward", "backward")), strict=True
         ):
             if text is not None:
                 lines.setdefault(str(text), []).append(
-                    (before + place, sum(float(value or 0) for value in perplexities) / 2)
+                    (before + read, sum(float(value or 0) for value in perplexities) / 2)
                 )
         before += max(tokens)
         axes.axvline(before, color="lightgray", linewidth=0.8)

@@ -42,7 +42,7 @@ class Order:
     """
 
     ngrams: np.ndarray
-    """`(n-grams,)`, sorted: the place of the first n - 1 words in the order below, and the last word."""
+    """`(n-grams,)`, sorted: the index of the first n - 1 words in the order below, and the last word."""
     shares: np.ndarray
     """`(n-grams + 1,)`: of the last word's probability, what comes from the n-gram's own count."""
     weights: np.ndarray
@@ -67,19 +67,19 @@ class KneserNey:
         """The orders: unigrams, bigrams, ..."""
 
         ngrams, histories = np.arange(vocabulary_size), 1
-        places = text
-        """At each token, the place in `ngrams` of the n-gram that it ends, or -1."""
+        indices = text
+        """At each token, the index in `ngrams` of the n-gram that it ends, or -1."""
         while len(self.orders) < order - 1:
-            longer, first, longer_places = np.unique(
-                self._longer(places, text), return_index=True, return_inverse=True
+            longer, first, longer_indices = np.unique(
+                self._longer(indices, text), return_index=True, return_inverse=True
             )
-            longer, first, longer_places = longer[1:], first[1:], longer_places - 1  # without the -1
+            longer, first, longer_indices = longer[1:], first[1:], longer_indices - 1  # without the -1
             # An n-gram counts once for each word seen before it, and each time after `begin`.
-            at_begin = np.flatnonzero((places >= 0) & (longer_places < 0))
+            at_begin = np.flatnonzero((indices >= 0) & (longer_indices < 0))
             counted = np.concatenate([first, at_begin])
-            self._add_order(ngrams, places[counted], histories)
-            ngrams, histories, places = longer, len(ngrams), longer_places
-        self._add_order(ngrams, places[places >= 0], histories)
+            self._add_order(ngrams, indices[counted], histories)
+            ngrams, histories, indices = longer, len(ngrams), longer_indices
+        self._add_order(ngrams, indices[indices >= 0], histories)
 
     def log_probabilities(self, text: np.ndarray) -> np.ndarray:
         """
@@ -87,26 +87,26 @@ class KneserNey:
 
         *Shape:* `(predictions,)`, float64
         """
-        history, places = np.zeros_like(text), text
+        history, indices = np.zeros_like(text), text
         probabilities = np.full(len(text), 1 / (self._vocabulary_size - 1))
         for n, order in enumerate(self.orders, start=1):
             if n > 1:
-                history = np.roll(places, 1)
-                places = _find(self._longer(places, text), order.ngrams)
-            probabilities = order.shares[places] + order.weights[history] * probabilities
+                history = np.roll(indices, 1)
+                indices = _find(self._longer(indices, text), order.ngrams)
+            probabilities = order.shares[indices] + order.weights[history] * probabilities
         return np.log(probabilities[text != self._begin])
 
     def perplexity(self, text: np.ndarray) -> float:
         return float(np.exp(-self.log_probabilities(text).mean()))
 
-    def _longer(self, places: np.ndarray, text: np.ndarray) -> np.ndarray:
+    def _longer(self, indices: np.ndarray, text: np.ndarray) -> np.ndarray:
         """From the n-grams that end at each token to those one word longer; -1 across `begin`."""
-        history = np.roll(places, 1)
+        history = np.roll(indices, 1)
         return np.where((history >= 0) & (text != self._begin), history * self._vocabulary_size + text, -1)
 
     def _add_order(self, ngrams: np.ndarray, counted: np.ndarray, histories: int) -> None:
         """
-        *Shape:* ngrams `(n-grams,)`; counted `(any,)`: the place of an n-gram each time that it counts.
+        *Shape:* ngrams `(n-grams,)`; counted `(any,)`: the index of an n-gram each time that it counts.
         """
         counts = np.bincount(counted, minlength=len(ngrams))
         if not self.orders:
@@ -132,14 +132,14 @@ def _discounts(counts: np.ndarray) -> np.ndarray:
 
 
 def _find(wanted: np.ndarray, ngrams: np.ndarray) -> np.ndarray:
-    """The place of each in the sorted `ngrams`, or -1."""
-    places = np.searchsorted(ngrams, wanted)
-    return np.where(np.append(ngrams, -2)[places] == wanted, places, -1)
+    """The index of each in the sorted `ngrams`, or -1."""
+    indices = np.searchsorted(ngrams, wanted)
+    return np.where(np.append(ngrams, -2)[indices] == wanted, indices, -1)
 
 
 def read_text(files: list[Path], words: list[str]) -> np.ndarray:
     """
-    The places in `words` of `<S>`, the words of a sentence, `</S>`, `<S>`, ...
+    The indices in `words` of `<S>`, the words of a sentence, `</S>`, `<S>`, ...
 
     *Shape:* `(tokens,)`, int64
 

@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> None:
     our_times, their_times = [], []
     for _ in range(arguments.rounds):
         their_times.append(seconds(partial(embedder.sents2elmo, output_layer=-2), batches))
-        bilm.forget_words()
+        bilm.clear_word_cache()
         our_times.append(seconds(lambda batch: bilm.encode(bilm.padded_ids(batch)), batches))
     add_rates(results, CASE, count_tokens(batches), our_times, their_times, TARGET)
     show(results.ratios(), results.means(of="difference"))

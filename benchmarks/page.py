@@ -23,7 +23,7 @@ _VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 
 class PageTables:
     """
-    In place of a table whose file is not there yet stands a line that says so, and below scores of another
+    In place of a table whose file is not there yet a line says so, and below scores of another
     version than the usual one that says which rows they are.
 
     # Parameters
@@ -134,9 +134,9 @@ class PageTables:
         table = Table(
             ("", metric or "score", "seeds", "error reduction", "p", *["published"] * bool(published))
         )
-        for place, (system, title, score) in enumerate(rows):
+        for i, (system, title, score) in enumerate(rows):
             top = rows[0][-1]
-            beside: list[Cell] = [score.gain(top), score.shown_p(top)] if place else ["", ""]
+            beside: list[Cell] = [score.gain(top), score.shown_p(top)] if i else ["", ""]
             of_paper: list[Cell] = (
                 [self.published(published[system]) if system in published else ""] if published else []
             )
@@ -357,8 +357,8 @@ class PageTables:
         """Those that show a file."""
         table = Table.read(self._path(name))
         if table.columns != COLUMNS:
-            places = [place for place, column in enumerate(table.columns) if column != "source"]
-            head, *rows = (tuple(row[place] for place in places) for row in (table.columns, *table.rows))
+            indices = [i for i, column in enumerate(table.columns) if column != "source"]
+            head, *rows = (tuple(row[i] for i in indices) for row in (table.columns, *table.rows))
             return [Table(tuple(map(str, head)), rows)]
         tables = []
         for task in dict.fromkeys(map(str, table.column("task"))):

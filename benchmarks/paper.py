@@ -58,9 +58,9 @@ class Experiment(NamedTuple):
     files: tuple[str, ...] = (f"{ROWS}.csv",)
     like: "Experiment | None" = None
 
-    def words(self, places: Mapping[str, object]) -> list[str]:
+    def words(self, values: Mapping[str, object]) -> list[str]:
         """The whole command, split as a shell does, with the folders and seeds in it."""
-        words = [Template(word).substitute(places) for word in shlex.split(self.whole_command())]
+        words = [Template(word).substitute(values) for word in shlex.split(self.whole_command())]
         return [*words, "--seeds", *map(str, self.seeds)] if self.seeds else words
 
     def whole_command(self) -> str:
@@ -158,7 +158,7 @@ class Paper:
         return ""
 
     def _keep(self, experiment: Experiment, file: str) -> None:
-        """Copies a file of an experiment, without the places of this machine."""
+        """Copies a file of an experiment, without the paths of this machine."""
         text = (self._runs / experiment.name / file).read_text(encoding="utf-8")
         for folder in (self._runs, self._data):
             text = text.replace(f"{folder}{os.sep}", "")

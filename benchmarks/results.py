@@ -20,7 +20,7 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.machine import cpu_count
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.training.experiments import spread
+from elmo_tasks.training.experiments import mean_and_deviation
 
 COLUMNS = ("task", "system", "seed", "metric", "value", "seconds", "versions")
 """`seed`: or the round, of what was measured several times in turn. `seconds`: what the measurement took."""
@@ -99,10 +99,10 @@ class Results:
         return list(dict.fromkeys(metric for metric, _ in self._names("")))
 
     def means(self, *, of: str = "") -> Table:
-        """The `spread` of the values of metrics that hold `of`, by metric and system."""
+        """Mean, deviation and number of the values of metrics that hold `of`, by metric and system."""
         table = Table(("metric", "system", "mean", "standard deviation", "runs"))
         for metric, system in self._names(of):
-            mean, deviation, runs = spread(self.values(system, metric).values())
+            mean, deviation, runs = mean_and_deviation(self.values(system, metric).values())
             table.add(metric, system, shown(mean), shown(deviation), runs)
         return table
 
@@ -115,7 +115,7 @@ class Results:
         for system in systems:
             cells = []
             for metric in metrics:
-                mean, deviation, _ = spread(self.values(system, metric).values())
+                mean, deviation, _ = mean_and_deviation(self.values(system, metric).values())
                 shown_mean = shown(mean) if mean is None or not 0.001 <= abs(mean) < 1 else f"{mean:.3f}"
                 cells.append(shown_mean if deviation is None else f"{shown_mean} ({shown(deviation)})")
             table.add(system, *cells)
@@ -267,7 +267,7 @@ def read_scores(path: Path, metric: str = "") -> dict[str, Score]:
             names = ", ".join(dict.fromkeys(map(str, table.column("metric"))))
             raise InputError.at(path, found=f"no {metric}", expected=f"a metric of {names}")
         values = {system: rows.where("system", system).column("value") for system in rows.column("system")}
-        return {str(system): Score(*spread(cells)) for system, cells in values.items()}  # type: ignore[arg-type]
+        return {str(system): Score(*mean_and_deviation(cells)) for system, cells in values.items()}  # type: ignore[arg-type]
     if table.columns[0] not in ("variant", "fraction"):
         raise InputError.at(
             path, found=f"the column {table.columns[0]}", expected="rows, variants or fractions"

@@ -144,7 +144,7 @@ def service(archive: str, *options: str) -> Iterator[int]:
 def load(
     port: int, inputs: list[dict[str, Any]], expected: list[Any], *, clients: int, size: int, seconds: float
 ) -> Load:
-    """Clients that ask, each for one request after the other, from places of their own."""
+    """Clients that ask, each for one request after the other, from offsets of their own."""
     taken: list[float] = []
     differences: list[float] = []
     errors: list[int] = []
@@ -155,8 +155,8 @@ def load(
         with closing(HTTPConnection("127.0.0.1", port)) as connection:
             while (began := time.perf_counter()) < end:
                 first = next(turns) * size
-                places = [place % len(inputs) for place in range(first, first + size)]
-                batch = [inputs[place] for place in places]
+                indices = [i % len(inputs) for i in range(first, first + size)]
+                batch = [inputs[i] for i in indices]
                 connection.request("POST", PATH, json.dumps(batch if size > 1 else batch[0]))
                 response = connection.getresponse()
                 answer = json.loads(response.read())
@@ -165,7 +165,7 @@ def load(
                     errors.append(response.status)
                 else:
                     answers = answer if size > 1 else [answer]
-                    differences.append(difference(answers, [expected[place] for place in places]))
+                    differences.append(difference(answers, [expected[i] for i in indices]))
 
     threads = [threading.Thread(target=ask) for _ in range(clients)]
     began = time.perf_counter()

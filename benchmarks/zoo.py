@@ -52,7 +52,7 @@ def predicates(path: Path) -> Rows:
     """Yields the sentences of a file of semantic roles; the predicates have the tag `B-V`."""
     for sentence in (make() for make in read_sentences(path)):
         positions = {proposition.predicate for proposition in sentence.propositions}
-        yield [(word, "B-V" if place in positions else "O") for place, word in enumerate(sentence.words)]
+        yield [(word, "B-V" if i in positions else "O") for i, word in enumerate(sentence.words)]
 
 
 class Recipe(NamedTuple):
@@ -236,7 +236,7 @@ def _clock() -> Iterator[Clock]:
         (TaskReader, "read", READING),
         (JsonLinesPredictor, "load_line", READING),
         (JsonLinesPredictor, "_prepare", READING),
-        (SrlPredictor, "expect", READING),
+        (SrlPredictor, "begin_batch", READING),
         (TaskReader, "apply_token_indexers", INDEXING),
         (Instance, "index_fields", INDEXING),
         (Batch, "index_instances", INDEXING),

@@ -42,7 +42,7 @@ def needs_allennlp(module: str) -> bool:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """
     Imports without Python's garbage collection, which would look through all modules time and again. It
     passes them by later, too, unless PyTorch was there before: tensors in cycles would stay in memory.
@@ -87,7 +87,7 @@ class _SuiteFirst(Loader):
         del sys.modules[name]
         sys.meta_path.remove(self._finder)
         try:
-            with _uncollected():
+            with _without_garbage_collection():
                 import_module("elmo_tasks.suite")
                 import_module(name)
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""The version: that of elmo_tasks, from the one place where it stands."""
+"""The version: that of elmo_tasks, from the one file that states it."""
 
 import re
 from pathlib import Path

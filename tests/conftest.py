@@ -83,12 +83,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
     order = [*LONG_FILES, "", *RAY_FILES, *LAST_FOLDERS]
 
-    def place(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> int:
         name = item.path.name.removesuffix("_test.py")
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         return order.index(next((each for each in (name, folder) if each in order), ""))
 
-    items.sort(key=place)
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,10 +23,10 @@ def input_error(read: Callable[[str], Any], path: Path, text: str) -> str:
 
 
 def mentions(message: str, *parts: str) -> bool:
-    """Returns whether a message has these parts in this order: a place, a value, a remedy."""
-    place = 0
+    """Returns whether a message has these parts in this order: a location, a value, a remedy."""
+    position = 0
     for part in parts:
-        if (place := message.find(part, place)) < 0:
+        if (position := message.find(part, position)) < 0:
             return False
-        place += len(part)
+        position += len(part)
     return True

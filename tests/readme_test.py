@@ -68,12 +68,12 @@ def in_one_epoch(words: list[str]) -> list[str]:
     words = list(words)
     if "--overrides" not in words:
         words += ["--overrides", "{}"]
-    place = words.index("--overrides") + 1
-    given = json.loads(words[place])
+    index = words.index("--overrides") + 1
+    given = json.loads(words[index])
     # Beyond the first checkpoint within an epoch
     batches = 12 if "trainer.checkpointer.save_every_num_batches" in given else 1
     short = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": batches}
-    words[place] = json.dumps(given | short)
+    words[index] = json.dumps(given | short)
     return words
 
 
@@ -122,8 +122,8 @@ def folder(tmp_path, monkeypatch):
         two_columns = re.sub(r"(?m)^(\S+) .* (\S+)$", r"\1\t\2", text)
         (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
     for name in ("options.json", "weights.hdf5"):
-        for place in ("elmo", "seqvec"):
-            shutil.copy(elmo / name, tmp_path / "data" / place / name)
+        for each in ("elmo", "seqvec"):
+            shutil.copy(elmo / name, tmp_path / "data" / each / name)
     (tmp_path / "data/mine").mkdir()
     for split in ("train", "dev"):
         rows = "A warm and funny film.,good\nI hated every minute.,bad\n"

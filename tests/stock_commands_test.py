@@ -86,7 +86,7 @@ def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
         ('{"text": "x"}', 'found the fields: "text"'),
     ],
 )
-def test_predict_writes_what_stands_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
+def test_predict_writes_results_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
     good = '{"sentence": "Ana is here."}'
     (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
     shown = allennlp(
@@ -298,7 +298,7 @@ def test_train_recovers(command, of_config, run):
 
 def test_evaluate_writes_predictions_of_several_files(command, task, run, texts, tmp_path):
     def outputs(kind: str) -> list[Path]:
-        return [tmp_path / f"{number}.{kind}" for number, _ in enumerate(texts)]
+        return [tmp_path / f"{i}.{kind}" for i, _ in enumerate(texts)]
 
     command(
         *("evaluate", run / "model.tar.gz", ",".join(texts)),

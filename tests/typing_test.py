@@ -59,7 +59,7 @@ def test_mypy_sees_misspelt_parameters_and_wrong_types(tmp_path):
     expected += ['"precision"', "poling", '"pooling"', '"padded_ids"', '"__call__"', '"inputs"', '"Mixes"']
     first = len(USERS_FILE.splitlines()) + 1 - len(expected)
     assert len(errors) == len(expected), done.stdout
-    for number, (error, part) in enumerate(zip(errors, expected, strict=True)):
-        assert error.startswith(f"user.py:{first + number}: ")
+    for i, (error, part) in enumerate(zip(errors, expected, strict=True)):
+        assert error.startswith(f"user.py:{first + i}: ")
         assert part in error
     assert (Path(elmo_tasks.__file__).parent / "py.typed").exists()

@@ -30,5 +30,5 @@ class ClassificationPredictor(LabelPredictor):
     def empty_result(self, content: list[list[str]]) -> JsonDict | None:
         if all(content):
             return None
-        words = {f"sentence{number}_tokens": words for number, words in enumerate(content, start=1)}
+        words = {f"sentence{i}_tokens": words for i, words in enumerate(content, start=1)}
         return {**words, "label": None, "probabilities": {}}

@@ -21,8 +21,8 @@ from elmo_tasks.vectors.encoder import (
     Mix,
     StaticVectors,
     WordVectors,
-    alone,
     in_contexts,
+    out_of_context,
 )
 from elmo_tasks.vectors.text_format import read_table
 
@@ -55,7 +55,7 @@ class BilmArguments:
             precision=self.precision,
             names="--options-file and --weight-file",
         )
-        return move_to(bilm, device or self.device, asked="--device")
+        return move_to(bilm, device or self.device, option="--device")
 
 
 def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
@@ -140,6 +140,6 @@ class ContextArguments:
     def word_vectors(self, encoder: Encoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
         """Encodes words alone, or in the text, of which `folder` holds a copy meanwhile."""
         if self.contexts is None:
-            return alone(encoder, words)
+            return out_of_context(encoder, words)
         text = copy_corpus(self.contexts, folder)
         return in_contexts(encoder, words, text, limit=self.occurrences, seed=self.seed)

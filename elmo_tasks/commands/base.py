@@ -127,7 +127,7 @@ class VerbGroup:
 
 
 def positional(metavar: str, help: str, *, nargs: str | None = None) -> Any:
-    """Returns the field of an argument that is given by its place."""
+    """Returns the field of an argument that is given by its position."""
     return field(metadata={"options": _without_none(metavar=metavar, help=help, nargs=nargs)})
 
 
@@ -262,13 +262,13 @@ def number(
     return of_text
 
 
-def whole(text: str) -> int:
+def unsigned_int(text: str) -> int:
     if not text.isdecimal():
         raise ValueError
     return int(text)
 
 
-positive = number(whole, "a positive whole number", lambda value: value > 0)
+positive = number(unsigned_int, "a positive whole number", lambda value: value > 0)
 
 DeviceName = Annotated[str, device_name]
 DType = Literal["float32", "float16"]
@@ -276,7 +276,9 @@ DType = Literal["float32", "float16"]
 Gpu = Annotated[int, read_gpu]
 Input = Annotated[str, Source]
 Positive = Annotated[int, positive]
-Seed = Annotated[int, number(whole, "a whole number from 0 to 4294967295", lambda value: value < 1 << 32)]
+Seed = Annotated[
+    int, number(unsigned_int, "a whole number from 0 to 4294967295", lambda value: value < 1 << 32)
+]
 """A seed that NumPy takes, too."""
 
 
@@ -310,7 +312,7 @@ class ModelVerb(Verb):
 
     def open(self) -> Archive:
         """Opens the archive, with its model on the device."""
-        device = chosen_device(self.device, asked="--device")
+        device = chosen_device(self.device, option="--device")
         opened = open_archive(self.archive)
         opened.model.to(device)
         return opened

@@ -90,10 +90,10 @@ def gpus() -> Facts:
     if not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
         yield "none", f"PyTorch is {built}"
-    for number in range(torch.cuda.device_count()):
-        about = torch.cuda.get_device_properties(number)
+    for index in range(torch.cuda.device_count()):
+        about = torch.cuda.get_device_properties(index)
         ability = f"compute capability {about.major}.{about.minor}, CUDA {torch.version.cuda}"
-        yield f"cuda:{number}", f"{about.name}, {_size(about.total_memory)}, {ability}"
+        yield f"cuda:{index}", f"{about.name}, {_size(about.total_memory)}, {ability}"
 
 
 def spacy_models() -> Facts:

@@ -32,8 +32,8 @@ from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncod
 from elmo_tasks.embedding.corpus import TEXT, Corpus
 from elmo_tasks.embedding.vector_file import check_finished, check_name, lay_out
 from elmo_tasks.jobs.embed import EmbedJob
-from elmo_tasks.jobs.engines import Here, OnRay, run_job
-from elmo_tasks.jobs.places import Folder, input_sources, texts_among
+from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
+from elmo_tasks.jobs.locations import Folder, input_sources, texts_among
 from elmo_tasks.jobs.runs import PLAN, Reading, Settings, must_run
 from elmo_tasks.jobs.sinks import Hdf5Sink
 
@@ -136,12 +136,12 @@ class Embed(Verb):
 
     def run(self) -> None:
         engine = engine_of(self.mode, self.ray, self.output)
-        if isinstance(engine, OnRay):
+        if isinstance(engine, RayEngine):
             self._to_parquet(engine)
         else:
             self._to_hdf5(engine)
 
-    def _to_hdf5(self, engine: Here) -> None:
+    def _to_hdf5(self, engine: LocalEngine) -> None:
         began = time.monotonic()
         output = self.output
         if self.input.endswith(".parquet"):
@@ -202,7 +202,7 @@ class Embed(Verb):
             "pooled": self.pool != "none",
         }
 
-    def _to_parquet(self, engine: OnRay) -> None:
+    def _to_parquet(self, engine: RayEngine) -> None:
         from elmo_tasks.jobs.sinks import ParquetSink
 
         here_alone = ("stateful", "forget_sentences", "pool", "format", "tokenize")
@@ -248,7 +248,7 @@ class Embed(Verb):
 
     def _encoder(self, *, device: str | None = None, dtype: str = "float32") -> BatchEncoder:
         bilm = self.bilm.read(device=device)
-        check_layers(self.layers, bilm.num_layers, asked="--layers")
+        check_layers(self.layers, bilm.num_layers, option="--layers")
         return BatchEncoder(
             bilm=bilm,
             start=read_start(self.initial_state, bilm),

@@ -27,7 +27,7 @@ from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import archived_state, elmo_from_state
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.modules.ensemble import EnsembleModel
-from elmo_tasks.training.sample_reader import whole_block
+from elmo_tasks.training.sample_reader import unwrapped_block
 
 WEIGHTS = "weights.th"
 
@@ -118,8 +118,8 @@ class ArchivedEnsemble(EnsembleModel):
         state = archived_state(folder, weights_file)
         members: list[Model] = []
         bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
-        for number, block in enumerate(config["model"]["members"]):
-            prefix = f"members.{number}."
+        for index, block in enumerate(config["model"]["members"]):
+            prefix = f"members.{index}."
             weights = {
                 name.removeprefix(prefix): weight for name, weight in state.items() if name.startswith(prefix)
             }
@@ -189,7 +189,7 @@ def _indexer_problem(config: Params, first: Params) -> str | None:
 
 def _token_indexers(config: Params, reader: str) -> dict[str, Any]:
     settings = config.as_dict(quiet=True)
-    return whole_block(settings.get(reader, settings["dataset_reader"])).get("token_indexers") or {}
+    return unwrapped_block(settings.get(reader, settings["dataset_reader"])).get("token_indexers") or {}
 
 
 def _vocabulary_problem(vocab: Vocabulary, first: Vocabulary) -> str | None:

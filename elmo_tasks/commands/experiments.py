@@ -33,16 +33,16 @@ from elmo_tasks.training.experiments import (
     Run,
     Setting,
     layer_rows,
+    mean_and_deviation,
     own_setting,
     placement_rows,
     plan,
     score,
-    spread,
     summary,
     train,
     validation_metric,
 )
-from elmo_tasks.training.sample_reader import sample_size, whole_block
+from elmo_tasks.training.sample_reader import sample_size, unwrapped_block
 from elmo_tasks.vectors.text_format import dimensions
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
     """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
     try:
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
-        indexer = whole_block(config["dataset_reader"])["token_indexers"]["tokens"]
+        indexer = unwrapped_block(config["dataset_reader"])["token_indexers"]["tokens"]
     except KeyError as error:
         raise ConfigurationError(
             f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"
@@ -291,10 +291,11 @@ class Ablate(RunVerb):
 
 def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
     """
-    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `spread` of the best scores
-    on the validation data, and the mean number of epochs up to them. Then come the mean number of epochs with
-    which ELMo reaches the best score without it, from the same seed, empty if a seed never does; and the
-    score of each seed. `own` is the setting with ELMo, `samples` are the training instances of each fraction.
+    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `mean_and_deviation` of the
+    best scores on the validation data, and the mean number of epochs up to them. Then come the mean number of
+    epochs with which ELMo reaches the best score without it, from the same seed, empty if a seed never does;
+    and the score of each seed. `own` is the setting with ELMo, `samples` are the training instances of each
+    fraction.
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)
@@ -306,7 +307,7 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
         for name, variant, catches_up in (("without", without, None), ("with", with_elmo, to_baseline)):
             scores = [score(run) for run in variant]
             epochs = _mean(map(_epochs_to_best, variant, variant))
-            table.add(fraction, size, name, *spread(scores), epochs, catches_up, *scores)
+            table.add(fraction, size, name, *mean_and_deviation(scores), epochs, catches_up, *scores)
     return table
 
 

@@ -117,9 +117,9 @@ class Trained(NamedTuple):
     """The words of the classes and, for word input, of the rows of the table; a task's archive has none."""
 
 
-def _is_official(place: str) -> bool:
+def _is_official(path: str) -> bool:
     """Tells whether this is a folder or zip in the official layout."""
-    with opened_folder(place) as folder:
+    with opened_folder(path) as folder:
         return folder is not None and folder.has(OPTIONS)
 
 
@@ -150,8 +150,8 @@ def read_trained(archive: str) -> Trained:
 @torch.no_grad()
 def average_with(trained: Trained, folder: Path) -> None:
     """
-    Makes each weight the mean of itself and the weight in `folder`. Where both ends of a training lie in one
-    valley, the middle is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
+    Makes each weight the mean of itself and the weight in `folder`. Where the weights before and after a
+    training lie in one basin of the loss, their mean is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
 
     # Raises
     `ConfigurationError`: weights of other options, other words, or no softmax. `OSError`: no files.

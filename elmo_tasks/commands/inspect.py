@@ -58,7 +58,7 @@ class Inspect(Verb):
     name = "inspect"
     help = "The format of a data file, and its reader block."
     description = """Reads data with the readers of the tasks, and tells which of them fit: the format, the
-        encoding, how many sentences, tokens, and labels of each class there are, odd places with file and
+        encoding, how many sentences, tokens, and labels of each class there are, oddities with file and
         line, and the dataset_reader block to paste into a config. For data of a probe, and a text for a
         biLM, it shows the command that reads them. It writes nothing."""
 

@@ -25,7 +25,7 @@ from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_sen
 from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
 from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
-from elmo_tasks.vectors.encoder import Encoder, WordVectors, alone
+from elmo_tasks.vectors.encoder import Encoder, WordVectors, out_of_context
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,10 +71,10 @@ class Intrinsic(Verb):
             if not pairs and not questions:
                 tests = ", ".join(f"--{option}" for option in (*SIMILARITY, "analogies"))
                 raise ConfigurationError(f"found no test, expected one or more of {tests}")
-            asked = [word for question in questions for word in question.words]
-            vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else asked
+            question_words = [word for question in questions for word in question.words]
+            vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else question_words
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
-            words = list(dict.fromkeys([*compared, *asked, *(vocabulary if questions else [])]))
+            words = list(dict.fromkeys([*compared, *question_words, *(vocabulary if questions else [])]))
             encoder, static = self.vectors.encoders()
             by_vectors = [
                 [
@@ -83,10 +83,10 @@ class Intrinsic(Verb):
                 ]
                 for vectors in (
                     *self.contexts.word_vectors(encoder, words, writer.folder),
-                    *(row for table in static for row in alone(table, words)),
+                    *(row for table in static for row in out_of_context(table, words)),
                 )
             ]
-            # Rows to compare stand together.
+            # Rows to compare are adjacent.
             table = Table(_INTRINSIC, [row for rows in zip(*by_vectors, strict=True) for row in rows])
             writer.write(table, _figure(table))
 

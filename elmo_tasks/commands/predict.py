@@ -22,8 +22,8 @@ from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_
 from elmo_tasks.commands.staging import copy_piped, is_piped
 from elmo_tasks.compat.archives import local_archive, packed_archive
 from elmo_tasks.data.input_files import input_files
-from elmo_tasks.jobs.engines import Here, run_job
-from elmo_tasks.jobs.places import input_sources, texts_among
+from elmo_tasks.jobs.engines import LocalEngine, run_job
+from elmo_tasks.jobs.locations import input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
@@ -53,7 +53,7 @@ class Predict(Verb):
 
     def run(self) -> None:
         engine = engine_of(self.mode, self.ray, self.output)
-        here = isinstance(engine, Here)
+        here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
         if output.endswith(".parquet"):

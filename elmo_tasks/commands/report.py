@@ -64,7 +64,7 @@ class ReportEntry:
         score = next(scores, None)
         if score is None or columns[0] in _WITHOUT_BEST:
             return ""
-        place = columns.index(score)
+        index = columns.index(score)
         numbers = [
             cell
             for cell in self.table.column(score)
@@ -73,10 +73,10 @@ class ReportEntry:
         if not numbers:
             return ""
         best = min(numbers) if score.endswith(_LOWER_IS_BETTER) else max(numbers)
-        row = next(row for row in self.table.rows if row[place] == best)
+        row = next(row for row in self.table.rows if row[index] == best)
         first = f"{columns[0]} {row[0]:g}" if isinstance(row[0], float) else row[0]
-        names = [cell for cell in (first, *row[1:place]) if isinstance(cell, str)]
-        return f"{score} {shown(row[place])}: {', '.join(names)}"
+        names = [cell for cell in (first, *row[1:index]) if isinstance(cell, str)]
+        return f"{score} {shown(row[index])}: {', '.join(names)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class Report(Verb):
         file, with a summary, and the table and picture of each. It needs no server, no script and no other
         file."""
 
-    places: list[Input] = positional(
+    paths: list[Input] = positional(
         "PLACE", "a folder with results, at any depth, or a CSV file of them", nargs="+"
     )
     output: Path = option("file to write", Path("report.html"), short="-o", metavar="HTML")
@@ -95,21 +95,21 @@ class Report(Verb):
 
     def run(self) -> None:
         with staged_file(self.output, force=self.force) as path:
-            paths = [path for name in self.places for path in find_results(Path(name))]
+            paths = [path for name in self.paths for path in find_results(Path(name))]
             entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
             path.write_text(render(entries), encoding="utf-8")
         print(f"{self.output}: {len(entries)} results")
 
 
-def find_results(place: Path) -> list[Path]:
+def find_results(path: Path) -> list[Path]:
     """
-    Returns the CSV files in a folder, at any depth, or the file at the place, that have a Markdown file
+    Returns the CSV files in a folder, at any depth, or the file at the path, that have a Markdown file
     beside them, as `ResultsWriter` writes them; an `InputError` if there are none.
     """
-    files = [place] if place.is_file() else place.rglob("*.csv")
-    paths = sorted(path for path in files if path.with_suffix(".md").exists())
+    files = [path] if path.is_file() else path.rglob("*.csv")
+    paths = sorted(file for file in files if file.with_suffix(".md").exists())
     if not paths:
-        raise InputError.at(place, found="no results", expected="a CSV file with its Markdown beside it")
+        raise InputError.at(path, found="no results", expected="a CSV file with its Markdown beside it")
     return paths
 
 

@@ -11,8 +11,8 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.base import Positive, flag, option, refuse_given
 from elmo_tasks.commands.staging import check_output, staging_folder
-from elmo_tasks.jobs.engines import Here, OnRay
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.engines import LocalEngine, RayEngine
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import NEEDED, REPLACES, must_run
 
 ENGINES = ("local", "ray")
@@ -39,18 +39,18 @@ class RayArguments:
     )
 
 
-def engine_of(run: RunArguments, ray: RayArguments, output: str) -> Here | OnRay:
+def engine_of(run: RunArguments, ray: RayArguments, output: str) -> LocalEngine | RayEngine:
     """Returns the engine that the arguments name. Arguments and outputs of Ray without it are an error."""
     if run.engine == "local":
         refuse_given(ray, "belongs to --engine ray")
         if "://" in output:
             raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
-        return Here()
+        return LocalEngine()
     if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
         raise ConfigurationError(
             f"--engine ray needs {' and '.join(missing)}, not installed here: make install EXTRAS='ray'"
         )
-    return OnRay(ray.workers, ray.ray_address)
+    return RayEngine(ray.workers, ray.ray_address)
 
 
 @contextmanager
@@ -67,10 +67,10 @@ def run_folder(
     """
     remote = "://" in output
     staging = nullcontext(f"{output}.partial") if remote else staging_folder(Path(output), keep=NEEDED)
-    with staging as place:
+    with staging as path:
         if not remote:
             check_output(Path(output), force=True)
-        folder = Folder(str(place))
+        folder = Folder(str(path))
         if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
             if check is not None:
                 check(folder.path)

@@ -13,8 +13,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled, whole
-from elmo_tasks.common.devices import chosen_device, gpu_number
+from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled, unsigned_int
+from elmo_tasks.common.devices import chosen_device, gpu_index
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65_535
 
-Port = Annotated[int, number(whole, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)]
+Port = Annotated[int, number(unsigned_int, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +126,8 @@ class Serve(Verb):
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
         device_name, ray = self.page.vectors.bilm.device, self.ray
-        chosen_device(device_name, asked="--device")
-        device = gpu_number(device_name, asked="--device")
+        chosen_device(device_name, option="--device")
+        device = gpu_index(device_name, option="--device")
         local = ray.replicas is None and ray.ray_address is None
         archives = open_archives(self.archives or trained_models(), device if local else -1)
         tabs = [
@@ -156,7 +156,7 @@ def address(host: str, port: int) -> str:
 
 
 def _owner(listening: socket.socket) -> str:
-    """Returns a name that no other service has: two never listen at one place."""
+    """Returns a name that no other service has: two never listen at one address."""
     host, port = listening.getsockname()[:2]
     return f"{socket.gethostname()}-{host}-{port}"
 

@@ -11,7 +11,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.commands.base import Input, ModelVerb, Positive, flag, option, positional
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.reader import whole_reader
+from elmo_tasks.data.reader import unwrapped_reader
 from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
@@ -33,7 +33,7 @@ class SquadPredictions(ModelVerb):
     def run(self) -> None:
         with staged_file(self.output, force=self.force) as path:
             archive = self.open()
-            reader = whole_reader(archive.validation_dataset_reader)
+            reader = unwrapped_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
                     f"{self.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"

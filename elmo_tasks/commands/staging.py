@@ -24,7 +24,7 @@ from elmo_tasks.data.input_files import (
 )
 from elmo_tasks.data.tokenization import raw_word, tokenizer, tokenizer_of_script
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, read_fasta, write_corpus
-from elmo_tasks.jobs.places import MARK, texts_among
+from elmo_tasks.jobs.locations import MARK, texts_among
 
 FORMATS = ("text", "fasta")
 _PARTIAL = ".partial"
@@ -188,8 +188,8 @@ def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
             warned = True
             choice = "characters" if tokenizer_of_script(word) == "characters" else "LANGUAGE"
             print(
-                f"warning: {line.where}, line {line.number}: found {shorten(word)!r}, which is read as one "
-                f"token; expected blanks between tokens, as `embed --tokenize {choice}` puts them",
+                f"warning: {line.where}, line {line.line_number}: found {shorten(word)!r}, which is read as "
+                f"one token; expected blanks between tokens, as `embed --tokenize {choice}` puts them",
                 file=sys.stderr,
             )
         yield line
@@ -202,13 +202,13 @@ def _lines(
         output = folder.with_name(folder.name.removesuffix(_PARTIAL))
         # All files are listed before the first line is written to the folder.
         for file in texts_among(list(map(str, input_files(source))), source, [str(folder), str(output)]):
-            for number, line in read(file):
-                yield SourceLine(file, number, line)
+            for line_number, line in read(file):
+                yield SourceLine(file, line_number, line)
         return
     name, copy = "standard input", copy_piped(source, folder)
     try:
-        for number, line in read(copy):
-            yield SourceLine(name, number, line)
+        for line_number, line in read(copy):
+            yield SourceLine(name, line_number, line)
     except InputError as error:
         raise InputError(error.message.replace(str(copy), name)) from error
     finally:

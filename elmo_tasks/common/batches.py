@@ -12,15 +12,15 @@ _MULTIPLIER = 0x5851F42D4C957F2D
 """The multiplier of Knuth's 64-bit linear congruential generator."""
 
 
-def batches(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+def batches(items: Iterable[Item], length: Callable[[Item], int], max_positions: int) -> Iterator[list[Item]]:
     """Yields the items in padded batches, see `batch_sizes`. It reads one item ahead."""
     items, ahead = tee(items)
-    for size in batch_sizes(map(length, ahead), most):
+    for size in batch_sizes(map(length, ahead), max_positions):
         yield list(islice(items, size))
 
 
 def batch_sizes(
-    lengths: Iterable[int], most: int, *, padded: bool = True, least: float = 0.0
+    lengths: Iterable[int], max_positions: int, *, padded: bool = True, min_ratio: float = 0.0
 ) -> Iterator[int]:
     """
     Yields the number of items of each batch: as many neighbours as fit. Callers sort by length first, if
@@ -29,16 +29,16 @@ def batch_sizes(
     # Parameters
 
     lengths : the lengths of the items, in the order in which they are put into batches.
-    most : the most positions of a batch; a longer item is a batch of its own.
+    max_positions : the most positions of a batch; a longer item is a batch of its own.
     padded : whether a batch has as many positions as its longest item, times its items; otherwise it has the
         positions of its items.
-    least : no item is shorter than this share of the longest item before it in its batch.
+    min_ratio : no item is shorter than this ratio of the longest item before it in its batch.
     """
     size = longest = total = 0
     for length in lengths:
         longest, total = max(longest, length), total + length
         positions = (size + 1) * longest if padded else total
-        if size and (positions > most or length < least * longest):
+        if size and (positions > max_positions or length < min_ratio * longest):
             yield size
             size, longest, total = 0, length, length
         size += 1

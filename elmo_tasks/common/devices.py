@@ -1,4 +1,4 @@
-"""Devices by name or number."""
+"""Devices by name or index."""
 
 import argparse
 
@@ -7,22 +7,22 @@ import torch
 from elmo_tasks.common.errors import ElmoError
 
 Device = str | int | torch.device | None
-"""A name of PyTorch's, its `torch.device`, or the number of a GPU; -1 and `None` are the CPU."""
+"""A name of PyTorch's, its `torch.device`, or the index of a GPU; -1 and `None` are the CPU."""
 EXPECTED = "cpu, cuda, cuda:1 or the like, the number of a GPU, or -1 for the CPU"
 
 
 def device_name(device: Device) -> str:
-    """Returns PyTorch's name of a device, such as `cuda:0` for the number 0; the device need not exist."""
+    """Returns PyTorch's name of a device, such as `cuda:0` for the index 0; the device need not exist."""
     name = "cpu" if device in (None, -1, "-1") else str(device)
     return f"cuda:{name}" if name.isdecimal() else name
 
 
-def chosen_device(device: Device, *, asked: str) -> torch.device:
+def chosen_device(device: Device, *, option: str) -> torch.device:
     """
     Returns a device that is there.
 
     # Raises
-    `ElmoError`, with the option `asked`: there is no such device.
+    `ElmoError`, with the name of the `option`: there is no such device.
     """
     try:
         chosen = torch.device(device_name(device))
@@ -32,26 +32,26 @@ def chosen_device(device: Device, *, asked: str) -> torch.device:
     # PyTorch raises any of these for a device that is not there.
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise ElmoError(f"{asked} {device} cannot be used: {reason}; expected {EXPECTED}") from error
+        raise ElmoError(f"{option} {device} cannot be used: {reason}; expected {EXPECTED}") from error
     return chosen
 
 
-def gpu_number(device: Device, *, asked: str = "cuda_device") -> int:
+def gpu_index(device: Device, *, option: str = "cuda_device") -> int:
     """
-    Returns the number by which AllenNLP knows a device: -1 for the CPU; the GPU need not exist.
+    Returns the index by which AllenNLP knows a device: -1 for the CPU; the GPU need not exist.
 
     # Raises
     `ElmoError`: it is neither the CPU nor a GPU with CUDA.
     """
-    kind, _, number = device_name(device).partition(":")
-    if kind not in ("cpu", "cuda") or not (number or "0").isdecimal():
-        raise ElmoError(f"{asked} is {device!r}, expected {EXPECTED}")
-    return -1 if kind == "cpu" else int(number or 0)
+    kind, _, index = device_name(device).partition(":")
+    if kind not in ("cpu", "cuda") or not (index or "0").isdecimal():
+        raise ElmoError(f"{option} is {device!r}, expected {EXPECTED}")
+    return -1 if kind == "cpu" else int(index or 0)
 
 
 def read_gpu(text: str) -> int:
-    """Reads the value of an option, see `gpu_number`."""
+    """Reads the value of an option, see `gpu_index`."""
     try:
-        return gpu_number(text)
+        return gpu_index(text)
     except ElmoError as error:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected {EXPECTED}") from error

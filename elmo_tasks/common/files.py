@@ -24,7 +24,7 @@ _BUNDLED = ("fixtures", "pretrained", "training_configs")
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""The numbers of the errors of writing to a full disk, or beyond a quota or the largest file."""
+"""The `errno` of writing to a full disk, or beyond a quota or the largest file."""
 
 
 def bundled(name: str) -> Path:
@@ -56,22 +56,22 @@ def unpacked(file: BufferedReader) -> BinaryIO:
 
 def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
     """Yields the lines with their ends, without a byte order mark before the first."""
-    for number, line in enumerate(file):
-        yield line if number else line.removeprefix(BOM_UTF8)
+    for index, line in enumerate(file):
+        yield line if index else line.removeprefix(BOM_UTF8)
 
 
-def read_text(path: FilePath, *, most: int, where: str | None = None) -> str:
+def read_text(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
     """
     Reads a whole file of UTF-8. `where` names it in errors, by default `path`.
 
     # Raises
-    `ElmoError`: it has more than `most` bytes, or is not UTF-8. `OSError`.
+    `ElmoError`: it has more than `max_bytes` bytes, or is not UTF-8. `OSError`.
     """
     with open(path, "rb") as file:
-        content = file.read(most + 1)
+        content = file.read(max_bytes + 1)
     where = where or str(path)
-    if len(content) > most:
-        raise ElmoError.at(where, None, found=f"more than {most:,} bytes", expected="a smaller file")
+    if len(content) > max_bytes:
+        raise ElmoError.at(where, None, found=f"more than {max_bytes:,} bytes", expected="a smaller file")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -80,58 +80,60 @@ def read_text(path: FilePath, *, most: int, where: str | None = None) -> str:
 
 
 def read_lines(
-    path: FilePath, *, longest: int | None = None, encoding: str = "utf-8"
+    path: FilePath, *, max_bytes: int | None = None, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
     """
     Yields the lines of a text with their numbers, from 1, without their ends (LF or CRLF).
 
     Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
     A byte order mark is dropped, and a packed file is unpacked.
-    A line of more than `longest` bytes comes in several pieces, all with its number. It is cut after a blank
-    or tab, or between two characters where there is none: memory does not grow with the line. Only UTF-8 has
-    pieces.
+    A line of more than `max_bytes` bytes comes in several pieces, all with its number. It is cut after a
+    blank or tab, or between two characters where there is none: memory does not grow with the line. Only
+    UTF-8 has pieces.
 
     # Raises
     `ElmoError`, with the line: a byte that is not of the encoding (its offset counts from 0 in the unpacked
     text), a damaged file, or a file that cannot be opened. `LookupError`: Python has no such encoding.
     """
-    number = offset = 0
+    line_number = offset = 0
     is_utf8 = lookup(encoding).name == "utf-8"
     try:
         with open(path, "rb") as packed:
             file = unpacked(packed)
             if not is_utf8:
-                for number, text in enumerate(TextIOWrapper(file, encoding=encoding, newline="\n"), start=1):
-                    yield number, text.removesuffix("\n").removesuffix("\r")
+                for line_number, text in enumerate(
+                    TextIOWrapper(file, encoding=encoding, newline="\n"), start=1
+                ):
+                    yield line_number, text.removesuffix("\n").removesuffix("\r")
                 return
-            for number, line in _pieces(file, longest) if longest else enumerate(file, start=1):
+            for line_number, line in _pieces(file, max_bytes) if max_bytes else enumerate(file, start=1):
                 content = line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line
                 try:
                     text = content.decode("utf-8")
                 except UnicodeDecodeError as error:
                     found = f"the byte 0x{content[error.start]:02x} at offset {offset + error.start}"
-                    raise ElmoError.at(path, number, found=found, expected="UTF-8") from error
-                yield number, text if offset else text.removeprefix("\ufeff")
+                    raise ElmoError.at(path, line_number, found=found, expected="UTF-8") from error
+                yield line_number, text if offset else text.removeprefix("\ufeff")
                 offset += len(line)
     except UnicodeError as error:
-        raise ElmoError.at(path, number + 1, found=str(error), expected=encoding) from error
+        raise ElmoError.at(path, line_number + 1, found=str(error), expected=encoding) from error
     except UNREADABLE as error:
         found = getattr(error, "strerror", None) or str(error)
-        raise ElmoError.at(path, number + 1, found=found, expected="a readable file") from error
+        raise ElmoError.at(path, line_number + 1, found=found, expected="a readable file") from error
 
 
-def _pieces(file: BinaryIO, longest: int) -> Iterator[tuple[int, bytes]]:
-    """Yields the numbered lines, and lines of more than `longest` bytes in pieces."""
-    number, remainder = 1, b""
-    while line := remainder + file.readline(longest - len(remainder)):
+def _pieces(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the numbered lines, and lines of more than `max_bytes` bytes in pieces."""
+    line_number, remainder = 1, b""
+    while line := remainder + file.readline(max_bytes - len(remainder)):
         cut = len(line)
-        if len(line) == longest and not line.endswith(b"\n"):
+        if len(line) == max_bytes and not line.endswith(b"\n"):
             cut = max(line.rfind(b" "), line.rfind(b"\t")) + 1 or len(line) - 1
             while 0 < cut < len(line) and line[cut] & 0xC0 == 0x80:  # inside a character
                 cut -= 1
-        yield number, line[: cut or longest]
-        remainder = line[cut or longest :]
-        number += line.endswith(b"\n")
+        yield line_number, line[: cut or max_bytes]
+        remainder = line[cut or max_bytes :]
+        line_number += line.endswith(b"\n")
 
 
 @contextmanager

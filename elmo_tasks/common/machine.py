@@ -49,12 +49,12 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 # Two threads for operations that are each too small to be worth many
 
-_own = local()
+_of_thread = local()
 
 
 def num_threads() -> int:
     """Returns the number of threads that this thread may use, also within `one_thread_each`."""
-    return getattr(_own, "threads", None) or torch.get_num_threads()
+    return getattr(_of_thread, "threads", None) or torch.get_num_threads()
 
 
 @contextmanager
@@ -64,13 +64,13 @@ def one_thread_each() -> Iterator[None]:
     these save. `in_two_threads` still has all. For a program of our own, since PyTorch gives a thread that
     computes for the first time meanwhile one thread for good.
     """
-    _own.threads = threads = num_threads()
+    _of_thread.threads = threads = num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        _own.threads = None
+        _of_thread.threads = None
 
 
 def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
@@ -82,8 +82,8 @@ def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
     if threads == 1:
         return [run(0, 1), run(1, 1)]
     answers: Answers = SimpleQueue()
-    for number, (share, tasks) in enumerate(_workers(threads, os.getpid())):
-        tasks.put((answers, number, partial(run, number, share)))
+    for index, (share, tasks) in enumerate(_workers(threads, os.getpid())):
+        tasks.put((answers, index, partial(run, index, share)))
     results = dict(answers.get() for _ in range(2))
     for result in results.values():
         if isinstance(result, BaseException):
@@ -93,28 +93,30 @@ def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
 
 # Simple queues, since a thread that waits for a `Future` wakes later.
 Answers = SimpleQueue[tuple[int, Any]]
-"""The number of each task, and its result or error."""
+"""The index of each task, and its result or error."""
 Tasks = SimpleQueue[tuple[Answers, int, Callable[[], Any]]]
 
-_made: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
+_tasks_by_threads: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
 
 
 def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     """Returns the tasks of two threads of this process (a fork has none), each with its number of threads."""
     with SHARED:
         key = threads, process
-        if key not in _made:
+        if key not in _tasks_by_threads:
             before = torch.get_num_threads()
-            _made[key] = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
-            for share, tasks in _made[key]:
+            _tasks_by_threads[key] = [
+                (share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)
+            ]
+            for share, tasks in _tasks_by_threads[key]:
                 ready: Answers = SimpleQueue()
                 tasks.put((ready, 0, partial(_set_threads, share)))
                 # Unlike a pool's, it serves threads that outlive the main one.
                 Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
                 ready.get()
-            # Threads to come begin with the number that was set last.
+            # New threads begin with the number that was set last.
             torch.set_num_threads(before)
-        return _made[key]
+        return _tasks_by_threads[key]
 
 
 def _work(tasks: Tasks) -> None:
@@ -122,16 +124,16 @@ def _work(tasks: Tasks) -> None:
         _do(*tasks.get())
 
 
-def _do(answers: Answers, number: int, task: Callable[[], Any]) -> None:
+def _do(answers: Answers, index: int, task: Callable[[], Any]) -> None:
     try:
-        answers.put((number, task()))
+        answers.put((index, task()))
     except BaseException as error:
-        answers.put((number, error))
+        answers.put((index, error))
 
 
-def _set_threads(number: int) -> None:
-    torch.set_num_threads(number)
-    # PyTorch takes up a thread's number when it is first asked for.
+def _set_threads(count: int) -> None:
+    torch.set_num_threads(count)
+    # PyTorch applies the number of threads when it is first asked for.
     torch.get_num_threads()
 
 

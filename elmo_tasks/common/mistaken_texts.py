@@ -29,13 +29,13 @@ _FEW = 3
 """The rows of a table, at least; two sentences may have as many tabs by chance."""
 _TABLES = {".csv", ".tsv"}
 _warned: set[tuple[str, ...]] = set()
-_BORDERS = re.compile(r"\s*(<s>|<bos>|\[CLS\])\s|.*\s(</s>|<eos>|\[SEP\])\s*$", re.IGNORECASE)
+_BOUNDARIES = re.compile(r"\s*(<s>|<bos>|\[CLS\])\s|.*\s(</s>|<eos>|\[SEP\])\s*$", re.IGNORECASE)
 
 
 def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, and warns once if it looks like a table, or if borders of sentences
-    are typed out.
+    Yields the numbered lines of a text, and warns once if it looks like a table, or if it contains the
+    boundary tokens of sentences, such as `<s>`.
 
     # Raises
     `ElmoError`, with the line: it is CoNLL-U, another file with a token and its tags a line, JSON Lines or
@@ -44,24 +44,24 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
     first_lines = list(islice(lines, CHECKED))
     _check_rows(path, [each for each in first_lines if each[1].strip()])
     before = ""
-    for number, line in first_lines:
+    for line_number, line in first_lines:
         if _CONLLU.fullmatch(line):
             expected = f"{SENTENCES}; this writes it: {_WORDS_OF_CONLLU}"
-            raise ElmoError.at(path, number, found="the ten columns of CoNLL-U", expected=expected)
+            raise ElmoError.at(path, line_number, found="the ten columns of CoNLL-U", expected=expected)
         if before.startswith(">") and not before[1:2].isspace() and _RESIDUES.fullmatch(line.strip()):
             expected = f"{SENTENCES}; `allennlp elmo embed --format fasta` reads proteins"
-            raise ElmoError.at(path, number - 1, found="a header of FASTA", expected=expected)
-        if number == 1 and "\r" in line.strip():
+            raise ElmoError.at(path, line_number - 1, found="a header of FASTA", expected=expected)
+        if line_number == 1 and "\r" in line.strip():
             expected = r"lines that end with LF or CRLF; this writes them: tr '\r' '\n'"
-            raise ElmoError.at(path, number, found="lines that end with CR alone", expected=expected)
-        if border := _BORDERS.match(line):
+            raise ElmoError.at(path, line_number, found="lines that end with CR alone", expected=expected)
+        if boundary := _BOUNDARIES.match(line):
             warn_once(
                 "%s: found %s, which the biLM adds to each sentence by itself, as a word; expected the words "
                 "alone",
                 str(path),
-                border[1] or border[2],
+                boundary[1] or boundary[2],
             )
-        yield number, line
+        yield line_number, line
         before = line
     yield from lines
 

@@ -28,10 +28,10 @@ MAX_SINGLE_ROW = 1024
 """Up to so many numbers, oneDNN rounds a single row like one among others, with AVX2 and AVX-512."""
 MIN_PLAIN_ROWS = 16
 """From so many rows on, the BLAS libraries that were tried round each row alike."""
-FEW_ROWS, RECURRING_ROWS = 64, 16
+MAX_UNPADDED_ROWS, ROW_MULTIPLE = 64, 16
 """
-Beyond `FEW_ROWS`, rows of zeros fill a product up to a multiple of `RECURRING_ROWS`, since oneDNN takes 0.4
-ms to compile a kernel for each new number of rows.
+Beyond `MAX_UNPADDED_ROWS`, rows of zeros pad a product to a multiple of `ROW_MULTIPLE`, since oneDNN takes
+0.4 ms to compile a kernel for each new number of rows.
 """
 VECTOR_WIDTH = 32
 """
@@ -52,7 +52,7 @@ class PackedWeight(NamedTuple):
     bfloat16: bool
     """The factors are rounded to bfloat16; the bias is added in float32."""
     min_rows: int
-    """Rows of zeros fill a product up to so many."""
+    """Rows of zeros pad a product to so many."""
 
     @classmethod
     def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool) -> "PackedWeight":
@@ -80,8 +80,8 @@ def product(
     inputs: torch.Tensor,
     weight: PackedWeight,
     bias: torch.Tensor | None,
-    few: int = FEW_ROWS,
-    recurring: int = RECURRING_ROWS,
+    max_unpadded: int = MAX_UNPADDED_ROWS,
+    multiple: int = ROW_MULTIPLE,
 ) -> torch.Tensor:
     """
     Computes `inputs @ weight.T + bias`, in float32 or wider. TorchScript compiles it.
@@ -90,8 +90,8 @@ def product(
     """
     rows = inputs.size(0)
     missing = weight.min_rows - rows
-    if weight.onednn and rows > few:
-        missing = (recurring - rows % recurring) % recurring
+    if weight.onednn and rows > max_unpadded:
+        missing = (multiple - rows % multiple) % multiple
     if missing > 0:
         inputs = F.pad(inputs, [0, 0, 0, missing])
     if weight.bfloat16:
@@ -182,8 +182,8 @@ def onednn_rounds_single_rows_alike() -> bool:
 
 def sigmoid(inputs: torch.Tensor) -> torch.Tensor:
     """
-    Computes the sigmoid of each value, with the same rounding wherever its row stands and however many
-    threads there are. With gradients, and on other devices than a CPU, it is `torch.sigmoid`.
+    Computes the sigmoid of each value, with the same rounding at every index of its row and with any
+    number of threads. With gradients, and on other devices than a CPU, it is `torch.sigmoid`.
 
     *Shape:* `(..., width)` to the same.
     """
@@ -197,7 +197,7 @@ def sigmoid_into(
     inputs: torch.Tensor,
     threads: int,
     width: int = VECTOR_WIDTH,
-    least: int = MIN_OF_A_THREAD,
+    min_of_a_thread: int = MIN_OF_A_THREAD,
 ) -> torch.Tensor:
     """
     Computes the sigmoid of contiguous values on a CPU with a number of threads, and writes it into `results`,
@@ -205,17 +205,17 @@ def sigmoid_into(
 
     *Shape:* `(..., width)` twice to the same.
     """
-    filling = (width - inputs.size(-1) % width) % width
-    filled = F.pad(inputs, [0, filling]) if filling > 0 else inputs
-    target = filled if filling > 0 else results
-    values = filled.numel()
+    padding = (width - inputs.size(-1) % width) % width
+    padded = F.pad(inputs, [0, padding]) if padding > 0 else inputs
+    target = padded if padding > 0 else results
+    values = padded.numel()
     # PyTorch takes so many threads, with equally many values each.
-    threads = min(threads, (values + least - 1) // least)
+    threads = min(threads, (values + min_of_a_thread - 1) // min_of_a_thread)
     if threads < 2:
-        torch.sigmoid(filled, out=target)
+        torch.sigmoid(padded, out=target)
     else:
         # With fewer values than the second number, there is one thread fewer, and each has as few as it may.
-        whole = max(values - values % (threads * width), (threads - 1) * least)
-        torch.sigmoid(filled.view(-1)[:whole], out=target.view(-1)[:whole])
-        torch.sigmoid(filled.view(-1)[whole:], out=target.view(-1)[whole:])
-    return results.copy_(filled[..., :-filling]) if filling > 0 else results
+        split = max(values - values % (threads * width), (threads - 1) * min_of_a_thread)
+        torch.sigmoid(padded.view(-1)[:split], out=target.view(-1)[:split])
+        torch.sigmoid(padded.view(-1)[split:], out=target.view(-1)[split:])
+    return results.copy_(padded[..., :-padding]) if padding > 0 else results

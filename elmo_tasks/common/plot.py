@@ -46,17 +46,17 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     Draws groups of bars, from the columns with each row's group, its bar within the group, and the bar's
     height; without a number there, the bar is left out.
     """
-    places = dict(
+    heights_by_bar = dict(
         zip(zip(table.column(groups), table.column(bars), strict=True), table.column(heights), strict=True)
     )
     names, kinds = _distinct(table.column(groups)), _distinct(table.column(bars))
     width = 0.8 / len(kinds)
     figure = _figure(2.5 + 0.3 * len(names) * len(kinds), 4.0)
     axes = figure.subplots()
-    for number, kind in enumerate(kinds):
-        positions = [place - 0.4 + (number + 0.5) * width for place in range(len(names))]
+    for index, kind in enumerate(kinds):
+        xs = [group - 0.4 + (index + 0.5) * width for group in range(len(names))]
         drawn = axes.bar(
-            positions, [_number(places.get((name, kind))) for name in names], width, label=_plain(kind)
+            xs, [_number(heights_by_bar.get((name, kind))) for name in names], width, label=_plain(kind)
         )
         axes.bar_label(drawn, fmt="%.2f", fontsize=6)
     axes.set_xticks(range(len(names)), list(map(_plain, names)))
@@ -102,8 +102,8 @@ def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "F
     axes = figure.subplots()
     for line in _distinct(table.column(lines)):
         columns = map(table.where(lines, line).column, (x, heights, errors))
-        places, levels, bars_at = ([_number(cell) for cell in column] for column in columns)
-        axes.errorbar(places, levels, yerr=bars_at, marker="o", capsize=3, label=_plain(f"{line} {lines}"))
+        xs, ys, sizes = ([_number(cell) for cell in column] for column in columns)
+        axes.errorbar(xs, ys, yerr=sizes, marker="o", capsize=3, label=_plain(f"{line} {lines}"))
     axes.set_xscale("log")
     ticks = [_number(cell) for cell in _distinct(table.column(x))]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

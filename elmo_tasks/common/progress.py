@@ -21,10 +21,10 @@ def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **opti
     options : of tqdm, such as `total` where `items` have no length.
     """
     defaults = {"delay": DELAY_SECONDS, "leave": False}
-    return tqdm(items, desc=work, unit=f" {unit}", **{**defaults, **options, **in_file()})
+    return tqdm(items, desc=work, unit=f" {unit}", **{**defaults, **options, **log_options()})
 
 
-def in_file() -> dict[str, Any]:
+def log_options() -> dict[str, Any]:
     """
     Returns the options of a tqdm bar where stderr is neither a terminal nor a notebook; otherwise none.
     Programs without a console, such as services, may have no stderr.

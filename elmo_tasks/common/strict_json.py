@@ -49,7 +49,7 @@ def read_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
     """
     where = where or str(path)
     try:
-        content = loads(read_text(path, most=MAX_BYTES, where=where))
+        content = loads(read_text(path, max_bytes=MAX_BYTES, where=where))
     except json.JSONDecodeError as error:
         raise ElmoError(f"{where}, line {error.lineno}: not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -62,30 +62,32 @@ def loads(text: str) -> Any:
     Returns the value of a JSON text.
 
     # Raises
-    `json.JSONDecodeError`, with the place: no JSON; `NaN` or an infinity, also as `1e999`; half of a
+    `json.JSONDecodeError`, with the position: no JSON; `NaN` or an infinity, also as `1e999`; half of a
     surrogate pair; a number of more than 4,300 digits; more than `MAX_LEVELS` levels.
     """
     try:
         value = _decode(text)
         _check(value)
-        if half := _SURROGATE.search(text):
+        if surrogate := _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
     except _ConstantError as error:
-        raise json.JSONDecodeError(f"{error} is no number of JSON", text, _place(text, "constant")) from error
+        raise json.JSONDecodeError(
+            f"{error} is no number of JSON", text, _position(text, "constant")
+        ) from error
     except OverflowError as error:
         message = "A number beyond 1.8e308, the largest float"
-        raise json.JSONDecodeError(message, text, _place(text, "float")) from error
+        raise json.JSONDecodeError(message, text, _position(text, "float")) from error
     except RecursionError as error:
-        raise json.JSONDecodeError(f"More than {MAX_LEVELS} levels", text, _place(text, "open")) from error
+        raise json.JSONDecodeError(f"More than {MAX_LEVELS} levels", text, _position(text, "open")) from error
     except UnicodeEncodeError as error:
-        assert half is not None
+        assert surrogate is not None
         message = "Half of a surrogate pair, which is no character"
-        raise json.JSONDecodeError(message, text, half.start()) from error
+        raise json.JSONDecodeError(message, text, surrogate.start()) from error
     except ValueError as error:
         message = f"A number of more than {_MAX_DIGITS:,} digits"
-        raise json.JSONDecodeError(message, text, _place(text, "digits")) from error
+        raise json.JSONDecodeError(message, text, _position(text, "digits")) from error
     return value
 
 
@@ -102,9 +104,9 @@ def _check(value: Any) -> None:
     raise RecursionError
 
 
-def _place(text: str, kind: str) -> int:
+def _position(text: str, kind: str) -> int:
     """
-    Returns the place of the first token of a kind; of opening brackets, the first that is too deep; of
+    Returns the position of the first token of a kind; of opening brackets, the first that is too deep; of
     floats, the first that is infinite.
     """
     level = 0

@@ -34,8 +34,8 @@ class Table:
 
     def column(self, name: str) -> list[Cell]:
         """Returns the cells of a column, from top to bottom."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def where(self, name: str, *values: Cell) -> "Table":
         """Returns the rows that have one of `values` in a column."""

@@ -60,7 +60,7 @@ def unpack(file: Path, folder: Path) -> None:
     """
     bound = _Bound(file)
     with open(file, "rb") as raw:
-        # Zip archives are recognized by their begin: a tar may end with one.
+        # Zip archives are recognized by their first bytes: a tar may end with one.
         if raw.peek().startswith(b"PK"):
             with zipfile.ZipFile(raw) as archive:
                 for member in archive.infolist():

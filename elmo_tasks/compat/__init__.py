@@ -7,7 +7,7 @@ makes them when it is imported.
 - `slim_archives.py`: archives without their biLM, which are whole when they are opened;
 - `commands.py`: bugs of `allennlp train`, `evaluate` and `predict`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
-- `fields.py`: readers with models of others;
+- `fields.py`: our readers with third-party models;
 - `endings.py`: a command that fails ends with one line and an exit code, and files have no bars of progress;
 - `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
 """
@@ -101,7 +101,7 @@ CHANGES = (
     Change(
         repairs.warn_of_idle_regularizers,
         "a regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our "
-        "embedder takes the place of AllenNLP's",
+        "embedder replaces AllenNLP's",
         "RegularizerApplicator.__call__: a warning at its first call",
         "compat/repairs_test.py::test_a_regularizer_without_parameters_is_warned_of",
     ),
@@ -198,7 +198,7 @@ CHANGES = (
         "`allennlp predict` loses the results before a bad line in a batch, and those that are not yet on "
         "the disk",
         "allennlp.commands.predict._PredictManager and _get_predictor",
-        "compat/commands_test.py::test_predict_keeps_what_stands_before_a_bad_line",
+        "compat/commands_test.py::test_predict_keeps_results_before_a_bad_line",
     ),
     Change(
         config_errors.install,

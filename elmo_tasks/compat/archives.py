@@ -31,7 +31,7 @@ from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.common import strict_json
-from elmo_tasks.common.devices import Device, chosen_device, gpu_number
+from elmo_tasks.common.devices import Device, chosen_device, gpu_index
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.unpacking import unpack
 from elmo_tasks.compat.repairs import wrap
@@ -128,7 +128,7 @@ def open_archive(
         raise ArchiveError(
             f"{outer.archives[-1]}: found no {archive_file}, the archive whose model its own starts from"
         ) from error
-    cuda_device = _gpu_number(cuda_device)
+    cuda_device = _gpu_index(cuda_device)
     override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None and not os.path.isfile(cached_path(weights_file)):
         raise ConfigurationError(f"{weights_file}: found a folder, expected a file of weights")
@@ -153,16 +153,16 @@ def open_archive(
 
 def _unsampled(reader: DatasetReader) -> DatasetReader:
     """Returns the reader of all data for an `elmo_sample`, and other readers as they are."""
-    return getattr(reader, "whole", reader)
+    return getattr(reader, "wrapped_reader", reader)
 
 
-def _gpu_number(device: Device) -> int:
+def _gpu_index(device: Device) -> int:
     try:
-        number = gpu_number(device)
-        chosen_device(number, asked="cuda_device")
+        index = gpu_index(device)
+        chosen_device(index, option="cuda_device")
     except ElmoError as error:
         raise ConfigurationError(str(error)) from error
-    return number
+    return index
 
 
 def is_opening() -> bool:
@@ -196,9 +196,9 @@ def _check_numbers(model: Model) -> None:
         if isinstance(weight, torch.Tensor) and weight.is_floating_point():
             wrong = weight.isnan() if name in buffers else ~weight.isfinite()
             if wrong.any():
-                place = tuple(wrong.nonzero()[0].tolist())
+                index = tuple(wrong.nonzero()[0].tolist())
                 raise ConfigurationError(
-                    f"found {weight[place].item()} in the weight {name} at {place}, expected finite numbers"
+                    f"found {weight[index].item()} in the weight {name} at {index}, expected finite numbers"
                 )
 
 

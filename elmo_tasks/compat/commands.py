@@ -38,7 +38,7 @@ from allennlp.training.util import make_vocab_from_params
 from torch import cuda
 from torch.nn import Module
 
-from elmo_tasks.common.devices import gpu_number
+from elmo_tasks.common.devices import gpu_index
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.compat.archives import is_opening
@@ -297,11 +297,11 @@ def _read_devices(distributed: Params) -> None:
     devices = distributed.get("cuda_devices")
     if not isinstance(devices, list):
         return
-    distributed["cuda_devices"] = numbers = [gpu_number(device, asked=key) for device in devices]
-    for device in numbers:
-        if device >= (number := cuda.device_count()):
+    distributed["cuda_devices"] = indices = [gpu_index(device, option=key) for device in devices]
+    for device in indices:
+        if device >= (num_gpus := cuda.device_count()):
             raise ConfigurationError(
-                f"distributed.cuda_devices: found the GPU {device} on a machine with {number}, expected "
+                f"distributed.cuda_devices: found the GPU {device} on a machine with {num_gpus}, expected "
                 "numbers below that, or -1 for each process on the CPU"
             )
 

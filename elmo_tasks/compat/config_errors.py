@@ -25,7 +25,7 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
-from elmo_tasks.common.devices import gpu_number, read_gpu
+from elmo_tasks.common.devices import gpu_index, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.strict_params import block_errors
@@ -77,7 +77,7 @@ _RENAMED = {
     "should_log_learning_rate": "should_log_learning_rate of the callback tensorboard",
     "should_log_parameter_statistics": "should_log_parameter_statistics of the callback tensorboard",
 }
-"""Keys of earlier versions of AllenNLP, and what stands for them in 2.10.1."""
+"""Keys of earlier versions of AllenNLP, and their replacements in 2.10.1."""
 _UNKNOWN_KEY = re.compile(r"got an unexpected keyword argument '(\w+)'")
 """The words of Python, for a key of a class of AllenNLP that passes its keys on, such as a reader."""
 
@@ -271,7 +271,7 @@ def _check_trainer(params: Params) -> None:
         )
     with block_errors():
         if device is not None:
-            params["cuda_device"] = gpu_number(device, asked=f"{params.history}cuda_device")
+            params["cuda_device"] = gpu_index(device, option=f"{params.history}cuda_device")
     metrics = params.get("validation_metric", "-loss")
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         if not metric.startswith(("+", "-")):
@@ -298,7 +298,7 @@ def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
     """
     Checks the names of the metrics that choose the best epoch of a model of ours; of other models they are
     known after an epoch. A metric of a label, such as `f1-PER`, and those of a biLM come with the data. A
-    training that diverges ends in an error with its place.
+    training that diverges ends in an error with its epoch and batch.
     """
     of_ours = type(self.model).__module__.startswith("elmo_tasks.")
     if self._validation_data_loader is not None and of_ours and (own := self.model.get_metrics(reset=True)):

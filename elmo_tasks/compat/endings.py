@@ -168,7 +168,7 @@ def _bar(*args: Any, **options: Any) -> Any:
     if common_logging.FILE_FRIENDLY_LOGGING:
         own = {"file": common_tqdm.TqdmToLogsWriter(), "mininterval": 2.0}
     else:
-        own = progress.in_file() or {"file": common_tqdm.TqdmToLogsWriter()}
+        own = progress.log_options() or {"file": common_tqdm.TqdmToLogsWriter()}
     return common_tqdm._tqdm(*args, **{**options, **own})
 
 
@@ -199,7 +199,7 @@ class EpochLines(TrainerCallback):
         seconds = time.monotonic() - self._epoch_started
         self._epoch_started = time.monotonic()
         validated, self._validated = self._validated, False
-        if not (is_primary and progress.in_file()):
+        if not (is_primary and progress.log_options()):
             return
         # There is none in a run that was resumed after the last batch of an epoch.
         training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
@@ -209,9 +209,9 @@ class EpochLines(TrainerCallback):
         if validation and metrics.get("best_epoch", epoch) != epoch:
             best = metrics[f"best_validation_{names[-1]}"]
             validation[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"
-        number, last = epoch + 1, trainer._num_epochs
-        took, left = duration(seconds), duration(seconds * (last - number))
+        current, last = epoch + 1, trainer._num_epochs
+        took, left = duration(seconds), duration(seconds * (last - current))
         print(
-            f"epoch {number} of {last}: {', '.join([*training, *validation, took])}; {left} left",
+            f"epoch {current} of {last}: {', '.join([*training, *validation, took])}; {left} left",
             file=sys.stderr,
         )

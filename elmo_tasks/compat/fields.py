@@ -1,4 +1,4 @@
-"""Readers with models of others: fields by the model's names, and an error where a pair does not fit."""
+"""Our readers with third-party models: fields by the model's names, and errors for misfits."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -86,12 +86,12 @@ def _embed(
 class _ReaderForPredictor(DatasetReader):
     """One of our readers, which AllenNLP's predictors call with the inputs for their own."""
 
-    def __init__(self, whole: Any) -> None:
+    def __init__(self, reader: Any) -> None:
         super().__init__()
-        self.whole = whole
-        self.read = whole.read
-        self.text_to_instance = whole.allennlp_instance
-        self.apply_token_indexers = whole.apply_token_indexers
+        self.wrapped_reader = reader
+        self.read = reader.read
+        self.text_to_instance = reader.allennlp_instance
+        self.apply_token_indexers = reader.apply_token_indexers
 
 
 def _run(stock: Callable[..., Any], self: TrainModel) -> Any:

@@ -36,7 +36,7 @@ from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from elmo_tasks.common.machine import end_with_parent
-from elmo_tasks.elmo.files import give_up_soon
+from elmo_tasks.elmo.files import limit_http_waits
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def give_up_on_silent_hosts() -> None:
 
 
 class _Fetching:
-    """The package `cached_path`, which need not be imported for a local path, see `give_up_soon`."""
+    """The package `cached_path`, which need not be imported for a local path, see `limit_http_waits`."""
 
     def __init__(self, package: Any) -> None:
         self._package = package
@@ -75,7 +75,7 @@ class _Fetching:
 
     def cached_path(self, path: str | os.PathLike[str], **options: Any) -> Any:
         if str(path).startswith(("http://", "https://")):
-            give_up_soon()
+            limit_http_waits()
         return self._package.cached_path(path, **options)
 
 
@@ -190,7 +190,7 @@ def end_loader_processes() -> None:
     """
     for name in ("_instance_worker", "_batch_worker"):
         wrap(MultiProcessDataLoader, name, _prepared)
-    wrap(MultiProcessDataLoader, "_join_workers", _join_living)
+    wrap(MultiProcessDataLoader, "_join_workers", _join_alive_workers)
 
 
 def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id: int, *args: Any) -> None:
@@ -200,7 +200,7 @@ def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id
     work(self, worker_id, *args)
 
 
-def _join_living(
+def _join_alive_workers(
     join: Callable[..., None], self: MultiProcessDataLoader, workers: Any, queue: Any, channels: Any
 ) -> None:
     pairs = zip(workers, channels, strict=True)

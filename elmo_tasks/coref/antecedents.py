@@ -73,11 +73,9 @@ class AntecedentScorer(nn.Module):
         the score of no antecedent, which is 0; -inf for an index -1.
         """
         vectors = mentions.vectors
-        most = max(1, min(self.max_antecedents, len(vectors) - 1))
+        k = max(1, min(self.max_antecedents, len(vectors) - 1))
         # (kept, antecedents) twice
-        antecedents, coarse = (
-            self._nearest(mentions, most) if self.coarse is None else self._best(mentions, most)
-        )
+        antecedents, coarse = self._nearest(mentions, k) if self.coarse is None else self._best(mentions, k)
         for refinements_left in reversed(range(self.inference_order)):
             # (kept, 1 + antecedents)
             scores = F.pad(coarse + self.pairs(vectors, antecedents, speakers, genre), (1, 0))
@@ -85,16 +83,16 @@ class AntecedentScorer(nn.Module):
                 vectors = self._refine(vectors, antecedents, scores)
         return antecedents, scores
 
-    def _nearest(self, mentions: Mentions, most: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """*Shape:* `(kept, most)` twice: the spans before each, the nearest first, and s_m(i) + s_m(j)."""
+    def _nearest(self, mentions: Mentions, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """*Shape:* `(kept, k)` twice: the spans before each, the nearest first, and s_m(i) + s_m(j)."""
         of_span = mentions.scores.unsqueeze(1)
         indices = torch.arange(len(of_span), device=of_span.device).unsqueeze(1)
-        antecedents = (indices - 1 - torch.arange(most, device=of_span.device)).clamp(min=-1)
+        antecedents = (indices - 1 - torch.arange(k, device=of_span.device)).clamp(min=-1)
         scores = of_span + F.embedding(antecedents.clamp(min=0), of_span).squeeze(2)
         return antecedents, scores.masked_fill(antecedents < 0, -torch.inf)
 
-    def _best(self, mentions: Mentions, most: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """*Shape:* `(kept, most)` twice: the spans before each that score best, and these scores."""
+    def _best(self, mentions: Mentions, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """*Shape:* `(kept, k)` twice: the spans before each that score best, and these scores."""
         assert self.coarse is not None
         projected = self.dropout(self.coarse(mentions.vectors))
         indices = torch.arange(len(projected), device=projected.device)
@@ -104,7 +102,7 @@ class AntecedentScorer(nn.Module):
             pairs = (
                 projected[rows] @ mentions.vectors.t() + mentions.scores[rows].unsqueeze(1) + mentions.scores
             )
-            best, columns = pairs.masked_fill(indices >= rows.unsqueeze(1), -torch.inf).topk(most)
+            best, columns = pairs.masked_fill(indices >= rows.unsqueeze(1), -torch.inf).topk(k)
             antecedents.append(columns.masked_fill(best.isinf(), -1))
             scores.append(best)
         return torch.cat(antecedents), torch.cat(scores)
@@ -183,7 +181,7 @@ class PairScorer(nn.Module):
             hidden = F.embedding(columns, vectors) @ weights.mT
             hidden += as_span[rows].unsqueeze(1)
             hidden += F.embedding(columns, as_antecedent)
-            hidden += F.embedding(_kinds(rows, columns, speakers), features)
+            hidden += F.embedding(_pair_kinds(rows, columns, speakers), features)
             # (rows, columns)
             of_columns = self.scorer(hidden).squeeze(2)
             scores.append(of_columns.gather(1, indices - columns[0]) if self.nearest else of_columns)
@@ -198,8 +196,8 @@ class PairScorer(nn.Module):
         return (distance.unsqueeze(1) + speakers + genre).flatten(0, 1)
 
 
-def _kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tensor) -> torch.Tensor:
-    """*Shape:* `(rows,)`, `(columns,)` or `(rows, columns)`, `(kept,)` to numbers `(rows, columns)`."""
+def _pair_kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tensor) -> torch.Tensor:
+    """*Shape:* `(rows,)`, `(columns,)` or `(rows, columns)`, `(kept,)` to their kind `(rows, columns)`."""
     bounds = torch.tensor(_DISTANCES, device=rows.device)
     distance = torch.bucketize(rows.unsqueeze(1) - columns, bounds, right=True)
     speaker, other = speakers[rows].unsqueeze(1), speakers[columns]

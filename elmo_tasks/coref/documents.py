@@ -4,10 +4,10 @@ Documents with coreference chains, and the formats that they are read from.
 CoNLL-2012 (https://conll.cemantix.org/2012/data.html) has one token a line in columns, an empty line between
 sentences, and `#begin document (ID); part 000` and `#end document` around each part of a document. Columns
 are separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the
-speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or marks, joined by `|` or by nothing:
-`(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. The open mention of a
-chain that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.` and
-`?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
+speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or brackets, joined by `|` or by
+nothing: `(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. The open mention
+of a chain that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.`
+and `?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
 document, part, number, word and chains. SemEval-2010 has 17 or more: number, word, others and chains. Other
 lines that begin with `#` are comments.
 
@@ -15,8 +15,8 @@ JSON Lines have one object a line, of one of three layouts:
 
 - e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]], "clusters": [[[first,
   last]]]}`. Only `sentences` is required.
-- The same, made for BERT, with `subtoken_map`, the number of each piece's word. Words are put together again,
-  without `[CLS]` and `[SEP]`; `sentence_map`, the number of each piece's sentence, makes the sentences.
+- The same, made for BERT, with `subtoken_map`, the index of each piece's word. Words are put together again,
+  without `[CLS]` and `[SEP]`; `sentence_map`, the index of each piece's sentence, makes the sentences.
 - PreCo: `{"id": "...", "sentences": [["..."]], "mention_clusters": [[[sentence, first, end]]]}`, where `end`
   is the token after the last.
 
@@ -36,7 +36,14 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.fields import Metadata, ids_of
-from elmo_tasks.data.formats.columns import BLANKS, END, begun_document, ends_document, split_cells, unescape
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    END,
+    begin_document_id,
+    ends_document,
+    split_cells,
+    unescape,
+)
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
@@ -60,7 +67,7 @@ _WORD_OF_FEW = {3: 1, 5: 3}
 _NUMBER, _WORD = 2, 3
 _WORD_OF_SEMEVAL = 1
 _NOTHING = ("-", "_", "")
-_MARK = re.compile(r"(\(?)([^()|]+)(\)?)")
+_BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
 _SPECIAL = ("[CLS]", "[SEP]")
 _CONTINUED = "##"
 
@@ -76,7 +83,7 @@ class CorefDocument(Metadata):
     clusters: list[Cluster] | None = None
     """The gold clusters and their mentions, in the order of the text."""
     words: Words = field(kw_only=True)
-    """All tokens, with their places in the text."""
+    """All tokens, with their offsets in the text."""
     joined: int = 0
     """The number of annotated clusters that were joined to others."""
     line = 0
@@ -112,10 +119,10 @@ class CorefDocument(Metadata):
         _check_words("speakers", speakers)
         if len(speakers) != len(sentences):
             raise ConfigurationError(f"speakers: found {len(speakers)} sentences, expected {len(sentences)}")
-        for number, (names, sentence) in enumerate(zip(speakers, sentences, strict=True)):
+        for sentence_index, (names, sentence) in enumerate(zip(speakers, sentences, strict=True)):
             if len(names) != len(sentence):
                 raise ConfigurationError(
-                    f"speakers: found {len(names)} in sentence {number}, expected {len(sentence)}"
+                    f"speakers: found {len(names)} in sentence {sentence_index}, expected {len(sentence)}"
                 )
         tokens = list(chain.from_iterable(sentences))
         gold = None if clusters is None else _clusters(clusters, len(tokens))
@@ -135,28 +142,28 @@ def read_documents(path: Path, *, encoding: str = "utf-8") -> Iterator[Callable[
     that is not blank starts with `{`. Both raise `InputError`, with file and line.
     """
     lines = read_lines(path, encoding=encoding)
-    for number, line in lines:
+    for line_number, line in lines:
         if line.strip(BLANKS):
-            all_lines = chain([(number, line)], lines)
+            all_lines = chain([(line_number, line)], lines)
             if line.lstrip(BLANKS).startswith("{"):
                 yield from (partial(_read_json, path, *each) for each in all_lines if each[1].strip())
             else:
                 yield from _conll_records(path, all_lines)
 
 
-def _read_json(path: Path, number: int, line: str) -> CorefDocument:
-    content = parse_json(line, path, number)
+def _read_json(path: Path, line_number: int, line: str) -> CorefDocument:
+    content = parse_json(line, path, line_number)
     if not isinstance(content, dict) or "sentences" not in content:
         expected = 'a JSON object with "sentences"'
-        raise InputError.at(path, number, found=repr(shorten_json(content)), expected=expected)
+        raise InputError.at(path, line_number, found=repr(shorten_json(content)), expected=expected)
     with named_by(ids_of(content)):
         try:
             document = from_json(content)
         except ConfigurationError as error:
             sentences = content["sentences"]
             kind = NoWordsError if isinstance(sentences, list) and not any(sentences) else InputError
-            raise kind(f"{path}, line {number}: {error.message}") from error
-    document.line = number
+            raise kind(f"{path}, line {line_number}: {error.message}") from error
+    document.line = line_number
     return document
 
 
@@ -196,7 +203,7 @@ def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
     segments = content["sentences"]
     pieces = list(chain.from_iterable(segments))
 
-    def numbers(name: str, values: Any) -> list[int]:
+    def integers(name: str, values: Any) -> list[int]:
         if isinstance(values, list) and all(isinstance(part, list) for part in values):
             values = list(chain.from_iterable(values))
         if not isinstance(values, list) or any(type(value) is not int for value in values):
@@ -205,34 +212,36 @@ def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
             raise ConfigurationError(f"{name}: found {len(values)} numbers, expected {len(pieces)}")
         return values
 
-    word_of = numbers("subtoken_map", content["subtoken_map"])
-    segment_of = [[number] * len(segment) for number, segment in enumerate(segments)]
-    sentence_of = numbers("sentence_map", content.get("sentence_map", segment_of))
+    word_of = integers("subtoken_map", content["subtoken_map"])
+    segment_of = [[index] * len(segment) for index, segment in enumerate(segments)]
+    sentence_of = integers("sentence_map", content.get("sentence_map", segment_of))
     speaker_of = list(chain.from_iterable(content.get("speakers") or [[NO_SPEAKER] * len(pieces)]))
     if len(speaker_of) != len(pieces):
         raise ConfigurationError(f"speakers: found {len(speaker_of)}, expected {len(pieces)}")
     words: dict[int, str] = {}
     sentences: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for place, piece in enumerate(pieces):
-        number = word_of[place]
+    for index, piece in enumerate(pieces):
+        word_id = word_of[index]
         if piece in _SPECIAL:
             continue
-        if number in words and number != next(reversed(words)):
-            raise ConfigurationError(f"subtoken_map: found {number} again, expected numbers that do not fall")
-        if number not in words:
-            sentences[sentence_of[place]].append((number, speaker_of[place]))
-        words[number] = words[number] + piece.removeprefix(_CONTINUED) if number in words else piece
-    place_of = {number: place for place, number in enumerate(words)}
+        if word_id in words and word_id != next(reversed(words)):
+            raise ConfigurationError(
+                f"subtoken_map: found {word_id} again, expected numbers that do not fall"
+            )
+        if word_id not in words:
+            sentences[sentence_of[index]].append((word_id, speaker_of[index]))
+        words[word_id] = words[word_id] + piece.removeprefix(_CONTINUED) if word_id in words else piece
+    index_of = {word_id: index for index, word_id in enumerate(words)}
 
     def of_words(span: Any) -> list[int]:
-        numbers_of_ends = [word_of[end] for end in _span(span, len(pieces))]
-        if not all(number in place_of for number in numbers_of_ends):
+        word_ids = [word_of[end] for end in _span(span, len(pieces))]
+        if not all(word_id in index_of for word_id in word_ids):
             raise ConfigurationError(f"clusters: found {span}, expected pieces of words")
-        return [place_of[number] for number in numbers_of_ends]
+        return [index_of[word_id] for word_id in word_ids]
 
     clusters = content.get("clusters")
     return {
-        "sentences": [[words[number] for number, _ in sentence] for sentence in sentences.values()],
+        "sentences": [[words[word_id] for word_id, _ in sentence] for sentence in sentences.values()],
         "speakers": [[speaker for _, speaker in sentence] for sentence in sentences.values()],
         "clusters": clusters and [list(map(of_words, cluster)) for cluster in _lists("clusters", clusters)],
     }
@@ -243,7 +252,7 @@ def _of_sentences(clusters: Any, sentences: list[list[str]]) -> list[list[Mentio
     starts = [0, *accumulate(map(len, sentences))]
 
     def mention(span: Any) -> Mention:
-        if isinstance(span, list) and len(span) == 3 and all(type(number) is int for number in span):
+        if isinstance(span, list) and len(span) == 3 and all(type(value) is int for value in span):
             sentence, first, end = span
             if 0 <= sentence < len(sentences) and 0 <= first < end <= len(sentences[sentence]):
                 return starts[sentence] + first, starts[sentence] + end - 1
@@ -255,23 +264,23 @@ def _of_sentences(clusters: Any, sentences: list[list[str]]) -> list[list[Mentio
 
 def _conll_records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Callable[[], CorefDocument]]:
     part: _Part | None = None
-    number = 0
-    for number, line in lines:
-        id = begun_document(line)
+    line_number = 0
+    for line_number, line in lines:
+        id = begin_document_id(line)
         if id is not None and part is None:
-            part = _Part(path, id or path.stem, number)
+            part = _Part(path, id or path.stem, line_number)
         elif id is not None:
-            raise InputError.at(path, number, found=line, expected=f"{END!r} before it")
+            raise InputError.at(path, line_number, found=line, expected=f"{END!r} before it")
         elif part is None and line.strip(BLANKS):
             expected = "'#begin document (ID); part 000'"
-            raise InputError.at(path, number, found=repr(line[:80]), expected=expected)
+            raise InputError.at(path, line_number, found=repr(line[:80]), expected=expected)
         elif part is not None and ends_document(line):
             yield part.document
             part = None
         elif part is not None:
-            part.lines.append((number, line))
+            part.lines.append((line_number, line))
     if part is not None:
-        raise InputError.at(path, number, found="the end of the file", expected=repr(END))
+        raise InputError.at(path, line_number, found="the end of the file", expected=repr(END))
 
 
 class _Part:
@@ -287,7 +296,7 @@ class _Part:
         # The open mentions of each chain: token and line of their start
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
-    def _add(self, number: int, line: str) -> None:
+    def _add(self, line_number: int, line: str) -> None:
         row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
         if not any(row):
             if self._sentences[-1]:
@@ -302,34 +311,36 @@ class _Part:
         if len(row) != columns if few else len(row) < _COLUMNS:
             found = f"{len(row)} columns in {line[:80]!r}"
             expected = f"{columns} as before" if few else f"at least {_COLUMNS}, or 3: number, word, chains"
-            raise InputError.at(self._path, number, found=found, expected=expected)
+            raise InputError.at(self._path, line_number, found=found, expected=expected)
         of_2012 = not few and not self._is_semeval
         if of_2012 and not row[_NUMBER].isdecimal():
             found = f"{row[_NUMBER]!r} in column {_NUMBER + 1}"
-            raise InputError.at(self._path, number, found=found, expected="the token's number, of CoNLL-2012")
+            raise InputError.at(
+                self._path, line_number, found=found, expected="the token's number, of CoNLL-2012"
+            )
         word = _WORD_OF_SEMEVAL if self._is_semeval else _WORD_OF_FEW.get(columns, _WORD)
         self._sentences[-1].append(unescape(row[word]))
         speaker = row[_SPEAKER] if of_2012 else NO_SPEAKER
         self._speakers[-1].append(NO_SPEAKER if speaker in _NOTHING else speaker)
         if row[-1] not in _NOTHING:
-            for marks in row[-1].split("|"):
-                self._mark(number, marks)
+            for brackets in row[-1].split("|"):
+                self._add_brackets(line_number, brackets)
         self._tokens += 1
 
-    def _mark(self, number: int, marks: str) -> None:
-        parts: list[tuple[str, str, str]] = _MARK.findall(marks)
-        if "".join(map("".join, parts)) != marks or not all(opens or closes for opens, _, closes in parts):
+    def _add_brackets(self, line_number: int, brackets: str) -> None:
+        parts: list[tuple[str, str, str]] = _BRACKET.findall(brackets)
+        if "".join(map("".join, parts)) != brackets or not all(opens or closes for opens, _, closes in parts):
             parts = []
         if not parts:
             expected = "'-', or '(ID', 'ID)' or '(ID)', joined by '|'"
-            raise InputError.at(self._path, number, found=f"the chains {marks!r}", expected=expected)
+            raise InputError.at(self._path, line_number, found=f"the chains {brackets!r}", expected=expected)
         for opens, name, closes in parts:
             if opens:
-                self._open[name].append((self._tokens, number))
+                self._open[name].append((self._tokens, line_number))
             if closes:
                 if not self._open[name]:
                     found = f"the end of a mention, '{name})'"
-                    raise InputError.at(self._path, number, found=found, expected=f"'({name}' before it")
+                    raise InputError.at(self._path, line_number, found=found, expected=f"'({name}' before it")
                 first, _ = self._open[name].pop()
                 self._clusters[name].append((first, self._tokens))
 
@@ -339,9 +350,9 @@ class _Part:
             return self._document()
 
     def _document(self) -> CorefDocument:
-        for number, line in self.lines:
+        for line_number, line in self.lines:
             if not line.startswith("#"):
-                self._add(number, line)
+                self._add(line_number, line)
         unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
         for start, name in sorted(unclosed):
             found = f"the start of a mention, '({name}', that is not closed"
@@ -349,11 +360,11 @@ class _Part:
         if not self._tokens:
             end = self._first + len(self.lines) + 1
             raise InputError.at(self._path, end, found="a document without tokens", expected="one or more")
-        whole = slice(None if self._sentences[-1] else -1)
+        with_tokens = slice(None if self._sentences[-1] else -1)
         document = CorefDocument.of(
-            self._sentences[whole],
+            self._sentences[with_tokens],
             id=self._id,
-            speakers=self._speakers[whole],
+            speakers=self._speakers[with_tokens],
             clusters=list(self._clusters.values()),
         )
         document.ids, document.line = {"doc_key": self._id}, self._first

@@ -75,9 +75,9 @@ class MentionFinder(nn.Module):
         spans = candidate_spans(lengths, self.max_width)
         # (spans,)
         scores = self._scores(words, context, attention, widths, spans)
-        most = max(1, int(self.spans_per_word * len(words)))
+        max_spans = max(1, int(self.spans_per_word * len(words)))
         # (kept,)
-        best = best_without_crossing(spans, scores.detach(), most)
+        best = best_without_crossing(spans, scores.detach(), max_spans)
         first, last = spans[best].unbind(1)
         # (kept, output_dim)
         vectors = torch.cat(
@@ -155,13 +155,13 @@ def attended_spans(
     return F.embedding_bag(indices, vectors, per_sample_weights=weights.to(vectors), mode="sum")
 
 
-def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) -> torch.Tensor:
+def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, max_spans: int) -> torch.Tensor:
     """
     Returns the best spans of which no two cross: by falling score, each that crosses none taken before, up to
-    `most` (Lee et al. 2017, section 5). Spans that nest or are disjoint do not cross.
+    `max_spans` (Lee et al. 2017, section 5). Spans that nest or are disjoint do not cross.
 
     *Shape:* first and last token `(spans, 2)`, `(spans,)` to the indices of the spans taken, in rising order,
-    `(at most most,)`.
+    `(at most max_spans,)`.
     """
     # `tolist` of numpy is much faster than that of torch.
     bounds = spans.numpy(force=True).tolist()
@@ -170,7 +170,7 @@ def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, most: int) 
     longest_end, longest_start = [-1] * size, [size] * size
     taken: list[int] = []
     for index in scores.argsort(descending=True, stable=True).numpy(force=True).tolist():
-        if len(taken) == most:
+        if len(taken) == max_spans:
             break
         first, last = bounds[index]
         crosses = any(
@@ -196,8 +196,8 @@ def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def feature(number: int, dim: int) -> nn.Embedding:
-    """Returns trainable vectors for the `number` values of a feature."""
-    embedding = nn.Embedding(number, dim)
+def feature(num_values: int, dim: int) -> nn.Embedding:
+    """Returns trainable vectors for the `num_values` values of a feature."""
+    embedding = nn.Embedding(num_values, dim)
     nn.init.xavier_uniform_(embedding.weight)
     return embedding

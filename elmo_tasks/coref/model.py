@@ -20,7 +20,7 @@ from elmo_tasks.coref.documents import Cluster, CorefDocument, Mention
 from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
-from elmo_tasks.coref.texts import mark_mentions, placed_mentions, replace_pronouns
+from elmo_tasks.coref.texts import mark_mentions, mentions_with_offsets, replace_pronouns
 from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
@@ -178,7 +178,7 @@ class CorefModel(ElmoModel):
         return {
             "tokens": [document.words.words for document in documents],
             "clusters": output_dict["clusters"],
-            "mentions": [placed_mentions(document.words, clusters) for document, clusters in pairs],
+            "mentions": [mentions_with_offsets(document.words, clusters) for document, clusters in pairs],
             "marked": [mark_mentions(document.words, clusters) for document, clusters in pairs],
             "resolved": [replace_pronouns(document, clusters) for document, clusters in pairs],
         }
@@ -224,14 +224,14 @@ class CorefModel(ElmoModel):
         pairs_of_row = rows.bincount(minlength=size)
         first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
         columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
-        most = max(1, int(pairs_of_row.max()))
+        max_antecedents = max(1, int(pairs_of_row.max()))
         # (pairs of any,)
         pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
-        # (spans of any, 1 + most), (spans of any, most)
-        row_sums = pair_sums.new_full((size, 1 + most), -torch.inf)
+        # (spans of any, 1 + max_antecedents), (spans of any, max_antecedents)
+        row_sums = pair_sums.new_full((size, 1 + max_antecedents), -torch.inf)
         row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
         row_sums[rows, 1 + columns] = pair_sums
-        row_antecedents = indices.new_full((size, most), -1)
+        row_antecedents = indices.new_full((size, max_antecedents), -1)
         row_antecedents[rows, columns] = antecedents
         return {
             "window": members[0]["window"],
@@ -243,7 +243,7 @@ class CorefModel(ElmoModel):
     def embed_sentences(
         self, tokens: TextFieldTensors, rows: torch.Tensor, longest: int
     ) -> tuple[torch.Tensor, ElmoRepresentations]:
-        """*Shape:* numbers of sentences, `(rows,)`, to `[x; ELMo]`, `(rows, longest, input_dim)`."""
+        """*Shape:* indices of sentences, `(rows,)`, to `[x; ELMo]`, `(rows, longest, input_dim)`."""
         tokens_of_rows = {
             indexer: {name: ids[0, rows, :longest] for name, ids in tensors.items()}
             for indexer, tensors in tokens.items()
@@ -251,7 +251,7 @@ class CorefModel(ElmoModel):
         return self.embed(tokens_of_rows)
 
     def window(self, lengths: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(sentences,)` to the numbers of the sentences that are read this time, `(rows,)`."""
+        """*Shape:* `(sentences,)` to the indices of the sentences that are read this time, `(rows,)`."""
         rows = torch.arange(len(lengths), device=lengths.device)
         if not self.training:
             return rows
@@ -263,14 +263,14 @@ class CorefModel(ElmoModel):
         self, tokens: TextFieldTensors, lengths: torch.Tensor, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        *Shape:* `tokens` as in `scores`, `(sentences,)`, numbers of the sentences to read, to word vectors
+        *Shape:* `tokens` as in `scores`, `(sentences,)`, indices of the sentences to read, to word vectors
         `(words, word_dim)` and context vectors `(words, encoder dim)`.
         """
         starts = lengths.cumsum(0) - lengths
         words, context, positions_of_parts = [], [], []
         rows = rows[lengths[rows].argsort(descending=True, stable=True)]
         # A sentence is at least half as long as the longest in its part.
-        sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, least=0.5)
+        sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, min_ratio=0.5)
         for part in rows.split(list(sizes)):
             longest = int(lengths[part].max())
             positions = torch.arange(longest, device=lengths.device)

@@ -78,7 +78,7 @@ class CorefPredictor(TextPredictor):
         embed = self._model.embed_sentences
         document: list[Any] = []
 
-        def seen(tokens: TextFieldTensors, rows: torch.Tensor, longest: int) -> Any:
+        def cached_embed(tokens: TextFieldTensors, rows: torch.Tensor, longest: int) -> Any:
             if not document:
                 mask = get_text_field_mask(tokens, num_wrapping_dims=1)[0]
                 document.extend(embed(tokens, torch.arange(len(mask), device=mask.device), mask.shape[1]))
@@ -87,7 +87,7 @@ class CorefPredictor(TextPredictor):
                 elmo = elmo._replace(output=elmo.output[rows, :longest])
             return vectors[rows, :longest], elmo
 
-        return super().observed_methods() | {"embed_sentences": seen}
+        return super().observed_methods() | {"embed_sentences": cached_embed}
 
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
         """Returns the document of an input, or `None` if it has no words."""

@@ -37,7 +37,7 @@ class CorefReader(TaskReader):
     Makes one instance of each document, or of each part of a document in CoNLL-2012. For the formats see
     `documents.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no words, and
     automatic annotation (`*_auto_conll`) beside gold are left out. Instances have `tokens` (one text for each
-    sentence), `speakers` (a number for each token, in the order of the speakers' first words, 0 for unknown),
+    sentence), `speakers` (an id for each token, in the order of the speakers' first words, 0 for unknown),
     `genre` and `metadata` (a `CorefDocument`, with its gold clusters if there are any).
 
     # Parameters
@@ -87,8 +87,8 @@ class CorefReader(TaskReader):
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
         """Returns the instance of one document; without gold clusters for prediction."""
-        numbers = {NO_SPEAKER: UNKNOWN_SPEAKER}
-        speakers = [numbers.setdefault(speaker, len(numbers)) for speaker in document.speakers]
+        ids = {NO_SPEAKER: UNKNOWN_SPEAKER}
+        speakers = [ids.setdefault(speaker, len(ids)) for speaker in document.speakers]
         genre = self.genre_pattern.search(document.id)
         fields: dict[str, Field] = {
             "tokens": ListField([TextField([Token(word) for word in words]) for words in document.sentences]),
@@ -101,7 +101,7 @@ class CorefReader(TaskReader):
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument | InputError]:
         unsplit = 0
         first: CorefDocument | None = None
-        for document in self.good(path, read_documents(path, encoding=self.encoding)):
+        for document in self.valid_examples(path, read_documents(path, encoding=self.encoding)):
             if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document
@@ -140,12 +140,12 @@ class CorefReader(TaskReader):
             "singletons kept" if self.singletons else "singletons dropped": singletons,
             "clusters joined since they had a mention in common": document.joined,
         }
-        if over_ends := _over_ends(document):
-            counts[_OVER_ENDS] = over_ends
+        if crossing := _num_cross_sentence_mentions(document):
+            counts[_OVER_ENDS] = crossing
         return counts
 
 
-def _over_ends(document: CorefDocument) -> int:
+def _num_cross_sentence_mentions(document: CorefDocument) -> int:
     """Returns the number of mentions in more than one sentence."""
     ends = list(accumulate(map(len, document.sentences)))
     return sum(

@@ -34,14 +34,14 @@ def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
     """Returns the text with its mentions and cluster numbers, such as `[0 Ana] lost [1 [0 her] keys]`."""
     starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
     ends: dict[int, str] = defaultdict(str)
-    for number, cluster in enumerate(clusters):
+    for cluster_index, cluster in enumerate(clusters):
         for first, last in cluster:
-            starts[first].append((-last, number))
+            starts[first].append((-last, cluster_index))
             ends[last] += "]"
     replacements: dict[int, str] = {}
-    for place in starts.keys() | ends.keys():
-        opened = "".join(f"[{number} " for _, number in sorted(starts[place]))
-        replacements[place] = opened + _text(words, (place, place)) + ends[place]
+    for index in starts.keys() | ends.keys():
+        opened = "".join(f"[{cluster_index} " for _, cluster_index in sorted(starts[index]))
+        replacements[index] = opened + _text(words, (index, index)) + ends[index]
     return _replace_words(words, replacements)
 
 
@@ -56,24 +56,24 @@ def replace_pronouns(document: CorefDocument, clusters: Sequence[Cluster]) -> st
     replacements: dict[int, str] = {}
     for cluster in clusters:
         names = [span for span in cluster if not _is_one_of(words, span, _PRONOUNS)]
-        for place in (first for first, last in cluster if _is_one_of(words, (first, last), _PERSONAL)):
-            if names and not names[0][0] <= place <= names[0][1]:
-                name = _name(words, names[0], capital=place in sentence_starts)
-                possessive = _is_possessive(words, place, sentence_starts)
-                replacements[place] = f"{name}'s" if possessive else name
+        for index in (first for first, last in cluster if _is_one_of(words, (first, last), _PERSONAL)):
+            if names and not names[0][0] <= index <= names[0][1]:
+                name = _name(words, names[0], capital=index in sentence_starts)
+                possessive = _is_possessive(words, index, sentence_starts)
+                replacements[index] = f"{name}'s" if possessive else name
     return _replace_words(words, replacements)
 
 
 def _replace_words(words: Words, replacements: Mapping[int, str]) -> str:
     parts, before = [], 0
-    for place in sorted(replacements):
-        start, end = words.offsets[place]
-        parts += [words.text[before:start], replacements[place]]
+    for index in sorted(replacements):
+        start, end = words.offsets[index]
+        parts += [words.text[before:start], replacements[index]]
         before = end
     return "".join([*parts, words.text[before:]])
 
 
-def placed_mentions(words: Words, clusters: Sequence[Cluster]) -> list[list[dict[str, Any]]]:
+def mentions_with_offsets(words: Words, clusters: Sequence[Cluster]) -> list[list[dict[str, Any]]]:
     """Returns for each mention `text`, `char_start` and `char_end` (half-open)."""
     return [
         [
@@ -96,18 +96,18 @@ def _is_one_of(words: Words, span: Mention, pronouns: frozenset[str]) -> bool:
     return span[0] == span[1] and words.words[span[0]].lower() in pronouns
 
 
-def _is_possessive(words: Words, place: int, sentence_starts: set[int]) -> bool:
-    word = words.words[place].lower()
+def _is_possessive(words: Words, index: int, sentence_starts: set[int]) -> bool:
+    word = words.words[index].lower()
     if word != "her":
         return word in _POSSESSIVE
-    if place + 1 in sentence_starts:
+    if index + 1 in sentence_starts:
         return False
-    next_word = words.words[place + 1].lower()
+    next_word = words.words[index + 1].lower()
     return next_word.isalpha() and next_word not in _AFTER_OBJECT
 
 
 def _name(words: Words, span: Mention, *, capital: bool) -> str:
-    """Returns a mention for another place: without its own 's, its first letter large or small."""
+    """Returns a mention for another position: without its own 's, its first letter large or small."""
     first, last = span
     last -= first < last and words.words[last] in _GENITIVE
     name = _text(words, (first, last))

@@ -85,7 +85,7 @@ def read_table(sample: FileSample) -> Table | None:
     format = record_format(sample.files[0], encoding=sample.encoding)
     if format == "delimited" and _has_sentences(sample):
         return None
-    columns = _unnamed(sample) if format == "delimited" else None
+    columns = _columns_without_header(sample) if format == "delimited" else None
     rows = [
         record.values
         for file in sample.files
@@ -126,7 +126,8 @@ def has_empty_lines(lines: Iterable[str]) -> bool:
     return "\n\n" in "\n".join(map(str.strip, lines)).strip()
 
 
-def _unnamed(sample: FileSample) -> list[str] | None:
+def _columns_without_header(sample: FileSample) -> list[str] | None:
+    """Returns made-up names of the columns of a file without a header; `None` if it has one."""
     rows = islice(read_rows(sample.files[0], encoding=sample.encoding), _SAMPLE)
     first, *others = [[cell.strip() for cell in row] for _, row in rows] or [[]]
     while first and not first[-1]:
@@ -135,7 +136,7 @@ def _unnamed(sample: FileSample) -> list[str] | None:
     has_values = any(re.fullmatch(r"-?[\d.]+", cell) or cell.count(" ") > 4 for cell in first)
     if not has_values and not recurs and len(set(first)) == len(first):
         return None
-    return [f"column{number}" for number in range(1, len(first) + 1)]
+    return [f"column{i}" for i in range(1, len(first) + 1)]
 
 
 def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
@@ -145,7 +146,7 @@ def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
     # Raises
     `InputError`: a record is damaged, or a table has labels and no texts.
     """
-    if names := _names_of_places(sample):
+    if names := _class_names_of_paths(sample):
         yield {"classes": sorted(names), **_tokenizer_keys(sample.lines)}
         return
     if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
@@ -184,7 +185,7 @@ def _without_labels(line: str) -> str:
     return " ".join(word for word in line.split() if not word.startswith(FASTTEXT))
 
 
-def _names_of_places(sample: FileSample) -> set[str]:
+def _class_names_of_paths(sample: FileSample) -> set[str]:
     """Returns the names of folders, or else of files, if they may be those of classes."""
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
@@ -238,7 +239,7 @@ def _table_keys(table: Table) -> dict[str, Any]:
     if not texts:
         return {}
     chosen = list(pair) if pair else [_main_text(table, texts)]
-    keys: dict[str, Any] = {f"sentence{number}": name for number, name in enumerate(chosen, start=1)}
+    keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
     keys |= {"label": label, "classes": table.classes(label)}
     keys |= _tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_SAMPLE] for name in chosen)
     return keys if table.header else {"columns": table.columns, **keys}
@@ -253,8 +254,8 @@ def _label_column(table: Table) -> str | None:
     named = [name for each in LABELS for name in table.columns if name.lower() == each and fits(name)]
     if named:
         return named[0]
-    most = max(2, len(table.rows) // 3)
-    few = [name for name in table.columns if fits(name) and len(table.classes(name)) <= most]
+    max_classes = max(2, len(table.rows) // 3)
+    few = [name for name in table.columns if fits(name) and len(table.classes(name)) <= max_classes]
     return min(few, key=lambda name: len(table.classes(name)), default=None)
 
 

@@ -2,7 +2,7 @@
 The files that a path of a config stands for, their lines, and JSON in them: the same for all readers.
 
 Nothing is skipped silently: a missing or broken file, and a byte that is not of the encoding, are errors that
-name the place.
+name the file and the line.
 """
 
 import codecs
@@ -34,7 +34,7 @@ _OFFICE = {
     ".docx": "a Word document",
     ".odt": "an OpenDocument text",
 }
-"""The files of offices, which are zip archives."""
+"""Office documents, which are zip archives."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
 _SAMPLE = 1 << 16
@@ -104,7 +104,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     - A list of these, which is not empty: the files of each, in the order of the list.
 
     # Raises
-    `InputError`, with `path`: there is no file, an archive is damaged or a document of an office, or an
+    `InputError`, with `path`: there is no file, an archive is damaged or an office document, or an
     archive lies in a folder or in another archive.
     """
     if isinstance(path, list):
@@ -115,12 +115,12 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
         text = os.path.expanduser("!".join(member.groups()))
     if os.path.exists(text):
-        places = [_content(text)]
+        paths = [_content(text)]
     elif "://" in text or ("!" in text and os.path.isfile(text.partition("!")[0])):
-        places = [_fetch(text)]
+        paths = [_fetch(text)]
     else:
-        places = [_content(match) for match in glob.glob(text, recursive=True)]
-    files = sorted({file for place in places for file in _below(place)})
+        paths = [_content(match) for match in glob.glob(text, recursive=True)]
+    files = sorted({file for each in paths for file in _below(each)})
     if not files:
         expected = "a file, folder, pattern or URL" + did_you_mean_path(text)
         raise InputError.at(path, found="no file", expected=expected)
@@ -148,7 +148,7 @@ def standard_input() -> BinaryIO:
 
 
 def read_lines(
-    path: str | os.PathLike[str], *, longest: int | None = None, encoding: str | None = None
+    path: str | os.PathLike[str], *, max_bytes: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
     Yields the numbered lines of a text, see `common.files.read_lines`.
@@ -158,7 +158,7 @@ def read_lines(
     gives, the error names one that fits; the default is UTF-8.
     """
     try:
-        yield from common_files.read_lines(path, longest=longest, encoding=encoding or "utf-8")
+        yield from common_files.read_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
     except ElmoError as error:
         message = str(error)
         is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
@@ -172,10 +172,12 @@ def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) ->
     return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
 
 
-def read_sentences(path: str | os.PathLike[str], *, longest: int | None = None) -> Iterator[tuple[int, str]]:
+def read_sentences(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None
+) -> Iterator[tuple[int, str]]:
     """Yields lines as `read_lines` does; a text that is no `checked_sentences` is an `InputError`."""
     try:
-        yield from checked_sentences(path, read_lines(path, longest=longest))
+        yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))
     except InputError:
         raise
     except ElmoError as error:
@@ -289,8 +291,8 @@ def read_json(path: Path, *, expected: str = "a JSON object", encoding: str | No
 
 def read_json_lines(path: Path, *, expected: str = "a JSON object") -> Iterator[tuple[int, Any]]:
     """Yields the number and the value of each line that is not blank, see `parse_json` and `read_lines`."""
-    for number, line in nonblank_lines(path):
-        yield number, parse_json(line, path, number, expected=expected)
+    for line_number, line in nonblank_lines(path):
+        yield line_number, parse_json(line, path, line_number, expected=expected)
 
 
 def shorten(text: str, length: int = 80) -> str:

@@ -34,7 +34,7 @@ class Inspection:
     tokens: int
     longest: int = 0
     longest_record: int = 0
-    """Its place among the records, from 1."""
+    """Its index among the records, from 1."""
     columns: dict[str, list[str]] = field(default_factory=dict)
     """See `TaskReader.columns_of`."""
     labels: dict[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Inspection:
     notes: list[str] = field(default_factory=list)
     """The reader's own description of each file."""
     warnings: list[str] = field(default_factory=list)
-    """The places that are odd, and read nevertheless."""
+    """The reader's warnings of oddities that it reads nevertheless."""
     dataset_reader: dict[str, Any] = field(default_factory=dict)
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
@@ -78,7 +78,7 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
 
 
 def sample_of(path: str) -> FileSample:
-    """Returns the begin of data; without a file it is an `InputError`."""
+    """Returns the first lines of data; without a file it is an `InputError`."""
     files = input_files(path)
     encoding, lines = "utf-8", []
     with suppress(InputError, *UNREADABLE):

@@ -77,7 +77,7 @@ class LabelledTextReader(TaskReader):
         class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has them.
     delimiter : between the columns; by default that of `csv` or `tsv`, or else found from the file.
-    quotes : whether quotes stand around cells, and a doubled quote in them for one; `auto` finds it.
+    quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
     skip_bad : whether to leave out, and count, records with an error: no words, or an unknown label.
         Records that Prodigy's annotators have rejected or ignored are left out, and counted, in any case.
     The others : see `TaskReader`.
@@ -204,8 +204,8 @@ class LabelledTextReader(TaskReader):
         of_classes = [file for file in files if has_class(file)] or files
         if len(of_classes) < len(files):
             other = next(file for file in files if not has_class(file))
-            number = len(files) - len(of_classes)
-            logger.warning("%s: %d files left out, of no class, such as %s", path, number, other)
+            count = len(files) - len(of_classes)
+            logger.warning("%s: %d files left out, of no class, such as %s", path, count, other)
         return of_classes
 
     def _folders(
@@ -257,7 +257,9 @@ class LabelledTextReader(TaskReader):
         self, path: Path, records: Iterator[Record], counts: Counter[str]
     ) -> Iterator[_Example | InputError]:
         names = class_names(path) if is_parquet(path) else {}
-        for example in self.good(path, (partial(self._example, record, names) for record in records)):
+        for example in self.valid_examples(
+            path, (partial(self._example, record, names) for record in records)
+        ):
             if example is None:
                 counts["rejected"] += 1
                 continue
@@ -303,10 +305,10 @@ class LabelledTextReader(TaskReader):
 
     def _left_out(self, counts: Counter[str]) -> str:
         reasons = []
-        if number := counts["undecided"]:
-            reasons.append(f"{number} with the label {self.undecided[0]!r}")
-        if number := counts["rejected"]:
-            reasons.append(f"{number} that annotators have rejected or ignored")
+        if count := counts["undecided"]:
+            reasons.append(f"{count} with the label {self.undecided[0]!r}")
+        if count := counts["rejected"]:
+            reasons.append(f"{count} that annotators have rejected or ignored")
         return f"; left out: {', '.join(reasons)}" if reasons else ""
 
 

@@ -30,13 +30,13 @@ from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenize
 Example = TypeVar("Example")
 
 
-def whole_reader(reader: DatasetReader) -> DatasetReader:
+def unwrapped_reader(reader: DatasetReader) -> DatasetReader:
     """Returns the reader that makes the instances, without `elmo_sample`, `sharded` or `interleaving`."""
     if isinstance(reader, InterleavingDatasetReader):
-        return whole_reader(next(iter(reader._readers.values())))
+        return unwrapped_reader(next(iter(reader._readers.values())))
     if isinstance(reader, ShardedDatasetReader):
-        return whole_reader(reader.reader)
-    return whole_reader(reader.whole) if hasattr(reader, "whole") else reader
+        return unwrapped_reader(reader.reader)
+    return unwrapped_reader(reader.wrapped_reader) if hasattr(reader, "wrapped_reader") else reader
 
 
 def check_readable(reader: DatasetReader, path: Any) -> None:
@@ -48,15 +48,15 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
         for task in reader.readers.keys() & path.keys():
             check_readable(reader.readers[task], path[task])
         return
-    whole = whole_reader(reader)
-    if isinstance(whole, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
-        whole.check(path)
+    unwrapped = unwrapped_reader(reader)
+    if isinstance(unwrapped, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
+        unwrapped.check(path)
     elif next(iter(reader.read(path)), None) is None:
         raise InputError.at(str(path), found="no instance", expected="at least one")
 
 
 class FileSample(NamedTuple):
-    """The begin of data of an unknown format."""
+    """The first lines of data of an unknown format."""
 
     files: list[Path]
     encoding: str
@@ -143,7 +143,7 @@ class TaskReader(ShardedReader):
         return self.text_tokenizer.tokenize(text)
 
     def split(self, text: str) -> Words:
-        """Returns the words of a text, with their places."""
+        """Returns the words of a text, with their offsets."""
         return split_words(self.text_tokenizer, text)
 
     @property
@@ -184,11 +184,13 @@ class TaskReader(ShardedReader):
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""
 
-    def good(self, path: Path, records: Iterable[Callable[[], Example]]) -> Iterator[Example | InputError]:
+    def valid_examples(
+        self, path: Path, records: Iterable[Callable[[], Example]]
+    ) -> Iterator[Example | InputError]:
         """
         Yields the examples of a file, each from the function that makes it of its record. With `skip_bad`, a
         record whose function raises `InputError` is left out, and a warning has their number and the first
-        three. For a prediction, where each record has a line, its error is yielded in its place: with
+        three. For a prediction, where each record has a line, its error is yielded instead: with
         `skip_bad`, and of a record without words.
         """
         errors: list[InputError] = []
@@ -253,8 +255,8 @@ def text_field(words: Words) -> TextField:
     return TextField([Token(word, idx=start, idx_end=end) for word, (start, end) in words_and_offsets])
 
 
-def group_number(text: str) -> int:
-    """Returns a number of 64 bits that instances with the same text share."""
+def group_id(text: str) -> int:
+    """Returns an id of 64 bits that instances with the same text share."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 

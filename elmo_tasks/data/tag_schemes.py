@@ -63,7 +63,7 @@ class Tag(NamedTuple):
 @dataclass(eq=False)
 class TagError(ValueError):
     """
-    A tag that does not exist, or that must not stand in its place: `position` counts the tokens of the
+    A tag that does not exist, or that is not allowed at its position: `position` counts the tokens of the
     sentence, `sentence` the sentences, both from 0. The position of an entity without an end is the last
     token.
     """
@@ -79,7 +79,7 @@ class TagError(ValueError):
 
 
 class Evidence(NamedTuple):
-    """A token that only one scheme explains: its place, and words for its tag and the tag before it."""
+    """A token that only one scheme explains: its position, and its tag and the previous one in words."""
 
     scheme: Scheme
     sentence: int
@@ -147,7 +147,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) ->
 
     An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL. Otherwise an `I-` tag that opens an entity means
     IOB1. All else is IOB2. Without `strict`, IOB1 and IOB2 may be mixed: the scheme is that in which more
-    entities open, see `mended`.
+    entities open, see `repaired`.
 
     # Raises
     `TagError`: a tag of no scheme. `MixedSchemeError`: tags of both BIOES and BIOUL, or, if `strict`,
@@ -155,15 +155,15 @@ def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) ->
     """
     first: dict[Scheme, Evidence] = {}
     counts: Counter[Scheme] = Counter()
-    for number, tags in enumerate(sentences):
+    for sentence, tags in enumerate(sentences):
         previous = _OUTSIDE
         for position, text in enumerate(tags):
-            tag = _parse_tag(text, _ALL_PREFIXES, position, number)
+            tag = _parse_tag(text, _ALL_PREFIXES, position, sentence)
             scheme = _only_scheme(previous, tag)
             if scheme is not None:
                 counts[scheme] += 1
                 if scheme not in first:
-                    first[scheme] = Evidence(scheme, number, position, _after(tag, previous, position))
+                    first[scheme] = Evidence(scheme, sentence, position, _after(tag, previous, position))
             previous = tag
     if not strict:
         rarer = Scheme.IOB2 if counts[Scheme.IOB2] < counts[Scheme.IOB1] else Scheme.IOB1
@@ -188,7 +188,7 @@ def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
     return Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2
 
 
-def mended(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
+def repaired(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
     """
     Returns the tags of one sentence in IOB1 or IOB2, and the positions of those that the scheme does not
     allow and that are changed. In IOB1, a `B-` that does not separate two entities of one label becomes `I-`.
@@ -241,7 +241,7 @@ def from_brackets(cells: Sequence[str]) -> list[str]:
     Returns the tags in IOB2 of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
 
     # Raises
-    `TagError`: a cell that is no bracket, or a bracket in the wrong place.
+    `TagError`: a cell that is no bracket, or a bracket at the wrong position.
     """
     tags, label = [], ""
     for position, cell in enumerate(cells):
@@ -326,7 +326,7 @@ def allowed_transitions(tags: Sequence[str], scheme: Scheme) -> Transitions:
 
 
 def _may_follow(previous: Tag, tag: Tag, scheme: Scheme) -> bool:
-    """Returns whether `tag` may follow `previous`; the borders of a sentence count as `O`."""
+    """Returns whether `tag` may follow `previous`; the boundaries of a sentence count as `O`."""
     if scheme is Scheme.IOB1:
         return tag.prefix != "B" or tag.label == previous.label
     if scheme is Scheme.IOB2:
@@ -337,7 +337,7 @@ def _may_follow(previous: Tag, tag: Tag, scheme: Scheme) -> bool:
 
 
 def _expected(previous: Tag, tag: Tag, scheme: Scheme) -> str:
-    """Returns words for the tags that the scheme allows after `previous`, in place of `tag`."""
+    """Describes the tags that the scheme allows after `previous`, in place of `tag`."""
     if scheme is Scheme.IOB1:
         return f"I-{tag.label} (in IOB1 B- only separates two entities of the same label)"
     if scheme is Scheme.IOB2:

@@ -40,7 +40,7 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
     looks as if it were not tokenised is warned of.
     """
     for file in files:
-        lines = read_sentences(file, longest=MAX_LINE)
+        lines = read_sentences(file, max_bytes=MAX_LINE)
         first_lines = list(islice(lines, CHECKED))
         raw_words = [raw_word(line) for _, line in first_lines if line.strip()]
         if 2 * raw_words.count(None) < len(raw_words):
@@ -67,14 +67,14 @@ def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         paragraph: list[str] = []
         characters = last = 0
-        for number, line in read_sentences(file, longest=MAX_PARAGRAPH):
+        for line_number, line in read_sentences(file, max_bytes=MAX_PARAGRAPH):
             is_end = not line or line.isspace()
-            if not is_end and paragraph and number == last:
+            if not is_end and paragraph and line_number == last:
                 # A piece of a long line
                 paragraph[-1] += line
             elif not is_end:
                 paragraph.append(line)
-            last = number
+            last = line_number
             characters += 0 if is_end else len(line)
             if paragraph and (is_end or characters >= MAX_PARAGRAPH):
                 yield " ".join(paragraph)
@@ -112,10 +112,10 @@ def instance_sentences(instances: Iterable[Instance]) -> Iterator[WordsOrLine]:
 
 
 class LongSentences:
-    """Cuts sentences of more than `longest` words into several, and counts those that it cuts."""
+    """Cuts sentences of more than `max_words` words into several, and counts those that it cuts."""
 
-    def __init__(self, longest: int) -> None:
-        self.longest = longest
+    def __init__(self, max_words: int) -> None:
+        self.max_words = max_words
         self.cut = 0
 
     def __call__(self, sentences: Iterable[WordsOrLine | None]) -> Iterator[WordsOrLine | None]:
@@ -123,14 +123,14 @@ class LongSentences:
             # A line has more characters than words: most lines need not be split to be counted.
             if (
                 sentence is None
-                or len(sentence) <= self.longest
-                or len(words := words_of(sentence)) <= self.longest
+                or len(sentence) <= self.max_words
+                or len(words := words_of(sentence)) <= self.max_words
             ):
                 yield sentence
             else:
                 self.cut += 1
-                for start in range(0, len(words), self.longest):
-                    yield words[start : start + self.longest]
+                for start in range(0, len(words), self.max_words):
+                    yield words[start : start + self.max_words]
 
 
 def passages(
@@ -160,8 +160,8 @@ def shuffled(items: Iterable[Item], size: int, random: Random) -> Iterator[Item]
     """Yields the items in a random order: each is drawn from a buffer of `size` items."""
 
     def draw() -> Item:
-        place = random.randrange(len(buffer))
-        buffer[place], buffer[-1] = buffer[-1], buffer[place]
+        index = random.randrange(len(buffer))
+        buffer[index], buffer[-1] = buffer[-1], buffer[index]
         return buffer.pop()
 
     buffer: list[Item] = []

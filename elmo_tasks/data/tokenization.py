@@ -1,5 +1,5 @@
 """
-Plain text to words: functions that return words and their places, and tokenizers that a config chooses.
+Plain text to words: functions that return words and their offsets, and tokenizers that a config chooses.
 
 The tokenizer of a reader's config is part of its archive, so that prediction splits text as training did.
 """
@@ -26,7 +26,7 @@ MAX_STRINGS = 100_000
 MAX_CHARACTERS = 10_000_000
 """Characters that a pipeline of spaCy may read, since each string may be long."""
 MAX_RUN = 200
-"""Signs without white space that spaCy's rules get at once; 20 or more letters in a row count as one."""
+"""Characters without white space that spaCy's rules get at once; 20 or more letters in a row count as one."""
 _PIECE = 1000
 """Characters of a text, about, that spaCy's rules get at once."""
 _RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{MAX_RUN}}}\s*|\s+")
@@ -102,13 +102,13 @@ cached_tokenizer = lru_cache(maxsize=None)(chosen_tokenizer)
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> Words:
-    """Returns the words of a text and their places. Words that are not in it are an error."""
+    """Returns the words of a text and their offsets. Words that are not in it are an error."""
     words: list[str] = []
     offsets: list[tuple[int, int]] = []
     end = 0
     for token in tokenizer.tokenize(text):
         word = token.text or ""
-        # Most of AllenNLP's own tokenizers do not tell the places.
+        # Most of AllenNLP's own tokenizers do not give offsets.
         start = text.find(word, end) if token.idx is None else token.idx
         if start < 0:
             raise ConfigurationError(
@@ -291,9 +291,9 @@ def sentence_rules() -> RenewedPipeline:
 
 class PiecewiseRules:
     """
-    spaCy's rules for a text of any length. Their time grows with the square of a run of signs such as `====`,
-    to 30 seconds for 10,000 signs, and no other thread runs meanwhile. So they get the text in pieces, which
-    are cut at white space and after `MAX_RUN` signs without any; other threads run between the pieces.
+    spaCy's rules for a text of any length. Their time grows with the square of a run of characters such as
+    `====`, to 30 seconds for 10,000, and no other thread runs meanwhile. So they get the text in pieces,
+    which are cut at white space and after `MAX_RUN` characters without any; other threads run between them.
     """
 
     def __init__(self, rules: "spacy.tokenizer.Tokenizer") -> None:

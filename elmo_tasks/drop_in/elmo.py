@@ -20,7 +20,7 @@ from torch.func import functional_call
 from elmo_tasks.elmo.embedder import OneAtATime
 from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.inference.trained_bilm import WatchedWeights
+from elmo_tasks.elmo.inference.trained_bilm import FrozenCopy
 from elmo_tasks.elmo.inference.training_products import Products
 from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, LstmState
 from elmo_tasks.elmo.model.bilm import structure, with_bos_eos
@@ -35,7 +35,7 @@ class ElmoBiLm(_ElmoBiLm):
     `_ElmoBiLm` with the same modules and results, faster.
 
     A call that needs no gradient of a weight runs a frozen biLM, made of the weights as they are. AllenNLP's
-    own code runs words from `vocab_to_cache`, and any call while modules of others or hooks are inside.
+    own code runs words from `vocab_to_cache`, and any call while foreign modules or hooks are inside.
 
     # Parameters
 
@@ -75,7 +75,7 @@ class ElmoBiLm(_ElmoBiLm):
         self._requires_grad = requires_grad
         self._word_embedding = self._bos_embedding = self._eos_embedding = None
         weights = _to_allennlps(bilm.weights(), options)
-        marks = CharacterEncoder.padded_ids([CharacterEncoder.marks])[0].long()
+        bos_eos = CharacterEncoder.padded_ids([CharacterEncoder.bos_eos])[0].long()
         # The modules are made without weights, and then take them over.
         with torch.device("meta"):
             self._token_embedder = _character_encoder(options, requires_grad)
@@ -89,13 +89,13 @@ class ElmoBiLm(_ElmoBiLm):
                 state_projection_clip_value=options.proj_clip,
             )
         encoder = self._token_embedder
-        encoder._beginning_of_sentence_characters, encoder._end_of_sentence_characters = marks
+        encoder._beginning_of_sentence_characters, encoder._end_of_sentence_characters = bos_eos
         self._take(weights, "_token_embedder", requires_grad)
         if vocab_to_cache:
             self.create_cached_cnn_embeddings(vocab_to_cache)
         self._elmo_lstm = lstm
         self._take(weights, "_elmo_lstm", requires_grad)
-        self._one_at_a_time, self._products, self._watched = OneAtATime(), Products(), WatchedWeights()
+        self._one_at_a_time, self._products, self._frozen_copy = OneAtATime(), Products(), FrozenCopy()
         self._as_made = self._structure()
 
     def _take(self, weights: Weights, part: str, requires_grad: bool) -> None:
@@ -107,8 +107,8 @@ class ElmoBiLm(_ElmoBiLm):
     def forward(self, inputs: torch.Tensor, word_inputs: torch.Tensor | None = None) -> dict[str, Any]:
         """
         *Shape:* `inputs` `(batch, tokens, 50)`, of AllenNLP's indexer `elmo_characters`. Returns the
-        `activations`, a list of `(batch, tokens + 2, dim)`, and `mask`, `(batch, tokens + 2)`, with the marks
-        of both ends. Row i goes on where row i of the batch before ended, unless `_elmo_lstm.stateful` is
+        `activations`, a list of `(batch, tokens + 2, dim)`, and `mask`, `(batch, tokens + 2)`, with BOS and
+        EOS. Row i continues where row i of the batch before ended, unless `_elmo_lstm.stateful` is
         `False`.
         """
         cached_words = word_inputs is not None and self._word_embedding is not None
@@ -122,14 +122,14 @@ class ElmoBiLm(_ElmoBiLm):
 
     def frozen(self) -> FrozenBiLm:
         """Returns a frozen biLM of the weights as they are now."""
-        return self._watched.frozen(self._weights(), self._made_frozen)
+        return self._frozen_copy.frozen(self._weights(), self._made_frozen)
 
     def _run(self, inputs: torch.Tensor) -> dict[str, Any]:
         lstm, embedding = self._elmo_lstm, self._token_embedder._char_embedding_weights
         lengths = (inputs > 0).any(dim=2).sum(dim=1)
         encoder = self._token_embedder
-        marks = encoder._beginning_of_sentence_characters, encoder._end_of_sentence_characters
-        marked = with_bos_eos(inputs, lengths, torch.stack(marks).to(inputs.device))
+        bos_eos = encoder._beginning_of_sentence_characters, encoder._end_of_sentence_characters
+        marked = with_bos_eos(inputs, lengths, torch.stack(bos_eos).to(inputs.device))
         before = None
         if lstm.stateful and lstm._states is not None:
             lstm._states = tuple(state.to(embedding) for state in lstm._states)
@@ -137,7 +137,7 @@ class ElmoBiLm(_ElmoBiLm):
             before = _state(lstm._get_initial_states(len(inputs), len(inputs), rows))
         trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights())
         if trained:
-            self._watched.forget()
+            self._frozen_copy.forget()
             layers, after = self._run_with_gradients(marked, before)
         else:
             layers, after = self.frozen()(marked, before, True)
@@ -195,9 +195,9 @@ def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharac
     encoder._options, encoder.output_dim = options.to_json(), options.projection_dim
     encoder.requires_grad = requires_grad
     encoder._char_embedding_weights = nn.Parameter(torch.empty(NUM_CHARACTERS, tokens.dim))
-    encoder._convolutions = [nn.Conv1d(tokens.dim, number, width) for width, number in tokens.filters]
-    for number, convolution in enumerate(encoder._convolutions):
-        encoder.add_module(f"char_conv_{number}", convolution)
+    encoder._convolutions = [nn.Conv1d(tokens.dim, count, width) for width, count in tokens.filters]
+    for i, convolution in enumerate(encoder._convolutions):
+        encoder.add_module(f"char_conv_{i}", convolution)
     encoder._highways = Highway(tokens.num_filters, tokens.n_highway, activation=torch.relu)
     encoder._projection = nn.Linear(tokens.num_filters, options.projection_dim)
     return encoder
@@ -223,7 +223,7 @@ def _to_allennlps(weights: dict[str, torch.Tensor], options: BiLmOptions) -> Wei
     for name, parts in _layout(options):
         if name.endswith(".highway"):
             transform, carry = map(weights.pop, _gates(name))
-            # AllenNLP's gate is the share that is carried over; ours is the share that is transformed.
+            # AllenNLP's gate weighs the input; ours weighs the transformed input.
             converted[parts[0]] = torch.cat([transform, -carry])
         else:
             chunks = weights.pop(name).chunk(len(parts), dim=-1)
@@ -286,7 +286,7 @@ class Elmo(AllenNlpElmo):
     options_file, weight_file : path or URL of the official `options.json` and HDF5 weights, of a biLM that
         reads characters.
     num_output_representations : number of mixes of the layers.
-    module : run in the place of a biLM from files, by its own code.
+    module : run in place of a biLM from files, by its own code.
     The others : see AllenNLP's class.
 
     # Raises

@@ -26,7 +26,7 @@ from elmo_tasks.elmo.model import LstmState, ScalarMix
 from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
 
 Placement = Literal["none", "input", "output", "input+output"]
-"""The places at which a task takes ELMo's vectors in."""
+"""The token representations to which a task concatenates ELMo's vectors."""
 FROM_STATE_DICT = "(state dict)"
 """Stands for a weight file: the weights come from a state dict that is loaded next."""
 
@@ -44,10 +44,10 @@ class ElmoRepresentations(NamedTuple):
 
 
 class Mixes(nn.ModuleDict):
-    """The mix of each place."""
+    """The mix of each representation, `input` or `output`."""
 
-    def __getitem__(self, place: str) -> ScalarMix:
-        return cast(ScalarMix, super().__getitem__(place))
+    def __getitem__(self, representation: str) -> ScalarMix:
+        return cast(ScalarMix, super().__getitem__(representation))
 
 
 class Elmo(nn.Module):
@@ -131,8 +131,8 @@ class Elmo(nn.Module):
         self.mix_l2 = mix_l2
         self.trainable = trainable
         self.stateful = stateful
-        places = () if placement == "none" else tuple(placement.split("+"))
-        if places and file is not None:
+        representations = () if placement == "none" else tuple(placement.split("+"))
+        if representations and file is not None:
             check_together(
                 None if options_file == DEFAULT_OPTIONS else str(options_file),
                 None if file == DEFAULT_WEIGHTS else file,
@@ -142,7 +142,7 @@ class Elmo(nn.Module):
         self.dim = options.output_dim
         self.mixes = Mixes(
             {
-                place: ScalarMix(
+                representation: ScalarMix(
                     num_layers=options.n_layers + 1,
                     dim=self.dim,
                     layers=layers,
@@ -150,11 +150,11 @@ class Elmo(nn.Module):
                     gamma=gamma,
                     layer_norm=layer_norm,
                 )
-                for place in places
+                for representation in representations
             }
         )
         self.dropout = nn.Dropout(dropout)
-        if not places:
+        if not representations:
             self.bilm = None
         elif not from_state_dict:
             self.bilm = read_bilm(options, file, vocabulary_file, trainable=trainable, precision=precision)
@@ -225,7 +225,7 @@ class Elmo(nn.Module):
         *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
 
         # Raises
-        `ElmoError`: a text in the place of its tokens; `placement: none`, which has no biLM.
+        `ElmoError`: a text in place of its tokens; `placement: none`, which has no biLM.
         """
         if self.bilm is None:
             raise ElmoError("placement: found none, whose Elmo reads no ids, expected another")
@@ -235,7 +235,7 @@ class Elmo(nn.Module):
         """Returns `mix_l2 * ||w||^2` over all mixes, to be added to the loss; `None` without `mix_l2`."""
         if self.mix_l2 is None or not self.mixes:
             return None
-        norms = torch.stack([self.mixes[place].squared_norm() for place in self.mixes])
+        norms = torch.stack([self.mixes[representation].squared_norm() for representation in self.mixes])
         return self.mix_l2 * norms.sum()
 
     def reset_state(self) -> None:
@@ -261,7 +261,7 @@ class Elmo(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> ElmoRepresentations:
         """
-        Encodes a batch, and mixes the layers for each place.
+        Encodes a batch, and mixes the layers for each representation.
 
         *Shape:* `ids` `(batch, tokens, 50)`, of `padded_ids` or the `elmo_character_ids` indexer, or of
         `elmo_unicode_ids` if the biLM has a dictionary of characters; there may be more dimensions between
@@ -281,7 +281,10 @@ class Elmo(nn.Module):
             # `torch.compile` cannot trace the caches and kernels.
             encode = torch.compiler.disable(encode)
         layers = encode(self.bilm, ids.flatten(0, len(outer) - 1), self.start)
-        mixed = {place: self.dropout(mix(layers)).unflatten(0, outer) for place, mix in self.mixes.items()}
+        mixed = {
+            representation: self.dropout(mix(layers)).unflatten(0, outer)
+            for representation, mix in self.mixes.items()
+        }
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
 
 
@@ -352,7 +355,7 @@ class SentenceEncoder:
 
 
 class OneAtATime:
-    """A block of code in which no second thread may be, since a state is carried from call to call."""
+    """A lock that refuses a second thread, since a state is carried from call to call."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -362,7 +365,7 @@ class OneAtATime:
 
     def __enter__(self) -> None:
         """
-        Enters the block.
+        Takes the lock.
 
         # Raises
         `ElmoError`: another call is under way.
@@ -405,7 +408,7 @@ class CarriedState:
 
 
 def _overlaid(first: LstmState, second: LstmState) -> LstmState:
-    """Returns all rows of `first`, and after them the rows that `second` has beyond."""
+    """Returns the rows of `first`, followed by the rows of `second` after as many."""
     return LstmState(
         *(
             torch.cat([part, other[:, :, part.size(2) :].to(part)], dim=2)

@@ -66,23 +66,23 @@ def _fetched(source: str) -> Path:
         raise ElmoError(
             f"found the URL {source}, expected a path: what fetches URLs is in elmo_tasks[allennlp]"
         ) from error
-    give_up_soon()
+    limit_http_waits()
     root = os.getenv("ALLENNLP_CACHE_ROOT", Path.home() / ".allennlp")
     return cached_path(source, cache_dir=Path(root, "cache"))
 
 
 @cache
-def give_up_soon() -> None:
+def limit_http_waits() -> None:
     """
-    Lets `cached_path` give up on an HTTP host that refuses or does not answer after some seconds, in place of
-    half a minute or more. Then it takes what it has fetched before, if anything.
+    Lets `cached_path` give up on an HTTP host that refuses or does not answer after some seconds instead of
+    half a minute or more. Then it takes the file from its cache, if it is there.
     """
     from cached_path.schemes import http
 
-    stock = http.session_with_backoff
+    original = http.session_with_backoff
 
     def session_with_backoff(headers: dict[str, str] | None = None) -> Any:
-        session = stock(headers)
+        session = original(headers)
         for adapter in session.adapters.values():
             adapter.max_retries = adapter.max_retries.new(connect=1)
         session.request = partial(session.request, timeout=(_CONNECT_SECONDS, _READ_SECONDS))
@@ -265,15 +265,15 @@ def read_initial_state(
         return state
 
 
-def move_to(bilm: FrozenBiLm, device: Device, *, asked: str) -> FrozenBiLm:
+def move_to(bilm: FrozenBiLm, device: Device, *, option: str) -> FrozenBiLm:
     """
     Moves a biLM to a device, and returns it.
 
     # Raises
-    `ElmoError`: there is no such device (`asked` is the option that names it); the processor has no products
+    `ElmoError`: there is no such device (`option` is the option that names it); the processor has no products
     of the biLM's precision.
     """
-    chosen = chosen_device(device, asked=asked)
+    chosen = chosen_device(device, option=option)
     # Where it is there already, its weights may be packed.
     if bilm.device != chosen:
         bilm.to(chosen)

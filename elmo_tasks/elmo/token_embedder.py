@@ -205,12 +205,12 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
             precision=precision,
         )
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
-        self._mark()
+        self._attach_lambda()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         # PyTorch copies a parameter without its attributes.
-        self._mark()
+        self._attach_lambda()
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
@@ -249,7 +249,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
                     'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
                 )
 
-    def _mark(self) -> None:
+    def _attach_lambda(self) -> None:
         for parameter in self._penalized():
             setattr(parameter, _LAMBDA, self.elmo.mix_l2)
 

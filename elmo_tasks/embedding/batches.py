@@ -20,18 +20,18 @@ BATCH_TOKENS = 2048
 WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
 
 
-def check_layers(layers: str, num_layers: int, *, asked: str) -> None:
+def check_layers(layers: str, num_layers: int, *, option: str) -> None:
     """Raises `ElmoError` unless `layers` is one of `LAYERS` or the number of a layer."""
     if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
         raise ElmoError(
-            f"{asked} is {layers!r}, expected one of {', '.join(LAYERS)}, or a number from 0, the token "
+            f"{option} is {layers!r}, expected one of {', '.join(LAYERS)}, or a number from 0, the token "
             f"layer, to {num_layers - 1}"
         )
 
 
 class NumberedSentence(NamedTuple):
     number: int
-    """The number of the line, or of the lane, that the sentence comes from."""
+    """The index of the sentence, or the number of its line; in `calibrate`, the index of its lane."""
     words: list[str]
 
 

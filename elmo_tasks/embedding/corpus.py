@@ -25,7 +25,7 @@ TEXT, _STARTS, _KEYS = "text", "starts", "keys"
 
 class SourceLine(NamedTuple):
     where: str | PathLike[str]
-    number: int
+    line_number: int
     text: str
     key: str | None = None
     """The name of the sentence, if it has one."""
@@ -94,19 +94,19 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
         open(folder / _KEYS, "wb") as keys,
     ):
         starts.write(struct.pack("=Q", end))
-        for where, number, line, key in progress(lines, work="reading", unit="lines"):
+        for where, line_number, line, key in progress(lines, work="reading", unit="lines"):
             sentence = line.strip()
             length = len(sentence.split())
             if length > MAX_TOKENS:
                 found, expected = f"{length:,} tokens", f"a sentence of {MAX_TOKENS:,} at most"
-                raise ElmoError.at(where, number, found=found, expected=expected)
+                raise ElmoError.at(where, line_number, found=found, expected=expected)
             if "\n" in sentence:
-                raise ElmoError.at(where, number, found="a line break within it", expected="one line")
+                raise ElmoError.at(where, line_number, found="a line break within it", expected="one line")
             try:
                 encoded = sentence.encode() + b"\n"
             except UnicodeEncodeError as error:
                 found = f"{sentence[error.start]!a}, which is no character"
-                raise ElmoError.at(where, number, found=found, expected="UTF-8") from error
+                raise ElmoError.at(where, line_number, found=found, expected="UTF-8") from error
             text.write(encoded)
             digest.update(encoded)
             if key is not None:
@@ -119,7 +119,7 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
 
 
 END = "*"
-"""The mark after the last residue in some files. It is left out."""
+"""The stop character after the last residue in some files. It is left out."""
 _NO_RESIDUE = re.compile("[^A-Za-z]")
 
 
@@ -129,7 +129,7 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     first word of the header, as line the header's. The names must differ, and none may be a folder of another
     one in HDF5, as `a` of `a/b`; that, and all that is no FASTA, is an `ElmoError`, with file and line.
     """
-    places: dict[str, SourceLine] = {}
+    headers: dict[str, SourceLine] = {}
     header: SourceLine | None = None
     residues: list[str] = []
     for line in lines:
@@ -137,7 +137,7 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
         if line.text.startswith(">"):
             if header is not None:
                 yield _record(header, residues)
-            header, residues = _header(line, places), []
+            header, residues = _header(line, headers), []
         elif text:
             if header is None or header.where != line.where:
                 raise _wrong(line, found=f"{text[:20]!r}", expected="a header first, as '>P12345'")
@@ -150,7 +150,7 @@ def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
         yield _record(header, residues)
 
 
-def _header(line: SourceLine, places: dict[str, SourceLine]) -> SourceLine:
+def _header(line: SourceLine, headers: dict[str, SourceLine]) -> SourceLine:
     words = line.text[1:].split()
     if not words or not words[0].isprintable() or not words[0].strip("/"):
         raise _wrong(line, found=repr(line.text[:20]), expected="a name after '>'")
@@ -158,15 +158,17 @@ def _header(line: SourceLine, places: dict[str, SourceLine]) -> SourceLine:
     parts = [part for part in words[0].split("/") if part]
     folders = ["/".join(parts[:size]) for size in range(1, len(parts))]
     name = "/".join(parts)
-    before = next((places[each] for each in (name, f"{name}/", *folders) if each in places), None)
+    before = next((headers[each] for each in (name, f"{name}/", *folders) if each in headers), None)
     if before is not None:
         there = (
-            f"line {before.number}" if before.where == line.where else f"{before.where}, line {before.number}"
+            f"line {before.line_number}"
+            if before.where == line.where
+            else f"{before.where}, line {before.line_number}"
         )
         other = "which is also" if before.key == words[0] else f"beside {before.key!r}"
         raise _wrong(line, found=f"{words[0]!r}, {other} in {there}", expected="another name")
     header = line._replace(text="", key=words[0])
-    places |= {name: header} | {f"{folder}/": header for folder in folders}
+    headers |= {name: header} | {f"{folder}/": header for folder in folders}
     return header
 
 
@@ -178,4 +180,4 @@ def _record(header: SourceLine, residues: list[str]) -> SourceLine:
 
 
 def _wrong(line: SourceLine, *, found: str, expected: str) -> ElmoError:
-    return ElmoError.at(line.where, line.number, found=found, expected=expected)
+    return ElmoError.at(line.where, line.line_number, found=found, expected=expected)

@@ -45,7 +45,7 @@ class ElmoEmbedder:
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
         default those of the biLM that comes with the project. Give both, or neither, or a folder or zip of
         `allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository as `weight_file`.
-    cuda_device : `cpu`, `cuda`, `cuda:1`, a `torch.device`, or the number of a GPU, -1 for the CPU.
+    cuda_device : `cpu`, `cuda`, `cuda:1`, a `torch.device`, or the index of a GPU, -1 for the CPU.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
     precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and is not.
     batch_size : sentences that are computed together at most, where a call does not say it.
@@ -76,7 +76,7 @@ class ElmoEmbedder:
             names="options_file and weight_file",
         )
         self.cuda_device = cuda_device
-        self.bilm = move_to(bilm, cuda_device, asked="cuda_device")
+        self.bilm = move_to(bilm, cuda_device, option="cuda_device")
         self.bilm.prepare()
 
     @property
@@ -94,15 +94,13 @@ class ElmoEmbedder:
         Returns the vectors of a sentence. *Shape:* `(layers, tokens, dim)`, float32, the token layer first.
 
         # Raises
-        `ElmoError`: a text in the place of its tokens.
+        `ElmoError`: a text in place of its tokens.
         """
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Iterable[str]]) -> list[np.ndarray]:
         """Returns each sentence as `embed_sentence` does; one without tokens is `(layers, 0, dim)`."""
-        return self._embed(
-            [_numbered(number, tokens) for number, tokens in enumerate(batch)], self.batch_size
-        )
+        return self._embed([_numbered(index, tokens) for index, tokens in enumerate(batch)], self.batch_size)
 
     def batch_to_embeddings(self, batch: Iterable[Iterable[str]]) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -110,7 +108,7 @@ class ElmoEmbedder:
         `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask `(sentences,
         longest)`.
         """
-        sentences = [_numbered(number, tokens) for number, tokens in enumerate(batch)]
+        sentences = [_numbered(index, tokens) for index, tokens in enumerate(batch)]
         ids = padded_ids(sentences, self.bilm)
         lengths = torch.tensor([len(words) for _, words in sentences], device=ids.device)
         mask = torch.arange(ids.size(1), device=ids.device) < lengths.unsqueeze(1)
@@ -125,7 +123,7 @@ class ElmoEmbedder:
         """
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         total = len(sentences) if isinstance(sentences, Sized) else None
-        numbered = (_numbered(number, tokens) for number, tokens in enumerate(sentences))
+        numbered = (_numbered(index, tokens) for index, tokens in enumerate(sentences))
         with tqdm(desc="embed", total=total, unit=" sentences", delay=5, disable=not self.progress) as bar:
             for window in windows(
                 numbered, sentences=BATCHES_AHEAD * size, tokens=BATCHES_AHEAD * BATCH_TOKENS
@@ -152,7 +150,7 @@ class ElmoEmbedder:
         input_file : an open text file or other lines, or the path of one, gzip or not; one sentence a line,
             its tokens between white space.
         output_format : `all` for `(layers, tokens, dim)`; `top`, `average` or `sum` (of the layers), or the
-            number of a layer, 0 for the token layer, for `(tokens, dim)`.
+            index of a layer, 0 for the token layer, for `(tokens, dim)`.
         batch_size : as in `embed_sentences`.
         forget_sentences : leave out `sentence_to_index`.
         use_sentence_keys : name the datasets by the sentences, and not by their numbers, from 0.
@@ -163,7 +161,7 @@ class ElmoEmbedder:
         another format. `OSError`.
         """
         output_format = str(output_format)
-        check_layers(output_format, self.num_layers, asked="output_format")
+        check_layers(output_format, self.num_layers, option="output_format")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
         if output.is_dir():
@@ -187,7 +185,9 @@ class ElmoEmbedder:
             )
             layers = self.num_layers if output_format == "all" else None
             lay_out(folder, text, layers=layers, dim=self.dim, with_index=not forget_sentences)
-            sentences = (NumberedSentence(number, line.split()) for number, line in enumerate(text, start=1))
+            sentences = (
+                NumberedSentence(line_number, line.split()) for line_number, line in enumerate(text, start=1)
+            )
             with (
                 progress_bar(work="embed", total=len(text), unit="lines", disable=not self.progress) as bar,
                 VectorFile.open(folder) as file,
@@ -203,27 +203,27 @@ class ElmoEmbedder:
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
         for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
             layers = self.bilm.encode(padded_ids(batch, self.bilm)).float().cpu().numpy()
-            for row, (number, tokens) in enumerate(batch):
-                results[number - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
+            for row, (index, tokens) in enumerate(batch):
+                results[index - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
         return results
 
 
 def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
     if isinstance(source, str | PathLike):
         lines = checked_sentences(source, read_lines(source))
-        return (SourceLine(source, number, line) for number, line in lines)
+        return (SourceLine(source, line_number, line) for line_number, line in lines)
     return _open_lines(source, str(getattr(source, "name", "input_file")))
 
 
 def _open_lines(source: Iterable[str], name: str) -> Iterator[SourceLine]:
-    for number, line in enumerate(source, start=1):
+    for line_number, line in enumerate(source, start=1):
         if not isinstance(line, str):
-            raise ElmoError.at(name, number, found=type(line).__name__, expected="str")
-        yield SourceLine(name, number, line)
+            raise ElmoError.at(name, line_number, found=type(line).__name__, expected="str")
+        yield SourceLine(name, line_number, line)
 
 
-def _numbered(number: int, tokens: Iterable[str]) -> NumberedSentence:
-    return NumberedSentence(number, checked_words(number, tokens))
+def _numbered(index: int, tokens: Iterable[str]) -> NumberedSentence:
+    return NumberedSentence(index, checked_words(index, tokens))
 
 
 def _positive(name: str, value: int) -> int:

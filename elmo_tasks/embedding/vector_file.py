@@ -195,7 +195,7 @@ def _create_datasets(
 ) -> None:
     """Makes them by h5py's low-level interface, which is several times as fast for many datasets."""
     creation, link = _dataset_creation(), _link_creation()
-    number = h5t.py_create(np.dtype(np.float32))
+    float32 = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
     file = _create_file(folder / VECTORS)
     with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets:
@@ -204,7 +204,9 @@ def _create_datasets(
             try:
                 if "\0" in key:
                     raise ValueError("names end at a NUL")
-                dataset = h5d.create(file, key.encode(), number, space(len(sentence.split())), creation, link)
+                dataset = h5d.create(
+                    file, key.encode(), float32, space(len(sentence.split())), creation, link
+                )
             except ValueError as error:
                 raise ElmoError(
                     f"found the key {key!r}, expected one that no other sentence has, and that HDF5 takes "
@@ -228,7 +230,7 @@ def _create_file(path: Path) -> h5f.FileID:
 
 
 def _dataset_creation() -> h5p.PropDCID:
-    """Gives datasets their place in the file at once, so that they can be written without HDF5."""
+    """Allocates a dataset in the file at once, so that it can be written without HDF5."""
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_layout(h5d.CONTIGUOUS)
     creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)

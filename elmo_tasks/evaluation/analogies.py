@@ -111,9 +111,9 @@ def _of_pairs(file: Path, lines: list[tuple[int, list[str]]]) -> list[Question]:
     section = file.name.removesuffix(".gz").removesuffix(".txt")
     return [
         Question(section, (a, b[0], c, *d))
-        for number, (a, b) in enumerate(pairs)
-        for other, (c, d) in enumerate(pairs)
-        if number != other
+        for i, (a, b) in enumerate(pairs)
+        for j, (c, d) in enumerate(pairs)
+        if i != j
     ]
 
 
@@ -141,14 +141,14 @@ def accuracies(
     for word in vocabulary:
         if has_vector[rows[word]]:
             candidates.setdefault(key(word), rows[word])
-    places = {each: place for place, each in enumerate(candidates)}
-    asked = {word for question in questions for word in question.words if has_vector[rows[word]]}
+    index_of_key = {each: index for index, each in enumerate(candidates)}
+    question_words = {word for question in questions for word in question.words if has_vector[rows[word]]}
     # The candidate that each word is
-    ids_of_words = {word: places.get(key(word), -1) for word in asked}
+    ids_of_words = {word: index_of_key.get(key(word), -1) for word in question_words}
     longest = max(len(question.words) for question in questions)
     ids = torch.full((len(questions), longest), -1)
-    for number, question in enumerate(questions):
-        ids[number, : len(question.words)] = torch.tensor(
+    for row, question in enumerate(questions):
+        ids[row, : len(question.words)] = torch.tensor(
             [ids_of_words.get(word, -1) for word in question.words]
         )
     covered = (ids[:, :3] >= 0).all(dim=1) & (ids[:, 3:] >= 0).any(dim=1)
@@ -188,9 +188,9 @@ def solve(vectors: torch.Tensor, questions: torch.Tensor) -> dict[str, torch.Ten
 def _groups(questions: Sequence[Question]) -> dict[str, list[int]]:
     sections: dict[str, list[int]] = {}
     kinds: dict[str, list[int]] = {}
-    for number, question in enumerate(questions):
-        sections.setdefault(question.section, []).append(number)
+    for index, question in enumerate(questions):
+        sections.setdefault(question.section, []).append(index)
         kind = "syntactic" if _SYNTACTIC.match(question.section) else "semantic"
-        kinds.setdefault(kind, []).append(number)
+        kinds.setdefault(kind, []).append(index)
     both = kinds if len(kinds) > 1 else {}
     return sections | both | {"all": list(range(len(questions)))}

@@ -57,13 +57,13 @@ def mixes_of(model: Model, name: str) -> list[LearnedMix]:
     return [
         LearnedMix(
             name,
-            f"{path.removesuffix('elmo').rstrip('.')} {place}".strip(),
+            f"{path.removesuffix('elmo').rstrip('.')} {representation}".strip(),
             cast(ScalarMix, mix),
             module.bilm,
         )
         for path, module in model.named_modules()
         if isinstance(module, Elmo) and module.bilm is not None
-        for place, mix in module.mixes.items()
+        for representation, mix in module.mixes.items()
     ]
 
 

@@ -65,10 +65,10 @@ def nearest_tokens(
     for block in blocks:
         # (queries, rows, tokens)
         here = round_cosines(torch.einsum("qrd,rtd->qrt", wanted, F.normalize(block.vectors, dim=2)))
-        for number, query in enumerate(queries):
+        for query_index, query in enumerate(queries):
             for start, words in block.sentences:
                 if words == query.words:
-                    here[number, :, start + query.position] = -torch.inf
+                    here[query_index, :, start + query.position] = -torch.inf
         cosines, order = torch.cat([cosines, here], dim=2).sort(dim=2, descending=True, stable=True)
         cosines, order = cosines[:, :, :count], order[:, :, :count]
         # (queries, rows, best so far + tokens, 2)

@@ -159,10 +159,10 @@ def read_senses(path: str) -> list[SenseSentence]:
     for file in files:
         if file in keys:
             continue
-        in_file = list(_read_xml(file) if _is_xml(file) else _read_jsonl(file))
-        if not any(sentence.targets for sentence in in_file):
+        sentences_of_file = list(_read_xml(file) if _is_xml(file) else _read_jsonl(file))
+        if not any(sentence.targets for sentence in sentences_of_file):
             raise InputError.at(file, found="no word with a sense", expected="at least one")
-        sentences += in_file
+        sentences += sentences_of_file
     return sentences
 
 
@@ -188,16 +188,16 @@ def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
     expected = 'JSON with "lemma", "tokens", "index" and "sense"'
     for line, content in read_json_lines(file, expected=expected):
         try:
-            words, place = content["tokens"], content["index"]
+            words, index = content["tokens"], content["index"]
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise TypeError("tokens is no list of strings")
-            if type(place) is not int or not 0 <= place < len(words):
-                raise TypeError(f"index is {place!r}, of {len(words)} tokens")
+            if type(index) is not int or not 0 <= index < len(words):
+                raise TypeError(f"index is {index!r}, of {len(words)} tokens")
             lemma, sense = content["lemma"], content["sense"]
             sense = str(sense) if type(sense) is int else sense
             if not isinstance(lemma, str) or not isinstance(sense, str):
                 raise TypeError(f"lemma is {lemma!r}, sense is {sense!r}")
-            yield SenseSentence(words, [Target(place, place + 1, lemma, (sense,))])
+            yield SenseSentence(words, [Target(index, index + 1, lemma, (sense,))])
         except (KeyError, TypeError) as error:
             found = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise InputError.at(file, line, found=found, expected=expected) from error

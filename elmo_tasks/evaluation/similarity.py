@@ -88,13 +88,17 @@ def read_pairs(path: str) -> list[Pair]:
 
 
 def _read_pairs(file: Path) -> list[Pair]:
-    lines = [(number, line) for number, line in read_lines(file) if line.strip() and not line.startswith("#")]
+    lines = [
+        (line_number, line)
+        for line_number, line in read_lines(file)
+        if line.strip() and not line.startswith("#")
+    ]
     delimiter = next((mark for mark in _DELIMITERS if lines and mark in lines[0][1]), None)
-    rows = [(number, _cells(file, number, line, delimiter)) for number, line in lines]
+    rows = [(line_number, _cells(file, line_number, line, delimiter)) for line_number, line in lines]
     if not rows:
         raise InputError.at(file, found="no pair of words", expected="lines of two words and a score")
     # The second line decides: a number in the first one may be the name of a column.
-    number, cells = rows[min(1, len(rows) - 1)]
+    line_number, cells = rows[min(1, len(rows) - 1)]
     # A header lacks a number that a line of data has.
     lacks = (is_number(cells, at) and not is_number(rows[0][1], at) for at in range(2, len(cells)))
     header = rows.pop(0)[1] if any(lacks) else None
@@ -102,15 +106,15 @@ def _read_pairs(file: Path) -> list[Pair]:
         header if header and len(header) == len(cells) else [], [row for _, row in rows], cells
     )
     if columns is None:
-        raise InputError.at(file, number, found=repr(" ".join(cells)), expected="two words and a number")
+        raise InputError.at(file, line_number, found=repr(" ".join(cells)), expected="two words and a number")
     first, second, score = columns
     pairs = []
-    for number, cells in rows:
+    for line_number, cells in rows:
         if header and delimiter and not len(_without_empty(cells)) <= len(header) <= len(cells):
-            raise InputError.at(file, number, found=f"{len(cells)} columns", expected=f"{len(header)}")
+            raise InputError.at(file, line_number, found=f"{len(cells)} columns", expected=f"{len(header)}")
         if not is_number(cells, score) or is_number(cells, first) or is_number(cells, second):
             expected = f"two words, and a number in column {score + 1}"
-            raise InputError.at(file, number, found=repr(" ".join(cells)), expected=expected)
+            raise InputError.at(file, line_number, found=repr(" ".join(cells)), expected=expected)
         pairs.append(Pair(cells[first], cells[second], float(cells[score])))
     if all(_LEMMA.fullmatch(word) for pair in pairs for word in pair[:2]):
         return [Pair(first[:-2], second[:-2], score) for first, second, score in pairs]
@@ -120,29 +124,33 @@ def _read_pairs(file: Path) -> list[Pair]:
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
     """Returns the columns of both words and of the score, if there are any. `data` is one of the rows."""
     names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
-    words = [place for place, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
+    words = [column for column, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
     if len(words) != 2:
-        # Identifiers and parts of speech may stand beside the words.
-        words = [p for p, name in enumerate(names) if not is_number(data, p) and name not in _NO_WORDS]
+        # Identifiers and parts of speech may be beside the words.
+        words = [
+            column
+            for column, name in enumerate(names)
+            if not is_number(data, column) and name not in _NO_WORDS
+        ]
         others = []
-        for place in words:
-            cells = [row[place].lower() if place < len(row) else "" for row in rows]
+        for column in words:
+            cells = [row[column].lower() if column < len(row) else "" for row in rows]
             if not all(cell in _PARTS_OF_SPEECH or len(cell) == 1 for cell in cells):
-                others.append(place)
+                others.append(column)
         words = others if len(others) >= 2 else words
     if len(words) < 2:
         return None
-    scores = [place for place in range(words[1] + 1, len(data)) if is_number(data, place)]
-    named = [place for place in scores if _SCORE_NAME.search(names[place])]
+    scores = [column for column in range(words[1] + 1, len(data)) if is_number(data, column)]
+    named = [column for column in scores if _SCORE_NAME.search(names[column])]
     return (words[0], words[1], (named or scores)[0]) if scores else None
 
 
 def _without_empty(cells: list[str]) -> list[str]:
     """Returns the cells without empty ones at the end, as trailing delimiters leave them."""
-    return cells[: max((place + 1 for place, cell in enumerate(cells) if cell), default=0)]
+    return cells[: max((column + 1 for column, cell in enumerate(cells) if cell), default=0)]
 
 
-def _cells(file: Path, number: int, line: str, delimiter: str | None) -> list[str]:
+def _cells(file: Path, line_number: int, line: str, delimiter: str | None) -> list[str]:
     if delimiter is None:
         return line.split()
     if delimiter == "\t":  # a mark of quotation may be of the text, as in the contexts of SCWS
@@ -150,13 +158,13 @@ def _cells(file: Path, number: int, line: str, delimiter: str | None) -> list[st
     try:
         (cells,) = csv.reader([line], delimiter=delimiter)
     except csv.Error as error:
-        raise InputError.at(file, number, found=f"no csv ({error})", expected="csv") from error
+        raise InputError.at(file, line_number, found=f"no csv ({error})", expected="csv") from error
     return [cell.strip() for cell in cells]
 
 
-def is_number(cells: list[str], place: int) -> bool:
-    """Tells whether there is a finite number at a place."""
+def is_number(cells: list[str], column: int) -> bool:
+    """Tells whether there is a finite number in a column."""
     try:
-        return math.isfinite(float(cells[place]))
+        return math.isfinite(float(cells[column]))
     except (ValueError, IndexError):
         return False

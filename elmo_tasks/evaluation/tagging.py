@@ -59,8 +59,8 @@ def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
     empty = True
     for lines in layout.sentences(file):
         empty = False
-        cells = ((number, layout.row(file, number, line)) for number, line in lines)
-        yield _sentence(file, [(number, word, tag) for number, (word, tag) in cells], column)
+        cells = ((line_number, layout.row(file, line_number, line)) for line_number, line in lines)
+        yield _sentence(file, [(line_number, word, tag) for line_number, (word, tag) in cells], column)
     if empty:
         raise InputError.at(file, found="no sentence", expected="at least one")
 
@@ -98,7 +98,7 @@ def tagging_probe(
     not in `train` are never predicted; the log counts them. `folder` keeps the vectors of `train` meanwhile.
     """
     tags = list(dict.fromkeys(tag for sentence in train for tag in sentence.tags))
-    classes = {tag: number for number, tag in enumerate(tags)}
+    classes = {tag: index for index, tag in enumerate(tags)}
     unseen = sum(tag not in classes for sentence in dev for tag in sentence.tags)
     if unseen:
         logger.warning("%d words have a tag that is not in the training data: all count as wrong", unseen)
@@ -118,9 +118,7 @@ def _train(
     gold = np.array([classes[tag] for sentence in train for tag in sentence.tags])
     with ExitStack() as stack:
         # The vectors of each row go to a file: together they may not fit into memory.
-        files = [
-            stack.enter_context(open(folder / f"row {number}", "w+b")) for number in range(len(encoder.names))
-        ]
+        files = [stack.enter_context(open(folder / f"row {row}", "w+b")) for row in range(len(encoder.names))]
         for vectors in encoder.encode(sentence.words for sentence in _bar(train, "train")):
             for file, row in zip(files, vectors, strict=True):
                 file.write(np.ascontiguousarray(row.numpy()).data)

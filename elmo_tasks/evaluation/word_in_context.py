@@ -88,7 +88,7 @@ def read_use_pairs(path: str) -> list[UsePair]:
     Reads pairs of uses, in one of these layouts; for all else there is an `InputError`, with the file and the
     line.
 
-    - WiC's: `NAME.data.txt`, without a header: word, part of speech, `3-5` (the words' places from 0), and
+    - WiC's: `NAME.data.txt`, without a header: word, part of speech, `3-5` (the words' indices from 0), and
       two tokenised sentences, separated by tabs; beside it `NAME.gold.txt`, a line T or F for each pair;
     - SuperGLUE's: JSON Lines with the names below, and true or false as `label`;
     - tab-separated columns with a header: two sentences, the first and the last character of the word in
@@ -128,12 +128,12 @@ def _read_data(file: Path) -> Iterator[UsePair]:
         if len(cells := text.split("\t")) != 5:
             raise InputError.at(file, line, found=f"{len(cells)} columns", expected="5")
         uses = [
-            Use(words, int(place), int(place) + 1)
-            for place, sentence in zip(cells[2].split("-"), cells[3:], strict=False)
-            if place.isdecimal() and int(place) < len(words := sentence.split())
+            Use(words, int(index), int(index) + 1)
+            for index, sentence in zip(cells[2].split("-"), cells[3:], strict=False)
+            if index.isdecimal() and int(index) < len(words := sentence.split())
         ]
         if len(uses) != 2:
-            expected = "the places of two words, such as 3-5"
+            expected = "the indices of two words, such as 3-5"
             raise InputError.at(file, line, found=repr(cells[2]), expected=expected)
         yield UsePair(uses[0], uses[1], _GOLD_LABELS[label])
 
@@ -149,8 +149,8 @@ def _pair(file: Path, line: int, row: dict[str, Any], tokenize: Callable[[str], 
         )
     first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
     if first is None or second is None:
-        places = zip(_COLUMNS[2:6], values[2:6], strict=True)
-        found = f"no token at {', '.join(f'{name} {value}' for name, value in places)}"
+        offsets = zip(_COLUMNS[2:6], values[2:6], strict=True)
+        found = f"no token at {', '.join(f'{name} {value}' for name, value in offsets)}"
         raise InputError.at(file, line, found=found, expected="the characters of a word")
     return UsePair(first, second, _LABELS[label])
 
@@ -160,8 +160,8 @@ def _use(sentence: Words, start: str, end: str) -> Use | None:
     if not start.isdecimal() or not end.isdecimal():
         return None
     tokens = [
-        number
-        for number, (first, last) in enumerate(sentence.offsets)
+        index
+        for index, (first, last) in enumerate(sentence.offsets)
         if first < int(end) and last > int(start)
     ]
     return Use(sentence.words, tokens[0], tokens[-1] + 1) if tokens else None

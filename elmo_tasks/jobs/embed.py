@@ -62,7 +62,7 @@ class EmbedShard:
     def __init__(self, job: EmbedJob) -> None:
         self._job = job
         self._reader = ShardReader(job.reading)
-        bilm = move_to(job.encoder.bilm, job.device, asked="--device")
+        bilm = move_to(job.encoder.bilm, job.device, option="--device")
         start = LstmState(*(part.to(bilm.device) for part in job.encoder.start))
         self._encoder = replace(job.encoder, bilm=bilm, start=start)
 

@@ -67,7 +67,7 @@ class Pool(NamedTuple):
 
 def run_job(
     job: Job,
-    engine: "Here | OnRay",
+    engine: "LocalEngine | RayEngine",
     *,
     name: str,
     sources: Sequence[str],
@@ -111,7 +111,7 @@ def _first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) 
     return first
 
 
-class Here:
+class LocalEngine:
     """The engine that works in this process."""
 
     @contextmanager
@@ -126,7 +126,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class OnRay:
+class RayEngine:
     """Workers on Ray: by default one for each processor, on a Ray of this process alone."""
 
     workers: int | None = None

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import UNREADABLE, unpacked
 from elmo_tasks.common.progress import progress
-from elmo_tasks.jobs.places import MARK, Folder, byte_size, exists, open_source
+from elmo_tasks.jobs.locations import MARK, Folder, byte_size, exists, open_source
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -228,16 +228,16 @@ class _Table:
         rows = self._rows(self._group[1].slice(shard.skip, shard.lines))
         return rows, _digest(_packed(rows))
 
-    def _read_group(self, number: int) -> "Table":
+    def _read_group(self, index: int) -> "Table":
         if self._reading.objects:
-            return self._file.read_row_group(number)
+            return self._file.read_row_group(index)
         names = self._file.schema_arrow.names
         wanted = [self._reading.column] if self._reading.column else TEXT_COLUMNS
         column = next((name for name in wanted if name in names), None)
         if column is None:
             expected = f"one named {' or '.join(wanted)}"
             raise ElmoError.at(self.name, found=f"the columns {', '.join(names)}", expected=expected)
-        return self._file.read_row_group(number, columns=[column])
+        return self._file.read_row_group(index, columns=[column])
 
     def _rows(self, table: "Table") -> list[Content]:
         return table.to_pylist() if self._reading.objects else table.column(0).to_pylist()
@@ -301,7 +301,7 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
     ours = _IN_FOLDER if output is None else _IN_PARTIAL
     if others := sorted(name for name in names if not ours.fullmatch(name)):
         raise ElmoError(
-            f"{folder.place} holds {others[0]}, which this command did not write; "
+            f"{folder.location} holds {others[0]}, which this command did not write; "
             "expected an empty folder, or none"
         )
     complete = MANIFEST in names if output is None else exists(output)
@@ -310,15 +310,15 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
         return True
     if not force and FORMER in names:
         raise ElmoError(
-            f"{folder.place} holds a run of a former version, which cannot be resumed; --force starts anew"
+            f"{folder.location} holds a run of a former version, which cannot be resumed; --force starts anew"
         )
     if resume and complete:
         return False
     if not force and complete and (output is None or not stopped):
-        raise ElmoError(f"{output or folder.place} exists; --force overwrites it")
+        raise ElmoError(f"{output or folder.location} exists; --force overwrites it")
     if not force and (stopped or (output is None and names)):
         ways = "--resume goes on with it, --force starts anew" if stopped else "--force starts anew"
-        raise ElmoError(f"{folder.place} holds a run that was stopped; {ways}")
+        raise ElmoError(f"{folder.location} holds a run that was stopped; {ways}")
     # A kill must not leave a manifest or a plan without the parts.
     folder.remove([MANIFEST, PLAN, *sorted(names - {MANIFEST, PLAN, REPLACES})])
     if output is not None and complete:
@@ -448,7 +448,7 @@ def _read(folder: Folder, name: str) -> dict[str, Any]:
         return json.loads(folder.read(name))
     except ValueError as error:
         raise ElmoError(
-            f"{folder.place}/{name}: found {error}, expected JSON; --force starts anew"
+            f"{folder.location}/{name}: found {error}, expected JSON; --force starts anew"
         ) from error
 
 
@@ -460,7 +460,8 @@ def _check_settings(folder: Folder, before: Settings, now: Settings) -> None:
     ]
     if differences:
         raise ElmoError(
-            f"{folder.place} cannot be resumed, this differs: {', '.join(differences)}; --force starts anew"
+            f"{folder.location} cannot be resumed, this differs: {', '.join(differences)}; --force starts "
+            "anew"
         )
 
 
@@ -475,4 +476,6 @@ def _check_shards(folder: Folder, before: list[Shard], now: list[Shard]) -> None
             where = f"its name was {old.source}, is {new.source}"
         else:
             where = f"{new.source}, after line {new.line}"
-        raise ElmoError(f"{folder.place} cannot be resumed, the text differs: {where}; --force starts anew")
+        raise ElmoError(
+            f"{folder.location} cannot be resumed, the text differs: {where}; --force starts anew"
+        )

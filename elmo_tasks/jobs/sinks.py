@@ -18,7 +18,7 @@ import numpy as np
 from elmo_tasks.common.files import put_in_place
 from elmo_tasks.embedding.batches import WINDOW_TOKENS, NumberedSentence
 from elmo_tasks.embedding.vector_file import VECTORS, VectorFile
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     MANIFEST,
     PLAN,
@@ -65,7 +65,7 @@ class Sink(ABC):
         """Makes the output of a run whose shards are done."""
 
     def end_at(self, run: Run, number: int) -> None:  # noqa: B027
-        """Is called in place of `finish` if the input in shard `number` has an error."""
+        """Is called instead of `finish` if the input in the shard with this number has an error."""
 
 
 class Hdf5Sink(Sink):
@@ -101,7 +101,7 @@ class Hdf5Sink(Sink):
 
 
 class JsonLinesSink(Sink):
-    """A file of lines, written in parts, which are put together in the end."""
+    """A file of lines, written in parts, which are concatenated in the end."""
 
     def __init__(self, folder: Folder, output: str) -> None:
         super().__init__(folder)
@@ -113,14 +113,14 @@ class JsonLinesSink(Sink):
             yield file.write
 
     def finish(self, run: Run) -> None:
-        self._put_together(run.shards)
+        self._concatenate(run.shards)
         self.folder.remove_itself()
 
     def end_at(self, run: Run, number: int) -> None:
         """Leaves the results before the error in the output."""
-        self._put_together(run.shards[: number + 1])
+        self._concatenate(run.shards[: number + 1])
 
-    def _put_together(self, shards: list[Shard]) -> None:
+    def _concatenate(self, shards: list[Shard]) -> None:
         parts = self.folder.names()
         with self.folder.writing("result", to=self._output) as file:
             for shard in shards:
@@ -201,8 +201,8 @@ class ParquetSink(Sink):
         end_of = {sentence.number: end for sentence, end in zip(window, ends, strict=True)}
         for batch, vectors in batches:
             for row, (line, words) in enumerate(batch):
-                place = values[end_of[line] - layers * len(words) * dim : end_of[line]]
-                place.reshape(layers, len(words), dim)[:] = vectors[:, row, : len(words)]
+                target = values[end_of[line] - layers * len(words) * dim : end_of[line]]
+                target.reshape(layers, len(words), dim)[:] = vectors[:, row, : len(words)]
         shapes = np.stack([np.full_like(lengths, layers), lengths, np.full_like(lengths, dim)], axis=1)
         return pa.record_batch(
             [
@@ -216,7 +216,7 @@ class ParquetSink(Sink):
         )
 
     def finish(self, run: Run) -> None:
-        """Puts the rejected lines of all shards together, writes the manifest, and removes the notes."""
+        """Concatenates the rejected lines of all shards, writes the manifest, and removes the notes."""
         if run.total("rejected"):
             with self.folder.writing(REJECTED) as file:
                 for shard in run.shards:

@@ -2,7 +2,7 @@
 Blocks for truncated back-propagation through time (BPTT): a few steps of many streams, in both directions.
 
 A sentence `w1 .. wn` is, forward, the inputs `<S> w1 .. wn` with the targets `w1 .. wn </S>`; backward, the
-inputs `</S> wn .. w1` with the targets `wn .. w1 <S>`. Nothing predicts across the border of two sentences.
+inputs `</S> wn .. w1` with the targets `wn .. w1 <S>`. Nothing predicts across the boundary of two sentences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,44 +33,44 @@ _ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
 
 
 class Lexicon(dict[str, int]):
-    """The words of a text, numbered in the order in which they appear, with the ids and the class of each."""
+    """The words of a text, with ids in the order in which they appear; the input and class of each."""
 
     def __init__(self, input: str) -> None:
         self.input = input
         self.words: list[str] = []
         self._encoded = _Table(ENCODERS[input])
         self._classes: tuple[Vocabulary | None, _Table] = (None, self._encoded)
-        # Looking a word up numbers it; the borders are the first two.
-        for border in (BEGIN_SENTENCE, END_SENTENCE):
-            self[border]
+        # Looking a word up gives it a word id; the boundary tokens have the first two.
+        for boundary in (BEGIN_SENTENCE, END_SENTENCE):
+            self[boundary]
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
+        word_id = self[word] = len(self)
         self.words.append(word)
-        return number
+        return word_id
 
     def steps(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
         """Returns the words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
-        numbers = [list(map(self.__getitem__, words)) for words in sentences]
-        rows = [np.fromiter(chain.from_iterable(map(order, numbers)), np.int64) for order in _ORDERS]
+        word_ids = [list(map(self.__getitem__, words)) for words in sentences]
+        rows = [np.fromiter(chain.from_iterable(map(order, word_ids)), np.int64) for order in _ORDERS]
         return np.stack(rows)
 
-    def encoded(self, numbers: np.ndarray) -> np.ndarray:
-        """Returns the character ids or the hashes of the words with these numbers."""
-        return self._encoded.rows(self.words, numbers)
+    def encoded(self, word_ids: np.ndarray) -> np.ndarray:
+        """Returns the character ids or the hashes of the words with these word ids."""
+        return self._encoded.rows(self.words, word_ids)
 
-    def classes(self, vocab: Vocabulary, numbers: np.ndarray) -> np.ndarray:
-        """Returns the classes of the words with these numbers."""
+    def classes(self, vocab: Vocabulary, word_ids: np.ndarray) -> np.ndarray:
+        """Returns the classes of the words with these word ids."""
         if self._classes[0] is not vocab:
             self._classes = (vocab, _Table(partial(_classes, vocab)))
-        return self._classes[1].rows(self.words, numbers)
+        return self._classes[1].rows(self.words, word_ids)
 
     def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
-        """Renumbers steps of another lexicon."""
+        """Maps the steps of another lexicon to the word ids of this one."""
         if other is self or not steps.size:
             return steps
         used, inverse = np.unique(steps, return_inverse=True)
-        return np.array([self[other.words[number]] for number in used])[inverse].reshape(steps.shape)
+        return np.array([self[other.words[word_id]] for word_id in used])[inverse].reshape(steps.shape)
 
 
 class BlockField(Field[dict[str, Any]]):
@@ -79,11 +79,11 @@ class BlockField(Field[dict[str, Any]]):
 
     # Parameters
 
-    steps : *Shape:* `(4, steps)`, stream by stream: word numbers of the `lexicon`.
-    lexicon : the words by their numbers.
+    steps : *Shape:* `(4, steps)`, stream by stream: word ids of the `lexicon`.
+    lexicon : the words by their word ids.
     lengths : the number of steps of each stream; 0 for a stream without text.
     fresh : whether each stream begins a new passage, so that its LSTM state is zeros.
-    process : the number of the process that made the block; each has streams of its own.
+    process : the index of the process that made the block; each has streams of its own.
 
     # Tensors
 
@@ -116,10 +116,10 @@ class BlockField(Field[dict[str, Any]]):
         self._targets: np.ndarray | None = None
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        """Counts each word of the text once, each border once a sentence, and `<UNK>` not at all."""
-        for number, count in zip(*np.unique(self.steps[2], return_counts=True), strict=True):
-            word = self.lexicon.words[number]
-            if number != _BEGIN and word != UNKNOWN:
+        """Counts each word of the text once, each boundary token once a sentence, and `<UNK>` not at all."""
+        for word_id, count in zip(*np.unique(self.steps[2], return_counts=True), strict=True):
+            word = self.lexicon.words[word_id]
+            if word_id != _BEGIN and word != UNKNOWN:
                 counter[NAMESPACE][word] += int(count)
         if begins := int((self.steps[0] == _BEGIN).sum()):
             counter[NAMESPACE][BEGIN_SENTENCE] += begins
@@ -154,7 +154,7 @@ class BlockField(Field[dict[str, Any]]):
         return tensor_list[0]
 
     def human_readable_repr(self) -> dict[str, Any]:
-        forward, backward = ([self.lexicon.words[number] for number in row] for row in self.steps[:2])
+        forward, backward = ([self.lexicon.words[word_id] for word_id in row] for row in self.steps[:2])
         return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
 
     def __len__(self) -> int:
@@ -209,7 +209,7 @@ def empty_block(*, streams: int, input: str) -> BlockField:
     )
 
 
-def rectangle(block: dict[str, Any]) -> tuple[dict[str, Any], torch.Tensor]:
+def pad_streams(block: dict[str, Any]) -> tuple[dict[str, Any], torch.Tensor]:
     """
     Pads all streams to the longest, so that blocks have one shape. A shorter stream is at the end of its
     passage, so that nothing reads the state in which the padding leaves it.
@@ -261,7 +261,7 @@ class _Table:
         self._rows = make([])
         self._made = 0
 
-    def rows(self, words: list[str], numbers: np.ndarray) -> np.ndarray:
+    def rows(self, words: list[str], word_ids: np.ndarray) -> np.ndarray:
         if self._made < len(words):
             new = self._make(words[self._made :])
             if len(self._rows) < len(words):
@@ -270,7 +270,7 @@ class _Table:
                 self._rows = larger
             self._rows[self._made : len(words)] = new
             self._made = len(words)
-        return self._rows[numbers]
+        return self._rows[word_ids]
 
 
 def _classes(vocab: Vocabulary, words: list[str]) -> np.ndarray:

@@ -41,20 +41,20 @@ class Perplexity(CountingMetric[torch.Tensor]):
         both = 2 * targets
         metrics = {"perplexity": perplexity(sum(losses) / both), "accuracy": sum(correct) / both}
         metrics["unknown_words"] = sum(unknown) / both
-        for name, loss, number in zip(DIRECTIONS, losses, correct, strict=True):
+        for name, loss, num_correct in zip(DIRECTIONS, losses, correct, strict=True):
             metrics[f"perplexity_{name}"] = perplexity(loss / targets)
-            metrics[f"accuracy_{name}"] = number / targets
+            metrics[f"accuracy_{name}"] = num_correct / targets
         return metrics
 
 
 class FrequentWords(ClassificationMetric):
     """
-    The confusion matrix of the `number` most frequent words; all other words are one more class. There is no
-    accuracy: one rare word in place of another would count as correct.
+    The confusion matrix of the `num_words` most frequent words; all other words are one more class. There is
+    no accuracy: one rare word in place of another would count as correct.
     """
 
-    def __init__(self, words: list[str], number: int) -> None:
-        super().__init__([*words[:number], OTHER_WORDS])
+    def __init__(self, words: list[str], num_words: int) -> None:
+        super().__init__([*words[:num_words], OTHER_WORDS])
 
     def __call__(self, predictions: torch.Tensor, gold: torch.Tensor) -> None:
         """*Shape:* classes of words, both `(targets,)`."""

@@ -23,7 +23,7 @@ from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNO
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.token_embedder import archived_state
-from elmo_tasks.language_model.bptt_batch import NAMESPACE, rectangle
+from elmo_tasks.language_model.bptt_batch import NAMESPACE, pad_streams
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.vectors.text_format import take_vectors
@@ -109,12 +109,12 @@ class BiLmModel(StrictParams, Model):
             self.bilm.token_encoder.set_vocabulary(words)
         self.num_classes = len(words)
         self._unknown_class = words.index(UNKNOWN)
-        for border in (BEGIN_SENTENCE, END_SENTENCE):
-            if border not in words:
+        for boundary in (BEGIN_SENTENCE, END_SENTENCE):
+            if boundary not in words:
                 logger.warning(
                     "the vocabulary has no %s, which counts as an unknown word; expected words counted from "
                     "the text, or those of a biLM: `allennlp elmo export` writes no softmax over others",
-                    border,
+                    boundary,
                 )
         self._warned_of_unknown = False
         if (counts := (vocab._retained_counter or {}).get(NAMESPACE)) is not None:
@@ -150,12 +150,12 @@ class BiLmModel(StrictParams, Model):
             if not self.training:
                 return {}
             return {"loss": sum(weight.sum() * 0 for weight in self.parameters() if weight.requires_grad)}
-        recurring = self._in_one_shape(lengths.device)
-        block, real = rectangle(block) if recurring else (block, None)
+        fixed_shape = self._has_fixed_shape(lengths.device)
+        block, real = pad_streams(block) if fixed_shape else (block, None)
         steps = PackedSteps.of(block["lengths"])
         rows, indices = steps.rows[0], steps.indices[0]
         # Forward, then backward: (2 steps, projection_dim), (2 steps,)
-        outputs = torch.cat(self._outputs(block, steps, recurring))
+        outputs = torch.cat(self._outputs(block, steps, fixed_shape))
         targets = block["targets"][:, rows].flatten()
         if real is not None:
             real_rows = real[rows].repeat(2).nonzero().squeeze(1)
@@ -172,7 +172,7 @@ class BiLmModel(StrictParams, Model):
         self.perplexity(scores, predicted.view(2, -1) == targets, targets == self._unknown_class)
         return {"loss": -scores.mean(), "log_probabilities": scores[:, indices].unsqueeze(0)}
 
-    def _in_one_shape(self, device: torch.device) -> bool:
+    def _has_fixed_shape(self, device: torch.device) -> bool:
         """Returns whether blocks are padded to one shape, so that a GPU can record their training."""
         return self.training and device.type == "cuda"
 
@@ -201,9 +201,9 @@ class BiLmModel(StrictParams, Model):
 
     def extend_embedder_vocab(self, embedding_sources_mapping: dict[str, str] | None = None) -> None:
         """AllenNLP's hook for new words, which a biLM cannot take: a `ConfigurationError`."""
-        if (number := len(class_names(self.vocab))) != self.num_classes:
+        if (num_words := len(class_names(self.vocab))) != self.num_classes:
             raise ConfigurationError(
-                f"the vocabulary has {number:,} words, expected the {self.num_classes:,} that the softmax "
+                f"the vocabulary has {num_words:,} words, expected the {self.num_classes:,} that the softmax "
                 "was trained with, in their order"
             )
 
@@ -263,7 +263,7 @@ class BiLmModel(StrictParams, Model):
         return super()._load(config, serialization_dir, weights_file, cuda_device)
 
     def _outputs(
-        self, block: dict[str, Any], steps: PackedSteps, recurring: bool
+        self, block: dict[str, Any], steps: PackedSteps, fixed_shape: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* the output of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
         encoder = self.bilm.token_encoder
@@ -282,7 +282,7 @@ class BiLmModel(StrictParams, Model):
             steps,
             self._state(source, block["fresh"]),
             self.dropout if self.training else 0.0,
-            recurring,
+            fixed_shape,
         )
         self._states[source] = LstmState(*(part.detach() for part in state))
         return layers[-1]

@@ -49,8 +49,8 @@ class BiLmPredictor(JsonLinesPredictor):
         block = self._dataset_reader.text_to_instance(sentences)
         # (2, steps)
         scores = self._model.forward_on_instance(block)["log_probabilities"].astype(np.float64)
-        borders = np.cumsum([len(words) + 1 for words in sentences])[:-1]
-        parts = np.split(scores, borders, axis=1)
+        boundaries = np.cumsum([len(words) + 1 for words in sentences])[:-1]
+        parts = np.split(scores, boundaries, axis=1)
         return [_result(words, *part) for words, part in zip(sentences, parts, strict=True)]
 
     def num_tokens(self, instance: Instance) -> int:

@@ -231,11 +231,11 @@ class BiLmReader(ShardedReader):
     def _own_share(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
         """Yields this process's share of the text: one item in as many as there are shares."""
         _, share, shares = self._share()
-        number = -1
-        for number, item in enumerate(items):
-            if number % shares == share:
+        index = -1
+        for index, item in enumerate(items):
+            if index % shares == share:
                 yield item
-        if number < 0:
+        if index < 0:
             raise _no_sentence(path)
 
     def _share(self) -> tuple[int, int, int]:

@@ -98,9 +98,9 @@ class FullSoftmax(StrictParams, Softmax):
             # (rows, classes)
             logits = product(vectors, weight, bias)
             total = torch.logaddexp(total, logits.logsumexp(dim=1))
-            place = (targets - start).clamp(0, len(weight) - 1)
-            here = place + start == targets
-            true = torch.where(here, logits.gather(1, place.unsqueeze(1)).squeeze(1), true)
+            column = (targets - start).clamp(0, len(weight) - 1)
+            here = column + start == targets
+            true = torch.where(here, logits.gather(1, column.unsqueeze(1)).squeeze(1), true)
             highest, where = logits.max(dim=1)
             best = torch.where(highest > top, where + start, best)
             top = torch.maximum(highest, top)
@@ -138,9 +138,9 @@ class SampledSoftmax(FullSoftmax):
         while len(classes) < self.num_samples:
             draws = torch.cat([draws, self._draw(len(draws))])
             classes, inverse = draws.unique(return_inverse=True)
-        numbers = torch.arange(len(draws), device=draws.device)
+        indices = torch.arange(len(draws), device=draws.device)
         # (classes,): the first draw of each class
-        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, numbers, "amin")
+        first = torch.full_like(classes, len(draws)).scatter_reduce_(0, inverse, indices, "amin")
         last = first.sort().values[self.num_samples - 1]
         return classes[first <= last], int(last) + 1
 
@@ -166,10 +166,10 @@ class SampledSoftmax(FullSoftmax):
         mask = torch.zeros_like(true_logits).masked_fill(hit, -math.inf)
         return SoftmaxLoss.apply(products, vectors, sample_weight, sample_bias, true_logits, indices, mask)
 
-    def _draw(self, number: int) -> torch.Tensor:
-        """Draws classes. *Shape:* `(number,)`."""
+    def _draw(self, num_draws: int) -> torch.Tensor:
+        """Draws classes. *Shape:* `(num_draws,)`."""
         # Single precision cannot distinguish the rare ones of a million classes.
-        uniform = torch.rand(number, dtype=torch.float64, device=self.weight.device)
+        uniform = torch.rand(num_draws, dtype=torch.float64, device=self.weight.device)
         classes = (uniform * math.log1p(len(self.weight))).exp().long() - 1
         return classes.clamp(max=len(self.weight) - 1)
 

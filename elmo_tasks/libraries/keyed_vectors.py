@@ -13,7 +13,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, check_layer
-from elmo_tasks.vectors.encoder import BiLmEncoder, alone, in_contexts
+from elmo_tasks.vectors.encoder import BiLmEncoder, in_contexts, out_of_context
 
 
 def keyed_vectors(
@@ -34,7 +34,7 @@ def keyed_vectors(
     words : the words; repeated ones count once.
     contexts : sentences as lists of tokens, in which the words are encoded; if a word never occurs as it is
         spelt, case is ignored. `None`: each word is a sentence of its own.
-    layer : `average`, or the number of a layer, 0 for the token layer, negative from the top.
+    layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
     embedder : has the biLM; by default the biLM that comes with the project.
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
 
@@ -58,9 +58,9 @@ def keyed_vectors(
     if not distinct:
         return keyed
     if contexts is None:
-        (vectors,) = alone(encoder, distinct)
+        (vectors,) = out_of_context(encoder, distinct)
     else:
-        sentences = [checked_words(number, sentence) for number, sentence in enumerate(contexts)]
+        sentences = [checked_words(index, sentence) for index, sentence in enumerate(contexts)]
         (vectors,) = in_contexts(encoder, distinct, sentences, limit=occurrences, seed=seed)
     table = vectors.table(distinct)
     keyed.add_vectors(table.words, table.vectors)

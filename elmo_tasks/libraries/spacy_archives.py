@@ -34,7 +34,7 @@ class ArchivePipe(FilesPipe):
 
     archive : `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`.
     predictor : registered name of the predictor that the archive must have.
-    cuda_device : `cpu`, `cuda`, `cuda:1`, or the number of a GPU, -1 for the CPU.
+    cuda_device : `cpu`, `cuda`, `cuda:1`, or the index of a GPU, -1 for the CPU.
     """
 
     def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: Device) -> None:
@@ -116,16 +116,23 @@ class NerPipe(ArchivePipe):
         return get_ner_prf(examples, **options)
 
     def annotate(self, docs: list[Doc]) -> None:
-        numbered = [(number, sentence) for number, doc in enumerate(docs) for sentence in sentences(doc)]
+        numbered = [
+            (doc_index, sentence) for doc_index, doc in enumerate(docs) for sentence in sentences(doc)
+        ]
         # Sentences of similar length together need less padding.
         numbered.sort(key=lambda item: len(item[1]))
         entities: list[list[Span]] = [[] for _ in docs]
         for batch in minibatch(numbered, self._batch_size):
-            inputs = [{"tokens": [docs[number][place].text for place in places]} for number, places in batch]
-            for (number, places), result in zip(batch, self.content.predict_batch_json(inputs), strict=True):
+            inputs = [
+                {"tokens": [docs[doc_index][i].text for i in token_indices]}
+                for doc_index, token_indices in batch
+            ]
+            for (doc_index, token_indices), result in zip(
+                batch, self.content.predict_batch_json(inputs), strict=True
+            ):
                 for entity in result["entities"]:
-                    first, last = places[entity["token_start"]], places[entity["token_end"] - 1]
-                    entities[number].append(Span(docs[number], first, last + 1, label=entity["type"]))
+                    first, last = token_indices[entity["token_start"]], token_indices[entity["token_end"] - 1]
+                    entities[doc_index].append(Span(docs[doc_index], first, last + 1, label=entity["type"]))
         for doc, spans in zip(docs, entities, strict=True):
             earlier = [*doc.ents, *_blocked(doc)]
             # `set_ents` does not remove the ids of replaced entities.
@@ -149,7 +156,7 @@ def _blocked(doc: Doc) -> list[Span]:
 
 class CorefPipe(ArchivePipe):
     """
-    A component that sets the mentions of all clusters as one group of spans. A mention's label is the number
+    A component that sets the mentions of all clusters as one group of spans. A mention's label is the index
     of its cluster, from "0", in the order of the clusters' first mentions. The group's key in `doc.spans` is
     `spans_key`; for the other parameters see `ArchivePipe`.
     """
@@ -172,16 +179,16 @@ class CorefPipe(ArchivePipe):
 
     def _mentions(self, doc: Doc) -> list[Span]:
         """Returns the mentions; where the doc has no sentence boundaries, the predictor finds them."""
-        places_by_sentence = sentences(doc)
-        places = [place for sentence in places_by_sentence for place in sentence]
+        indices_by_sentence = sentences(doc)
+        token_indices = [token for sentence in indices_by_sentence for token in sentence]
         if doc.has_annotation("SENT_START"):
-            content: Any = {"sentences": [[doc[place].text for place in each] for each in places_by_sentence]}
+            content: Any = {"sentences": [[doc[i].text for i in each] for each in indices_by_sentence]}
         else:
-            content = {"tokens": [doc[place].text for place in places]}
+            content = {"tokens": [doc[i].text for i in token_indices]}
         result = self.content.predict_json(content)
         return [
-            Span(doc, places[first], places[last] + 1, label=str(number))
-            for number, cluster in enumerate(result["clusters"])
+            Span(doc, token_indices[first], token_indices[last] + 1, label=str(cluster_index))
+            for cluster_index, cluster in enumerate(result["clusters"])
             for first, last in cluster
         ]
 

@@ -4,7 +4,7 @@ The spaCy component `elmo`: a biLM's vectors for docs, spans and tokens.
     nlp.add_pipe("elmo", config={"layer": "average"})
 
 This module needs no AllenNLP. Components that set `doc.tensor` themselves, such as spaCy's `tok2vec`, must
-stand before it.
+come before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class VectorsPipe(FilesPipe):
     keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
 
     # Raises
-    `ElmoError`: the biLM has no such layer; of one at a URL the first text tells.
+    `ElmoError`: the biLM has no such layer; with a biLM at a URL, the first text raises it.
     """
 
     def __init__(
@@ -81,18 +81,22 @@ class VectorsPipe(FilesPipe):
 
     def annotate(self, docs: list[Doc]) -> None:
         embedder: ElmoEmbedder = self.content
-        numbered = [(number, places) for number, doc in enumerate(docs) for places in sentences(doc)]
-        words = [[docs[number][place].text for place in places] for number, places in numbered]
+        numbered = [
+            (doc_index, token_indices)
+            for doc_index, doc in enumerate(docs)
+            for token_indices in sentences(doc)
+        ]
+        words = [[docs[doc_index][i].text for i in token_indices] for doc_index, token_indices in numbered]
         tensors: list[Any] = [np.zeros((len(doc), embedder.dim), dtype=np.float32) for doc in docs]
         all_layers = [
             np.zeros((embedder.num_layers, len(doc), embedder.dim), dtype=np.float32)
             for doc in (docs if self._keep_layers else ())
         ]
         encoded = embedder.embed_sentences(words, self._batch_size)
-        for (number, places), layers in zip(numbered, encoded, strict=True):
-            tensors[number][places] = chosen_layer(layers, self._layer)
+        for (doc_index, token_indices), layers in zip(numbered, encoded, strict=True):
+            tensors[doc_index][token_indices] = chosen_layer(layers, self._layer)
             if self._keep_layers:
-                all_layers[number][:, places] = layers
+                all_layers[doc_index][:, token_indices] = layers
         for doc, tensor in zip(docs, tensors, strict=True):
             doc.tensor = tensor
             set_hooks(doc)

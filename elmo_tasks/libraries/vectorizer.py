@@ -37,7 +37,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # Parameters
 
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
-    layer : `average`, or the number of a layer, 0 for the token layer, negative from the top.
+    layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
     pooling : how the tokens' vectors are joined: `mean`, `max` (of each number), `first` or `last`. A
         sentence without tokens has zeros.
     batch_size : the most sentences to compute together.
@@ -84,7 +84,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         embedder = self._embedder()
         _check_iterable(X)
-        sentences = [self._tokens(number, sentence) for number, sentence in enumerate(X)]
+        sentences = [self._tokens(index, sentence) for index, sentence in enumerate(X)]
         pool = _POOLING[self.pooling]
         pooled = np.zeros((len(sentences), embedder.dim), dtype=np.float32)
         for row, layers in zip(pooled, embedder.embed_sentences(sentences, self.batch_size), strict=True):
@@ -116,7 +116,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_layer(self.layer, embedder.num_layers)
         return embedder
 
-    def _tokens(self, number: int, sentence: str | Sequence[str]) -> list[str]:
+    def _tokens(self, index: int, sentence: str | Sequence[str]) -> list[str]:
         if isinstance(sentence, str):
             words = _TOKEN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
             if isinstance(words, str) or not isinstance(words, Iterable):
@@ -124,7 +124,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             return list(words)
         if not isinstance(sentence, list | tuple | np.ndarray):
             raise ValueError(
-                f"sentence {number}: found {sentence!r:.60}, expected a string or a list of its tokens"
+                f"sentence {index}: found {sentence!r:.60}, expected a string or a list of its tokens"
             )
         return list(sentence)
 

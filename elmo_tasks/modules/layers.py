@@ -96,14 +96,14 @@ def _read(layer: nn.Module, steps: torch.Tensor, reverse: torch.Tensor | None = 
     return outputs
 
 
-def _call(calls: Sequence[Callable[[], torch.Tensor]], number: int, _threads: int) -> torch.Tensor:
+def _call(calls: Sequence[Callable[[], torch.Tensor]], index: int, _threads: int) -> torch.Tensor:
     with torch.no_grad():
-        return calls[number]()
+        return calls[index]()
 
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
     """
-    Returns for each row of flattened `(tokens, batch)` the row that takes its place when the real steps are
+    Returns for each row of flattened `(tokens, batch)` the row that replaces it when the real steps are
     reversed and padding stays. *Shape:* `(batch, tokens)` to `(tokens * batch,)`.
     """
     batch, tokens = mask.shape
@@ -134,7 +134,7 @@ class OrthogonalGates(StrictParams, Initializer):
             nn.init.orthogonal_(gate)
 
 
-_MAX_PLACES = 1 << 19
+_MAX_CHARACTERS = 1 << 19
 """Characters of the words that are computed together, a bound on memory for batches with a very long word."""
 
 
@@ -193,7 +193,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""
         batch, tokens, length = token_characters.shape
         words, index = unique_rows(token_characters.view(-1, length))
-        parts = words.split(max(1, _MAX_PLACES // (length + 2 * self.margin)))
+        parts = words.split(max(1, _MAX_CHARACTERS // (length + 2 * self.margin)))
         features = torch.cat([self._features(part) for part in parts])
         return features[index].view(batch, tokens, -1)
 

@@ -20,7 +20,7 @@ class CountingMetric(Metric, Generic[Counts]):
     Base class of a metric that adds up counts, and computes its values from them.
 
     With several workers, its values cover the instances of all. So all workers must ask for them together, as
-    AllenNLP's trainer does after each batch. Each worker goes on counting its own instances.
+    AllenNLP's trainer does after each batch. Each worker keeps counting its own instances.
     """
 
     supports_distributed = True
@@ -56,7 +56,7 @@ def gather_from_workers(counts: Counts) -> list[Counts]:
 
 @dataclass(kw_only=True)
 class LabelCounts:
-    """Numbers of gold, predicted and correct items by label."""
+    """Counts of gold, predicted and correct items by label."""
 
     gold: Counter[str] = field(default_factory=Counter)
     predicted: Counter[str] = field(default_factory=Counter)

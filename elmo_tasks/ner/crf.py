@@ -35,7 +35,7 @@ class Chain(NamedTuple):
 
     def log_likelihood(self, tags: torch.Tensor) -> torch.Tensor:
         """Returns the log-likelihood of a sequence each. *Shape:* `(batch, tokens)` to `(batch,)`."""
-        return self._score(tags) - self._log_sum()
+        return self._score(tags) - self._log_partition()
 
     @torch.no_grad()
     def best(self) -> torch.Tensor:
@@ -45,18 +45,18 @@ class Chain(NamedTuple):
 
         *Shape:* `(batch, tokens)`, 0 where the mask is.
         """
-        start, end, transitions = map(_forbidding, (self.start, self.end, self.transitions))
+        start, end, transitions = map(_mask_impossible, (self.start, self.end, self.transitions))
         # (batch, tags)
         scores = start + self.emissions[:, 0]
-        origins = []
+        backpointers = []
         for step in self._replace(transitions=transitions)._steps(-math.inf):
             # (batch, from, to) to (batch, to)
-            scores, origin = (scores.unsqueeze(2) + step).max(dim=1)
-            origins.append(origin)
+            scores, backpointer = (scores.unsqueeze(2) + step).max(dim=1)
+            backpointers.append(backpointer)
         # (batch, 1)
         tags = [(scores + end).argmax(dim=1, keepdim=True)]
-        for origin in reversed(origins):
-            tags.append(origin.gather(1, tags[-1]))
+        for backpointer in reversed(backpointers):
+            tags.append(backpointer.gather(1, tags[-1]))
         return torch.cat(tags[::-1], dim=1) * self.mask
 
     @torch.no_grad()
@@ -68,7 +68,7 @@ class Chain(NamedTuple):
         tokens, tags)`, all sequences after it; the partition `(batch,)`, all sequences.
         """
         # As minus infinities, whose `exp` is faster than that of large negative numbers
-        start, end, transitions = map(_forbidding, (self.start, self.end, self.transitions))
+        start, end, transitions = map(_mask_impossible, (self.start, self.end, self.transitions))
         emissions = self.emissions.double()
         steps = self._replace(emissions=emissions, transitions=transitions)._steps(-math.inf)
         # (2 * batch, tags): alpha from the first token on, and beta from the last one back, in one loop
@@ -111,8 +111,8 @@ class Chain(NamedTuple):
         scores = self.transitions + emissions.unsqueeze(2)
         return torch.where(mask[:, :, None, None], scores, stay.to(scores.dtype))
 
-    def _log_sum(self) -> torch.Tensor:
-        """Returns the log of the summed weights of all sequences. *Shape:* `(batch,)`."""
+    def _log_partition(self) -> torch.Tensor:
+        """Returns the log of the partition function, a sum over all sequences. *Shape:* `(batch,)`."""
         # (batch, tags)
         scores = self.start + self.emissions[:, 0]
         for step in self._steps():
@@ -133,7 +133,7 @@ class Chain(NamedTuple):
         return scores.masked_fill(~mask, 0.0).sum(dim=1) + self.end[last]
 
 
-def _forbidding(scores: torch.Tensor) -> torch.Tensor:
+def _mask_impossible(scores: torch.Tensor) -> torch.Tensor:
     """Replaces impossible scores, also the means of several chains', by minus infinity."""
     return scores.masked_fill((scores - IMPOSSIBLE).abs() < 1, -math.inf)
 
@@ -161,14 +161,16 @@ class _Transitions(nn.Module):
 
     def __init__(self, **allowed: torch.Tensor) -> None:
         super().__init__()
-        self.parametrizations = nn.ModuleDict({name: _Possible(each) for name, each in allowed.items()})
+        self.parametrizations = nn.ModuleDict(
+            {name: _ConstrainedScores(each) for name, each in allowed.items()}
+        )
 
     def __getattr__(self, name: str) -> Any:
         tensors: Any = super().__getattr__("parametrizations")
         return tensors[name]() if name in tensors else super().__getattr__(name)
 
 
-class _Possible(nn.Module):
+class _ConstrainedScores(nn.Module):
     """Scores of which the impossible ones are constant."""
 
     allowed: torch.Tensor

@@ -15,7 +15,7 @@ from allennlp.training.metrics import Metric
 from elmo_tasks.data.tag_schemes import Tag, split_tag
 from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
 
-_BORDER = Tag("O", "")
+_BOUNDARY = Tag("O", "")
 
 # Prefixes of two neighbours between which a chunk ends, or starts, even if their types are equal.
 _ENDS = {tuple(pair) for pair in ("BB", "BO", "IB", "IO", "EE", "EI", "EO")}
@@ -29,7 +29,7 @@ class ConllEval(CountingMetric["Counts"]):
     """
     Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
 
-    A sentence border counts as `O`. A type is the part of a tag after its first hyphen; a tag without a
+    A sentence boundary counts as `O`. A type is the part of a tag after its first hyphen; a tag without a
     hyphen (`B`) has the empty type, which counts in the totals and has no metrics of its own. Two accidents
     of the script are left out: it takes the type `0` for the empty type, and continues a chunk whose last tag
     has the prefix `.` in the next sentence.
@@ -67,8 +67,8 @@ class Counts(LabelCounts):
 
     def add_sentence(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
         """Counts one sentence: its predicted and its gold tags, of equal number."""
-        guesses = [_BORDER, *map(split_tag, predicted)]
-        truths = [_BORDER, *map(split_tag, gold)]
+        guesses = [_BOUNDARY, *map(split_tag, predicted)]
+        truths = [_BOUNDARY, *map(split_tag, gold)]
         matching = False  # within a gold and a predicted chunk that agree so far
         for (before, guess), (truth_before, truth) in zip(pairwise(guesses), pairwise(truths), strict=True):
             ends, truth_ends = _ends(before, guess), _ends(truth_before, truth)

@@ -82,7 +82,7 @@ class NerModel(ElmoModel):
         return outputs
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the words, their tags (IOB2), and the entities with their place and probability."""
+        """Returns the words, their tags (IOB2), and the entities with their position and probability."""
         chain = Chain(**{name: output_dict[name] for name in Chain._fields})
         spans = self._spans(output_dict["tags"], chain.mask)
         probabilities = chain.span_probabilities(

@@ -33,7 +33,7 @@ from elmo_tasks.data.tag_schemes import (
     from_brackets,
     from_spans,
     has_brackets,
-    mended,
+    repaired,
     spelled,
     to_spans,
 )
@@ -96,7 +96,7 @@ class NerReader(TaskReader):
     format : of the files, see `ner.sentences`; `auto` finds the format of each file.
     columns : names of the columns in order: `word` and `tag` once each; all others are ignored.
     delimiter : text between two columns; by default any run of blanks and tabs.
-    comments : the begin of lines that are comments, see `ColumnLayout`; null: there are none.
+    comments : the start of lines that are comments, see `ColumnLayout`; null: there are none.
     tag_scheme : IOB1, IOB2, BIOES, BIOUL, BMES, IO (types without a prefix), or `auto`, which detects the
         scheme of each file.
     tag_names : the name of each tag, for files of JSON or Parquet with numbers in place of tags. Parquet may
@@ -111,7 +111,7 @@ class NerReader(TaskReader):
     # Raises
     `ConfigurationError`: impossible columns, delimiter or scheme. When reading, `InputError` with file and
     line: no file, no sentence in a file, another encoding, a wrong number of columns, an empty word, a tag
-    that does not exist, and a tag that the scheme does not have, or not in this place.
+    that does not exist, and a tag that the scheme does not have, or not at this position.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class NerReader(TaskReader):
         settings = self.settings
         format = found_format(path, settings) if self.format == "auto" else self.format
         try:
-            made = list(self.good(path, read_sentences(path, format, settings)))
+            made = list(self.valid_examples(path, read_sentences(path, format, settings)))
         except InputError as error:
             if format == "columns":
                 self._add_remedy(error, path)
@@ -216,9 +216,9 @@ class NerReader(TaskReader):
             counts["tokens"] = sum(len(sentence.words) for sentence in sentences)
             yield from ((each, None) if isinstance(each, FileSentence) else each for each in made if each)
             return
-        odd = _Oddities(path, counts, strict=self.strict)
-        examples = self._with_entities(path, sentences, odd)
-        odd.warn()
+        oddities = _Oddities(path, counts, strict=self.strict)
+        examples = self._with_entities(path, sentences, oddities)
+        oddities.warn()
         counts["sentences"] = len(examples)
         counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
         counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
@@ -233,57 +233,59 @@ class NerReader(TaskReader):
                     keys["dataset_reader.delimiter"] = delimiter
                 error.add_note(f"for these columns: --overrides {shlex.quote(json.dumps(keys))}")
 
-    def _with_entities(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
+    def _with_entities(
+        self, path: Path, sentences: list[FileSentence], oddities: "_Oddities"
+    ) -> list[_Example]:
         if all(tag in _NO_TAG for sentence in sentences for tag in sentence.tags or ()):
             for sentence in sentences:
                 sentence.tags = None
         first = next((sentence for sentence in sentences if sentence.tagged), None)
         if first is None:
-            odd.counts[_ODD + _UNTAGGED] = len(sentences)
+            oddities.counts[_ODD + _UNTAGGED] = len(sentences)
             logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
             return [(sentence, None) for sentence in sentences]
-        sentences = self._all(path, (partial(_like, path, each, first) for each in sentences))
+        sentences = self._valid(path, (partial(_annotated_like, path, each, first) for each in sentences))
         if first.tags is not None:
-            return self._with_tags(path, sentences, odd)
-        return self._all(path, (partial(_with_spans, each, odd) for each in sentences))
+            return self._with_tags(path, sentences, oddities)
+        return self._valid(path, (partial(_with_spans, each, oddities) for each in sentences))
 
-    def _all(self, path: Path, records: Iterable[Callable[[], Made]]) -> list[Made]:
-        return [each for each in self.good(path, records) if not isinstance(each, InputError)]
+    def _valid(self, path: Path, records: Iterable[Callable[[], Made]]) -> list[Made]:
+        return [each for each in self.valid_examples(path, records) if not isinstance(each, InputError)]
 
-    def _with_tags(self, path: Path, sentences: list[FileSentence], odd: "_Oddities") -> list[_Example]:
+    def _with_tags(self, path: Path, sentences: list[FileSentence], oddities: "_Oddities") -> list[_Example]:
         tags = {tag for sentence in sentences for tag in sentence.tags or ()}
         brackets, spelling = has_brackets(tags), spelled(tags, self.tag_scheme)
         if brackets and tags <= {"*", "-"}:
             logger.warning("%s: found no entity, expected brackets such as (PERSON*", path)
         if brackets or spelling.tags or self.skip_bad:
-            normal = (partial(_normal, path, each, brackets, spelling) for each in sentences)
-            sentences = self._all(path, normal)
+            normal = (partial(_normalised, path, each, brackets, spelling) for each in sentences)
+            sentences = self._valid(path, normal)
         try:
             scheme = Scheme.IOB2 if brackets else self._scheme([each.tags or [] for each in sentences])
         except TagError as error:
             sentence = sentences[error.sentence]
             if error.sentence == error.position == 0 and len(sentence.lines) == len(sentence.words):
                 error.expected += ", or a header with names such as word and tag"
-            raise _at(path, sentence, error) from error
+            raise _input_error(path, sentence, error) from error
         except MixedSchemeError as error:
             first, second = error.first, error.second
             first_line, line = (sentences[each.sentence].line(each.position) for each in (first, second))
             found = f"{second.words}, which only {second.scheme.value} has"
             expected = f"{first.scheme.value}, since line {first_line} has {first.words}"
             raise InputError.at(path, line, found=found, expected=expected) from error
-        odd.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
-        return self._all(path, (partial(self._with_spans_of, each, scheme, odd) for each in sentences))
+        oddities.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
+        return self._valid(path, (partial(self._with_spans_of, each, scheme, oddities) for each in sentences))
 
-    def _with_spans_of(self, sentence: FileSentence, scheme: Scheme, odd: "_Oddities") -> _Example:
+    def _with_spans_of(self, sentence: FileSentence, scheme: Scheme, oddities: "_Oddities") -> _Example:
         tags = sentence.tags or []
         try:
             spans, positions = self._spans(tags, scheme)
         except TagError as error:
-            raise _at(odd.path, sentence, error) from error
+            raise _input_error(oddities.path, sentence, error) from error
         wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
         for position in positions:
             expected = f"{right}{tags[position][1:]} in {scheme.value}, as which it is read"
-            odd.add(f"{wrong}- tags read as {right}-", sentence.line(position), tags[position], expected)
+            oddities.add(f"{wrong}- tags read as {right}-", sentence.line(position), tags[position], expected)
         return sentence, spans
 
     def _scheme(self, sentences: list[list[str]]) -> Scheme:
@@ -298,12 +300,12 @@ class NerReader(TaskReader):
         except TagError:
             if self.strict or scheme not in (Scheme.IOB1, Scheme.IOB2):
                 raise
-        tags, positions = mended(tags, scheme)
+        tags, positions = repaired(tags, scheme)
         return to_spans(tags, scheme), positions
 
 
 class _Oddities:
-    """The odd places of a file that are read all the same: counts, and the first of each kind."""
+    """Oddities of a file that are read nevertheless: their counts, and the first of each kind."""
 
     def __init__(self, path: Path, counts: Counter[str], *, strict: bool) -> None:
         self.path, self.counts, self.strict = path, counts, strict
@@ -321,7 +323,7 @@ class _Oddities:
             logger.warning("%s (%s in this file: %d)", error, kind, self.counts[_ODD + kind])
 
 
-def _like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSentence:
+def _annotated_like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSentence:
     if not sentence.tagged:
         expected = f"some, as in line {first.line()}"
         raise InputError.at(path, sentence.line(), found="no tags", expected=expected)
@@ -332,7 +334,7 @@ def _like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSenten
     return sentence
 
 
-def _normal(path: Path, sentence: FileSentence, brackets: bool, spelling: Spelling) -> FileSentence:
+def _normalised(path: Path, sentence: FileSentence, brackets: bool, spelling: Spelling) -> FileSentence:
     """Returns the sentence with tags as this project spells them, all of which exist in some scheme."""
     tags = sentence.tags or []
     try:
@@ -340,24 +342,24 @@ def _normal(path: Path, sentence: FileSentence, brackets: bool, spelling: Spelli
         with suppress(MixedSchemeError):
             detect_scheme([tags])
     except TagError as error:
-        raise _at(path, sentence, error) from error
+        raise _input_error(path, sentence, error) from error
     return replace(sentence, tags=tags)
 
 
-def _at(path: Path, sentence: FileSentence, error: TagError) -> InputError:
+def _input_error(path: Path, sentence: FileSentence, error: TagError) -> InputError:
     return InputError.at(path, sentence.line(error.position), found=error.found, expected=error.expected)
 
 
-def _with_spans(sentence: FileSentence, odd: _Oddities) -> _Example:
+def _with_spans(sentence: FileSentence, oddities: _Oddities) -> _Example:
     """Returns a sentence and those of its spans that do not overlap a longer one."""
     spans = sentence.spans
     if spans is None:
-        spans = [_tokens_of(sentence, span, odd) for span in sentence.characters or ()]
+        spans = [_tokens_of(sentence, span, oddities) for span in sentence.characters or ()]
     taken: list[Span] = []
     for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
         if other := next((each for each in taken if span.start < each.end and each.start < span.end), None):
             expected = f"no overlap with {_shown(sentence, other)}"
-            odd.add(_OVERLAPS, sentence.line(span.start), _shown(sentence, span), expected)
+            oddities.add(_OVERLAPS, sentence.line(span.start), _shown(sentence, span), expected)
         else:
             taken.append(span)
     return sentence, sorted(taken)
@@ -367,7 +369,7 @@ def _shown(sentence: FileSentence, span: Span) -> str:
     return f"{' '.join(sentence.words[span.start : span.end])!r} ({span.label})"
 
 
-def _tokens_of(sentence: FileSentence, span: CharacterSpan, odd: _Oddities) -> Span:
+def _tokens_of(sentence: FileSentence, span: CharacterSpan, oddities: _Oddities) -> Span:
     """Returns the tokens of a span of characters; white space at its ends does not count."""
     text, words, offsets = sentence.content
     characters = text[span.start : span.end]
@@ -377,10 +379,10 @@ def _tokens_of(sentence: FileSentence, span: CharacterSpan, odd: _Oddities) -> S
     last = bisect_left([token_start for token_start, _ in offsets], end) - 1
     if first > last:
         found = f"{characters!r} ({span.label}) between two tokens"
-        raise InputError.at(odd.path, sentence.line(), found=found, expected="a span with a token")
+        raise InputError.at(oddities.path, sentence.line(), found=found, expected="a span with a token")
     if (offsets[first][0], offsets[last][1]) != (start, end):
         expected = f"whole tokens, {' '.join(words[first : last + 1])!r}, as which it is read"
-        odd.add(_CUT, sentence.line(first), f"{characters!r} ({span.label})", expected)
+        oddities.add(_CUT, sentence.line(first), f"{characters!r} ({span.label})", expected)
     return Span(first, last + 1, span.label)
 
 

@@ -63,8 +63,8 @@ FORMATS = get_args(NerFormat)[1:]
 SEPARATORS = ("-DOCSTART-",)
 _COMMENTS = ("# ", "#\t", "## ", "###", *SEPARATORS)
 _DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
-_OF_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
-_OF_CONLLU = 10
+_COLUMNS_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
+_COLUMNS_CONLLU = 10
 _NAME = re.compile(r"(?:^|\|)(?:name|ner)=([^|]*)", re.IGNORECASE)
 _WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
 _CSV = (
@@ -74,7 +74,7 @@ _CSV = (
 )
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
-_OF_TOKENS = ("entities", "spans")
+_TOKEN_SPANS = ("entities", "spans")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
 _OUTSIDE = "O"
@@ -164,9 +164,13 @@ def found_format(path: Path, settings: Settings) -> str:
     else:
         return "columns"
     cells = split_cells(line, None)
-    if first and len(cells) >= _OF_2012 and cells[2].isdecimal():
+    if first and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal():
         return "conll2012"
-    if line.count("\t") == _OF_CONLLU - 1 and cells[0][0] == "1" and len(settings.layout.names) < _OF_CONLLU:
+    if (
+        line.count("\t") == _COLUMNS_CONLLU - 1
+        and cells[0][0] == "1"
+        and len(settings.layout.names) < _COLUMNS_CONLLU
+    ):
         return "conllu"
     if all(map(_WIKINER.fullmatch, cells)) and len(settings.layout.names) > 1:
         return "wikiner"
@@ -220,17 +224,17 @@ def found_columns(lines: Sequence[str]) -> Iterator[tuple[list[str], str | None]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     rows = [row for row in rows if len(row) == width]
     header = rows.pop(0) if rows and _has_names(rows[0]) else None
-    columns = [{row[place] for row in rows} for place in range(width)]
-    tags = _tag_places(columns)
-    words = [place for place in range(width) if place not in tags and not _are_numbers(columns[place])]
+    columns = [{row[index] for row in rows} for index in range(width)]
+    tags = _tag_columns(columns)
+    words = [index for index in range(width) if index not in tags and not _are_numbers(columns[index])]
     if header:
-        tags = [place for place in tags if _NAME_OF_TAGS.fullmatch(header[place])]
-        words = [place for place in words if _NAME_OF_WORDS.fullmatch(header[place])]
+        tags = [index for index in tags if _NAME_OF_TAGS.fullmatch(header[index])]
+        words = [index for index in words if _NAME_OF_WORDS.fullmatch(header[index])]
     for tag in reversed(tags if words else []):
         if (width, words[0], tag) == (4, 0, 3):
             names = list(CONLL_2003)
         else:
-            names = [{words[0]: WORD, tag: TAG}.get(place, f"column{place + 1}") for place in range(width)]
+            names = [{words[0]: WORD, tag: TAG}.get(index, f"column{index + 1}") for index in range(width)]
         yield names, delimiter
 
 
@@ -238,18 +242,18 @@ def _has_names(cells: list[str]) -> bool:
     return any(map(_NAME_OF_WORDS.fullmatch, cells)) and any(map(_NAME_OF_TAGS.fullmatch, cells))
 
 
-def _tag_places(columns: Sequence[set[str]]) -> list[int]:
+def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     """
     Returns the columns that may be the tags: those with nothing but `O` and tags with prefixes. If none has
     a prefix, those with `O`, without the one of most values, which are the words: "O" is a word, too.
     """
-    possible = [place for place, values in enumerate(columns) if values and not values & _CHUNKS]
-    tags = [place for place in possible if all(map(_TAG.fullmatch, columns[place] - {_OUTSIDE}))]
-    if any(columns[place] - {_OUTSIDE} for place in tags):
+    possible = [index for index, values in enumerate(columns) if values and not values & _CHUNKS]
+    tags = [index for index in possible if all(map(_TAG.fullmatch, columns[index] - {_OUTSIDE}))]
+    if any(columns[index] - {_OUTSIDE} for index in tags):
         return tags
-    texts = [place for place, values in enumerate(columns) if not _are_numbers(values)]
-    words = max(texts, key=lambda place: len(columns[place]), default=None)
-    return [place for place in possible if _OUTSIDE in columns[place] and place != words]
+    texts = [index for index, values in enumerate(columns) if not _are_numbers(values)]
+    words = max(texts, key=lambda index: len(columns[index]), default=None)
+    return [index for index in possible if _OUTSIDE in columns[index] and index != words]
 
 
 def _are_numbers(values: set[str]) -> bool:
@@ -282,11 +286,11 @@ def _without_header(
     lines: Iterator[tuple[int, str]], layout: ColumnLayout, word: int, tag: int
 ) -> Iterator[tuple[int, str]]:
     """Yields numbered lines without a first row that names the columns of words and of tags."""
-    for number, line in lines:
+    for line_number, line in lines:
         if line.strip(BLANKS):
             cells = layout.split(line)
             is_header = layout.fits(cells) and _has_names([cells[word], cells[tag]])
-            yield from () if is_header else [(number, line)]
+            yield from () if is_header else [(line_number, line)]
             break
     yield from lines
 
@@ -307,16 +311,16 @@ def _without_tags(path: Path, settings: Settings) -> ColumnLayout | None:
     if width == 1 and not any(re.search(f"[{BLANKS}]", cell) for cell in columns[0]):
         return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
     all_but_tag = width == len(layout.names) - 1 and layout.names[-1] == TAG
-    if all_but_tag and width - 1 not in _tag_places(columns) and not _are_numbers(columns[word]):
+    if all_but_tag and width - 1 not in _tag_columns(columns) and not _are_numbers(columns[word]):
         return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
     return None
 
 
 def _rows(path: Path, layout: ColumnLayout, lines: Lines, word: int, tag: int | None) -> FileSentence:
-    rows = [layout.row(path, number, line) for number, line in lines]
+    rows = [layout.row(path, line_number, line) for line_number, line in lines]
     words = [cells[word] for cells in rows]
     tags = None if tag is None else [cells[tag] for cells in rows]
-    return _sentence(path, words, [number for number, _ in lines], tags)
+    return _sentence(path, words, [line_number for line_number, _ in lines], tags)
 
 
 def _sentence(path: Path, words: list[str], lines: Sequence[int], tags: list[str] | None) -> FileSentence:
@@ -329,14 +333,16 @@ def _sentence(path: Path, words: list[str], lines: Sequence[int], tags: list[str
 def _conll2012(path: Path, settings: Settings) -> Iterator[Make]:
     def make(lines: Lines) -> FileSentence:
         rows = []
-        for number, line in lines:
+        for line_number, line in lines:
             rows.append(split_cells(line, None))
-            if len(rows[-1]) < _OF_2012:
+            if len(rows[-1]) < _COLUMNS_2012:
                 found = f"{len(rows[-1])} columns in {shorten(line)!r}"
-                raise InputError.at(path, number, found=found, expected=f"{_OF_2012} or more, of CoNLL-2012")
+                raise InputError.at(
+                    path, line_number, found=found, expected=f"{_COLUMNS_2012} or more, of CoNLL-2012"
+                )
         words = [unescape(cells[_WORD_2012]) for cells in rows]
-        numbers = [number for number, _ in lines]
-        return _sentence(path, words, numbers, [cells[_ENTITY_2012] for cells in rows])
+        line_numbers = [line_number for line_number, _ in lines]
+        return _sentence(path, words, line_numbers, [cells[_ENTITY_2012] for cells in rows])
 
     for lines in line_groups(read_lines(path, encoding=settings.encoding), separators=_DOCUMENT):
         yield partial(make, lines)
@@ -347,7 +353,7 @@ def _conllu(path: Path, settings: Settings) -> Iterator[Make]:
         names = [_NAME.search(cells[conllu.MISC]) for _, cells in sentence.rows]
         tags = [name[1] if name else "O" for name in names] if tagged else None
         words = [cells[conllu.FORM] for _, cells in sentence.rows]
-        return _sentence(path, words, [number for number, _ in sentence.rows], tags)
+        return _sentence(path, words, [line_number for line_number, _ in sentence.rows], tags)
 
     sentences = list(conllu.read_conllu(path, encoding=settings.encoding))
     tagged = any(_NAME.search(cells[conllu.MISC]) for each in sentences for _, cells in each.rows)
@@ -356,7 +362,7 @@ def _conllu(path: Path, settings: Settings) -> Iterator[Make]:
 
 
 def _csv(path: Path, settings: Settings) -> Iterator[Make]:
-    """A row a token; the number of the sentence is in each row, or in the first of each sentence."""
+    """Reads a row a token; the id of the sentence is in each row, or in the first of each sentence."""
 
     def make(rows: list[tuple[int, Record, list[str]]]) -> FileSentence:
         lines, words, tags = [], [], []
@@ -367,46 +373,46 @@ def _csv(path: Path, settings: Settings) -> Iterator[Make]:
             tags.append(tag)
         return _sentence(path, words, lines, tags)
 
-    sentence, number = "", 0
+    sentence, index = "", 0
     numbered: list[tuple[int, Record, list[str]]] = []
     for record in read_delimited(path, encoding=settings.encoding):
         cells: list[str] = []
         with suppress(InputError):  # of a damaged row, which its sentence has
             cells = _csv_cells(record)
         if cells and cells[0] not in ("", sentence):
-            sentence, number = cells[0], number + 1
-        numbered.append((number, record, cells))
+            sentence, index = cells[0], index + 1
+        numbered.append((index, record, cells))
     for _, rows in groupby(numbered, key=lambda row: row[0]):
         yield partial(make, list(rows))
 
 
 def _csv_cells(record: Record) -> list[str]:
-    """Returns the number of the sentence, the word and the tag of a row."""
+    """Returns the id of the sentence, the word and the tag of a row."""
     values = {name.lower(): value for name, value in record.values.items()}
     return [next(values[name] for name in names if name in values) for names in _CSV]
 
 
 def _wikiner(path: Path, settings: Settings) -> Iterator[Make]:
-    def make(number: int, line: str) -> FileSentence:
+    def make(line_number: int, line: str) -> FileSentence:
         parts = [cell.rsplit("|", 2) for cell in split_cells(line, None)]
         for cell in parts:
             if len(cell) != 3:
                 found = f"{len(cell)} parts in {'|'.join(cell)!r}"
-                raise InputError.at(path, number, found=found, expected="word|pos|tag")
-        return _sentence(path, [word for word, *_ in parts], [number], [tag for *_, tag in parts])
+                raise InputError.at(path, line_number, found=found, expected="word|pos|tag")
+        return _sentence(path, [word for word, *_ in parts], [line_number], [tag for *_, tag in parts])
 
-    for number, line in read_lines(path, encoding=settings.encoding):
+    for line_number, line in read_lines(path, encoding=settings.encoding):
         if line.strip(BLANKS):
-            yield partial(make, number, line)
+            yield partial(make, line_number, line)
 
 
 def _atis(path: Path, settings: Settings) -> Iterator[Make]:
-    def make(number: int, text: str, tags: list[str] | None) -> FileSentence:
+    def make(line_number: int, text: str, tags: list[str] | None) -> FileSentence:
         words = text.split()
         if tags is not None and len(tags) != len(words):
             expected = f"{len(words)}, as in {path}"
-            raise InputError.at(beside, number, found=f"{len(tags)} tags", expected=expected)
-        return _sentence(path, words, [number], tags)
+            raise InputError.at(beside, line_number, found=f"{len(tags)} tags", expected=expected)
+        return _sentence(path, words, [line_number], tags)
 
     beside = path.with_name(path.name.removesuffix(_IN) + _OUT)
     texts = [line for _, line in read_lines(path, encoding=settings.encoding)]
@@ -414,9 +420,9 @@ def _atis(path: Path, settings: Settings) -> Iterator[Make]:
     tags = [line.split() for _, line in read_lines(beside, encoding=settings.encoding)] if tagged else []
     if tagged and len(texts) != len(tags):
         raise InputError.at(beside, found=f"{len(tags)} lines", expected=f"{len(texts)}, as in {path}")
-    for number, text in enumerate(texts, start=1):
+    for line_number, text in enumerate(texts, start=1):
         if text.strip():
-            yield partial(make, number, text, tags[number - 1] if tagged else None)
+            yield partial(make, line_number, text, tags[line_number - 1] if tagged else None)
 
 
 def _records(path: Path, settings: Settings, format: RecordFormat) -> Iterator[Make]:
@@ -476,10 +482,10 @@ def _with_tokens(
 def _token_spans(record: Record, length: int) -> list[Span] | None:
     """Returns the spans of a record with tokens and without a list of tags; `None` if it has no labels."""
     values = record.values
-    name = next((each for each in (*_OF_TOKENS, *_TAGS) if values.get(each) is not None), None)
+    name = next((each for each in (*_TOKEN_SPANS, *_TAGS) if values.get(each) is not None), None)
     if name is None or values[name] == []:
         return None if name is None else []
-    if name not in _OF_TOKENS:
+    if name not in _TOKEN_SPANS:
         raise _wrong(record, name, f"a list of {length} tags, one a token")
     expected = f'[{{"type": "LABEL", "start": 0, "end": 1}}], tokens from 0 to {length}, and no "text"'
     if not _is_list_of(values[name], dict) or any(isinstance(values.get(each), str) for each in _TEXT):
@@ -504,12 +510,12 @@ def _with_text(record: Record, text: str, tokens: str, settings: Settings) -> Fi
         content = settings.split(values[text])
     if not content.words:
         raise NoWordsError(str(_wrong(record, text, "a text with words")))
-    given = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
-    if settings.every_record or not given:
+    span_fields = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
+    if settings.every_record or not span_fields:
         # Prodigy and Label Studio leave out empty lists.
         none: list[CharacterSpan] | None = None if values.keys().isdisjoint((ANSWER, _ANNOTATION)) else []
         return FileSentence(content.words, [record.line], characters=none, text=content)
-    name = next((each for each in given if _is_list_of(values[each], (list, dict))), given[0])
+    name = next((each for each in span_fields if _is_list_of(values[each], (list, dict))), span_fields[0])
     try:
         characters = _character_spans(values[name], content.text)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -530,15 +536,15 @@ def _wrong(record: Record, name: str, expected: str) -> InputError:
 def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
     if isinstance(values, list):
         return [_character_span(each) for each in values]
-    places = [
-        (label, mention, *place)
+    offsets = [
+        (label, mention, *pair)
         for label, mentions in values.items()
-        for mention, places in mentions.items()
-        for place in places
+        for mention, offsets in mentions.items()
+        for pair in offsets
     ]
-    if any(text[start : last + 1] != mention for _, mention, start, last in places):
+    if any(text[start : last + 1] != mention for _, mention, start, last in offsets):
         raise ValueError
-    return [_character_span((start, last + 1, label)) for label, _, start, last in places]
+    return [_character_span((start, last + 1, label)) for label, _, start, last in offsets]
 
 
 def _character_span(value: Any) -> CharacterSpan:
@@ -557,24 +563,26 @@ def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
 
 
 def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
-    """Each sentence of each document, or the whole document if its sentences are not marked."""
+    """Reads each sentence of each document, or the whole document if its sentences are not marked."""
     import spacy
     from spacy.tokens import DocBin
 
-    def make(number: int, part: "SpacySpan") -> FileSentence:
+    def make(doc_number: int, part: "SpacySpan") -> FileSentence:
         tokens = [token for token in part if not token.is_space]
         if not tokens:
-            raise NoWordsError.at(path, number, found="no words", expected="at least one")
-        places = {token.i: place for place, token in enumerate(tokens)}
+            raise NoWordsError.at(path, doc_number, found="no words", expected="at least one")
+        index_of_token = {token.i: index for index, token in enumerate(tokens)}
         starts = [token.idx - part.start_char for token in tokens]
         words = [token.text for token in tokens]
         offsets = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
         spans = None
         if tagged:
-            inside = [[places[token.i] for token in each if token.i in places] for each in part.ents]
+            inside = [
+                [index_of_token[token.i] for token in each if token.i in index_of_token] for each in part.ents
+            ]
             entities = zip(inside, part.ents, strict=True)
             spans = [Span(within[0], within[-1] + 1, each.label_) for within, each in entities if within]
-        return FileSentence(words, [number], spans=spans, text=Words(part.text, words, offsets))
+        return FileSentence(words, [doc_number], spans=spans, text=Words(part.text, words, offsets))
 
     try:
         docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
@@ -582,9 +590,9 @@ def _spacy(path: Path, settings: Settings) -> Iterator[Make]:
         found = f"{type(error).__name__}: {error}"
         raise InputError.at(path, found=found, expected="a DocBin of spaCy") from error
     tagged = any(doc.has_annotation("ENT_IOB") for doc in docs)
-    for number, doc in enumerate(docs, start=1):
+    for doc_number, doc in enumerate(docs, start=1):
         for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
-            yield partial(make, number, part)
+            yield partial(make, doc_number, part)
 
 
 _READERS: dict[str, Callable[[Path, Settings], Iterator[Make]]] = {

@@ -158,8 +158,8 @@ def _sentence(error: HTTPException) -> str:
     """Returns the reason of a refusal in the words of a reader."""
     if (match := _TOO_LONG.search(error.detail)) is not None:
         # More than the text has, where the model reads it several times, as for each predicate
-        most = f"{match[2]} at most can be read at once"
-        return f"The model would have to read {match[1]} words and signs, and {most}."
+        limit = f"{match[2]} at most can be read at once"
+        return f"The model would have to read {match[1]} words and signs, and {limit}."
     return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 
@@ -191,7 +191,7 @@ def _ask_model(model: ServedModel, tab: Tab) -> Ask:
 
     async def ask(form: Form) -> dict[str, Any]:
         explained = tab.explains and "explain" in form
-        with model.places(1):
+        with model.slots(1):
             async with in_time(model.limits):
                 content = await asyncio.get_running_loop().run_in_executor(thread, tab.content, form)
                 (line,) = await model.lines([ToExplain(content) if explained else content])
@@ -211,7 +211,7 @@ def _ask_words(words: WordsInContext, limits: Limits) -> Ask:
     queue = Queue(limits=limits)
 
     async def ask(form: Form) -> dict[str, Any]:
-        with queue.places(1):
+        with queue.slots(1):
             async with in_time(limits):
                 return await asyncio.to_thread(words, form)
 

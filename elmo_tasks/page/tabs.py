@@ -49,7 +49,7 @@ TASKS = {
 _LONG = ("document", "passage")
 _LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
 _MAX_DIGITS = 9
-"""The longest number of a place; Python reads no more than 4,300 digits."""
+"""The most digits of an index; Python reads no more than 4,300."""
 
 
 class Field(NamedTuple):
@@ -72,7 +72,7 @@ PREDICATES = Field(
     "Predicates",
     rows=1,
     required=False,
-    hint="Words of the sentence, or their places from 0. If the field is empty, the predicates are found.",
+    hint="Words of the sentence, or their positions from 0. If the field is empty, the predicates are found.",
 )
 
 
@@ -90,7 +90,7 @@ class Tab:
     card : a line that says what the model is, on which data it was trained, and its score.
     mixes : the mixes that the model has learned.
     explains : whether the model can explain which words a prediction depends on.
-    tokenize : the predictor's tokenizer, if words can stand for their places in a field.
+    tokenize : the predictor's tokenizer, if words can stand for their indices in a field.
     """
 
     name: str
@@ -167,31 +167,31 @@ class Tab:
             if field.required:
                 content[field.name] = text
             elif text.strip() and self.tokenize is not None:
-                content[field.name] = _places(text, self.tokenize(content["sentence"]).words)
+                content[field.name] = _indices(text, self.tokenize(content["sentence"]).words)
         return content
 
 
-def place_of(word: str, words: list[str]) -> int | None:
-    """Returns the first place of a word, in its own case or else in any; `None` if it is not there."""
+def index_of(word: str, words: list[str]) -> int | None:
+    """Returns the first index of a word, in its own case or else in any; `None` if it is not there."""
     if word in words:
         return words.index(word)
     folded = [each.casefold() for each in words]
     return folded.index(word.casefold()) if word.casefold() in folded else None
 
 
-def _places(text: str, words: list[str]) -> list[int]:
-    places = []
+def _indices(text: str, words: list[str]) -> list[int]:
+    indices = []
     for part in re.split(r"[\s,]+", text.strip().strip(",")):
-        place = place_of(part, words)
-        if place is None and part.isdecimal() and len(part) <= _MAX_DIGITS:
-            place = int(part)
-        if place is None or place >= len(words):
+        index = index_of(part, words)
+        if index is None and part.isdecimal() and len(part) <= _MAX_DIGITS:
+            index = int(part)
+        if index is None or index >= len(words):
             raise ConfigurationError(
                 f"“{shorten(part)}” is not in the sentence. Predicates are words of the sentence, or their "
-                f"places from 0 to {len(words) - 1}; leave the field empty to have them found."
+                f"positions from 0 to {len(words) - 1}; leave the field empty to have them found."
             )
-        places.append(place)
-    return places
+        indices.append(index)
+    return indices
 
 
 def _validation_examples(

@@ -90,13 +90,13 @@ class Located(NamedTuple):
     """A text, and the characters `[start, end)` of each of its tokens."""
 
     text: str
-    places: list[tuple[int, int]]
+    offsets: list[tuple[int, int]]
 
     def part(self, start: int, end: int) -> str:
-        return self.text[self.places[start][0] : self.places[end - 1][1]]
+        return self.text[self.offsets[start][0] : self.offsets[end - 1][1]]
 
     def mark(self, start: int, end: int, label: str) -> Mark:
-        return Mark(self.places[start][0], self.places[end - 1][1], label)
+        return Mark(self.offsets[start][0], self.offsets[end - 1][1], label)
 
 
 def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
@@ -133,16 +133,16 @@ def percent(share: float) -> str:
 
 
 def located(tokens: list[str], text: str) -> Located:
-    """Returns the text with the places of its tokens, or the joined tokens if the text has others."""
-    places, position = [], 0
+    """Returns the text with the offsets of its tokens, or the joined tokens if the text has others."""
+    offsets, position = [], 0
     for token in tokens:
         start = text.find(token, position)
         if start < 0:
             joined = " ".join(tokens)
             return located(tokens, joined)
         position = start + len(token)
-        places.append((start, position))
-    return Located(text, places)
+        offsets.append((start, position))
+    return Located(text, offsets)
 
 
 def named(entities: list[JsonDict]) -> Iterator[Mark]:
@@ -157,8 +157,8 @@ def answered(result: JsonDict) -> Iterator[Mark]:
         yield _mark(result, "answer")
 
 
-def _mark(place: JsonDict, label: str) -> Mark:
-    return Mark(place["char_start"], place["char_end"], label, percent(place["probability"]))
+def _mark(span: JsonDict, label: str) -> Mark:
+    return Mark(span["char_start"], span["char_end"], label, percent(span["probability"]))
 
 
 def arguments(frame: list[JsonDict], text: Located) -> Iterator[Mark]:
@@ -169,10 +169,10 @@ def arguments(frame: list[JsonDict], text: Located) -> Iterator[Mark]:
 
 
 def mentions(clusters: list[list[list[int]]], text: Located) -> Iterator[Mark]:
-    """Yields the mentions of all clusters, labelled with the numbers of the clusters."""
-    for number, cluster in enumerate(clusters):
+    """Yields the mentions of all clusters, labelled with the indices of the clusters."""
+    for cluster_index, cluster in enumerate(clusters):
         for first, last in cluster:
-            yield text.mark(first, last + 1, str(number))
+            yield text.mark(first, last + 1, str(cluster_index))
 
 
 def marked(text: str, marks: Iterable[Mark]) -> Markup:

@@ -13,7 +13,7 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
-from elmo_tasks.page.tabs import Field, place_of
+from elmo_tasks.page.tabs import Field, index_of
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 
@@ -22,7 +22,7 @@ MAX_WORDS = 100_000
 NEIGHBOURS = 5
 
 
-class Near(NamedTuple):
+class Neighbour(NamedTuple):
     """A neighbour: a word, or a line of the corpus with `**` around a word."""
 
     text: str
@@ -80,8 +80,8 @@ class WordsInContext:
 
     def __call__(self, form: Mapping[str, str]) -> dict[str, Any]:
         """
-        Returns `neighbours`: for the name of each layer and static table, a list of `Near`, or `None` if the
-        table does not have the word. With two sentences it also returns `cosines` by the same names.
+        Returns `neighbours`: for the name of each layer and static table, a list of `Neighbour`, or `None` if
+        the table does not have the word. With two sentences it also returns `cosines` by the same names.
 
         # Raises
         `ConfigurationError`: a sentence does not have the word, or is too long.
@@ -115,29 +115,29 @@ class WordsInContext:
             raise ConfigurationError(
                 f"“{label}” has {len(words):,} words and signs, and {self._max_tokens:,} at most can be read."
             )
-        if (place := place_of(word, words)) is None:
+        if (index := index_of(word, words)) is None:
             parts = f" It is split into: {shorten(' '.join(words))}" if words else ""
             raise ConfigurationError(f"“{label}” does not have the word “{shorten(word)}”.{parts}")
-        return Occurrence(words, place)
+        return Occurrence(words, index)
 
     @cached_property
     def _blocks(self) -> list[Block]:
         """The vectors of the corpus, computed at the first question."""
         return list(text_blocks(self._encoder, self._corpus))
 
-    def _neighbours(self, query: Occurrence) -> dict[str, list[Near] | None]:
+    def _neighbours(self, query: Occurrence) -> dict[str, list[Neighbour] | None]:
         word = query.words[query.position]
         (by_row,) = nearest_tokens(self._encoder, [query], self._blocks, count=NEIGHBOURS)
-        neighbours: dict[str, list[Near] | None] = {
+        neighbours: dict[str, list[Neighbour] | None] = {
             name: [
-                Near(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)
+                Neighbour(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)
                 for line, position, cosine in row
             ]
             for name, row in zip(self._encoder.names, by_row, strict=True)
         }
         for vectors in self._static:
             has_word = bool(vectors.known([word]).all())
-            nearest = [Near(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if has_word else None
+            nearest = [Neighbour(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if has_word else None
             neighbours[vectors.names[0]] = nearest
         return neighbours
 

@@ -71,7 +71,7 @@ class PredictManager(predict._PredictManager):
 
     def _predict_instances(self, batch_data: list[Instance]) -> Iterator[str]:
         whole = [each for each in batch_data if not isinstance(_metadata(each), NoPrediction)]
-        # A predictor of others may implement either.
+        # A third-party predictor may implement either.
         one, several = self._predictor.predict_instance, self._predictor.predict_batch_instance
         results = iter([one(whole[0])] if len(whole) == 1 else several(whole) if whole else [])
         for metadata in map(_metadata, batch_data):
@@ -227,7 +227,7 @@ def get_predictor(arguments: argparse.Namespace) -> Predictor:
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
         check_sources_stay([arguments.output_file], sources, error=ConfigurationError)
-    chosen_device(arguments.cuda_device, asked="--cuda-device")
+    chosen_device(arguments.cuda_device, option="--cuda-device")
     archive = predict.load_archive(
         arguments.archive_file,
         weights_file=arguments.weights_file,

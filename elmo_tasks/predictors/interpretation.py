@@ -49,9 +49,9 @@ class Explainer:
         texts = self._predictor.texts(self._predictor.to_instance(content))
         explanations = [
             [
-                {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{number}"]]}
+                {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{index}"]]}
                 # AllenNLP numbers the texts from the last one.
-                for number, words in zip(range(len(texts), 0, -1), texts, strict=True)
+                for index, words in zip(range(len(texts), 0, -1), texts, strict=True)
             ]
             for gradients in self._interpreter.saliency_interpret_from_json(json_dict).values()
         ]
@@ -171,8 +171,8 @@ class InterpretablePredictor(JsonLinesPredictor):
         token_vectors.requires_grad_()
         vectors, token_vectors = self._observed(tokens, model.embed_words(tokens), token_vectors)
 
-        def replace_tokens(module: nn.Module, inputs: Any, with_marks: torch.Tensor) -> torch.Tensor:
-            bos, inner, eos = with_marks.unflatten(0, (len(ids), -1)).split([1, ids.shape[1], 1], dim=1)
+        def replace_tokens(module: nn.Module, inputs: Any, with_bos_eos: torch.Tensor) -> torch.Tensor:
+            bos, inner, eos = with_bos_eos.unflatten(0, (len(ids), -1)).split([1, ids.shape[1], 1], dim=1)
             inner = torch.where(bilm.token_encoder.present(ids).unsqueeze(2), token_vectors, inner)
             return torch.cat([bos, inner, eos], dim=1).flatten(0, 1)
 

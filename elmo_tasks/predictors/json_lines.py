@@ -20,7 +20,7 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.batches import batches
 from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data.input_files import printable, shorten
-from elmo_tasks.data.reader import text_fields, whole_reader
+from elmo_tasks.data.reader import text_fields, unwrapped_reader
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
@@ -30,7 +30,7 @@ SMALL_BATCH = 256
 """Tokens; operations of such a batch take less time with one thread each."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as `surrogateescape` decodes them."""
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 INPUT_ERRORS = (
     ConfigurationError,
@@ -44,8 +44,8 @@ INPUT_ERRORS = (
 """The errors that an input may cause that is wrong or too large."""
 
 
-class PlacedInput(JsonDict):
-    """An input with its place, which errors name, and the error that it has already, if any."""
+class LocatedInput(JsonDict):
+    """An input with its location, which errors name, and the error that it has already, if any."""
 
     def __init__(self, content: Any, where: str, error: str | None = None) -> None:
         super().__init__(content)
@@ -70,7 +70,7 @@ class JsonLinesPredictor(Predictor):
     """True in a command or a service, where no thread of the user begins to compute meanwhile."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
-        super().__init__(model, whole_reader(dataset_reader), frozen)
+        super().__init__(model, unwrapped_reader(dataset_reader), frozen)
         self.lines_read = 0
         """Number of lines so far, by which errors name a line."""
         self.source: str | None = None
@@ -85,7 +85,7 @@ class JsonLinesPredictor(Predictor):
         """Returns the content of an input, such as its words."""
         return json_dict
 
-    def expect(self, inputs: list[JsonDict]) -> None:
+    def begin_batch(self, inputs: list[JsonDict]) -> None:
         """Receives the inputs of a batch before they are read one by one."""
 
     def empty_result(self, content: Any) -> JsonDict | None:
@@ -104,7 +104,7 @@ class JsonLinesPredictor(Predictor):
         """Returns the number of tokens that the model reads for an instance of `to_instance`."""
         return sum(len(text.tokens) for text in self._texts(instance))
 
-    def least_tokens(self, content: Any) -> int:
+    def min_tokens(self, content: Any) -> int:
         """Returns a lower bound of `num_tokens` that needs no instance."""
         return 0
 
@@ -115,19 +115,19 @@ class JsonLinesPredictor(Predictor):
         if (byte := _UNDECODED.search(line)) is not None:
             offset = len(line[: byte.start()].encode("utf-8", "surrogateescape"))
             found = f"found the byte 0x{ord(byte.group()) - 0xDC00:02x} at offset {offset}, expected UTF-8"
-            return PlacedInput({}, where, f"{found}: {shorten(text)}")
+            return LocatedInput({}, where, f"{found}: {shorten(text)}")
         try:
             content = strict_json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
             found = f"not JSON ({error.msg}, column {error.colno})"
-            return PlacedInput({}, where, f"{found}: {shorten(text)}")
+            return LocatedInput({}, where, f"{found}: {shorten(text)}")
         if not isinstance(content, dict):
-            return PlacedInput({}, where, f"found {shorten(text)}, expected a JSON object")
-        return PlacedInput(content, where)
+            return LocatedInput({}, where, f"found {shorten(text)}, expected a JSON object")
+        return LocatedInput(content, where)
 
     def unreadable_line(self, reason: str) -> JsonDict:
         """Returns an object for a line that cannot be read; predicting it raises an error."""
-        return PlacedInput({}, self._next_line(), reason)
+        return LocatedInput({}, self._next_line(), reason)
 
     def _next_line(self) -> str:
         self.lines_read += 1
@@ -148,11 +148,11 @@ class JsonLinesPredictor(Predictor):
 
     def predict_each(self, inputs: Iterable[JsonDict]) -> Iterator[JsonDict]:
         """
-        Yields the results of inputs in order; those before a bad input come before its error. Inputs of like
-        length are read together, see `TOKENS_AT_ONCE`.
+        Yields the results of inputs in order; those before a bad input come before its error. Inputs of
+        similar length are read together, see `TOKENS_AT_ONCE`.
         """
         inputs = list(inputs)
-        self.expect(inputs)
+        self.begin_batch(inputs)
         prepared: list[JsonDict | Instance] = []
         problem = None
         for json_dict in inputs:
@@ -163,7 +163,7 @@ class JsonLinesPredictor(Predictor):
                 break
         for result, json_dict in zip(self._predicted(prepared, TOKENS_AT_ONCE), inputs, strict=False):
             if isinstance(result, Exception):
-                with _naming_place(json_dict):
+                with _naming_location(json_dict):
                     raise result
             yield result
         if problem is not None:
@@ -174,7 +174,7 @@ class JsonLinesPredictor(Predictor):
         Returns for each input its result or its error: a `ConfigurationError` for a wrong or too long input,
         and any other error of the model. The model reads at most `max_tokens` at once, padding included.
         """
-        self.expect(inputs)
+        self.begin_batch(inputs)
         return self._predicted([self._try_prepare(json_dict, max_tokens) for json_dict in inputs], max_tokens)
 
     def _try_prepare(self, json_dict: JsonDict, max_tokens: int) -> JsonDict | Instance | ConfigurationError:
@@ -187,15 +187,15 @@ class JsonLinesPredictor(Predictor):
         return item
 
     def _predicted(self, items: Sequence[Any], max_tokens: int) -> list[Any]:
-        """Puts results or errors in place of the instances, which are read in batches of like length."""
+        """Puts results or errors in place of the instances, which are read in batches of similar length."""
         results = list(items)
         lengths = {
-            place: self.num_tokens(item) for place, item in enumerate(items) if isinstance(item, Instance)
+            index: self.num_tokens(item) for index, item in enumerate(items) if isinstance(item, Instance)
         }
-        for places in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
-            batch = self._try_predict([items[place] for place in places])
-            for place, result in zip(places, batch, strict=True):
-                results[place] = result
+        for indices in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
+            batch = self._try_predict([items[index] for index in indices])
+            for index, result in zip(indices, batch, strict=True):
+                results[index] = result
         return results
 
     def _try_predict(self, instances: list[Instance]) -> list[JsonDict | Exception]:
@@ -213,15 +213,15 @@ class JsonLinesPredictor(Predictor):
         return self.to_instance(self.read(json_dict))
 
     def _prepare(self, json_dict: JsonDict, max_tokens: int = sys.maxsize) -> JsonDict | Instance:
-        with _naming_place(json_dict):
-            if isinstance(json_dict, PlacedInput) and json_dict.error is not None:
+        with _naming_location(json_dict):
+            if isinstance(json_dict, LocatedInput) and json_dict.error is not None:
                 raise ConfigurationError(json_dict.error)
             _check_characters(json_dict)
             content = self.read(json_dict)
             result = self.empty_result(content)
             if result is not None:
                 return result
-            _check_tokens(self.least_tokens(content), max_tokens)
+            _check_tokens(self.min_tokens(content), max_tokens)
             instance = self.to_instance(content)
             for text in self._texts(instance):
                 _check_lengths(text)
@@ -244,12 +244,12 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _naming_place(json_dict: JsonDict) -> Iterator[None]:
-    """Turns an error of an input that has a place into a `ConfigurationError` that names the place."""
+def _naming_location(json_dict: JsonDict) -> Iterator[None]:
+    """Turns an error of an input that has a location into a `ConfigurationError` that names it."""
     try:
         yield
     except INPUT_ERRORS as error:
-        if not isinstance(json_dict, PlacedInput):
+        if not isinstance(json_dict, LocatedInput):
             raise
         raise ConfigurationError(f"{json_dict.where}: {_reason(error)}") from error
 
@@ -262,8 +262,8 @@ def _check_characters(json_dict: JsonDict) -> None:
     """Raises an error for half of a surrogate pair, which `strict_json` refuses in lines and requests."""
     for name, value in json_dict.items():
         for text in _strings(value):
-            if half := _HALF.search(text):
-                found = f"{half[0]!r} at offset {half.start()} of {shorten(text)!r}"
+            if surrogate := _SURROGATE.search(text):
+                found = f"{surrogate[0]!r} at offset {surrogate.start()} of {shorten(text)!r}"
                 raise ConfigurationError(
                     f'"{name}": found {found}, half of a surrogate pair, which is no character; expected text'
                 )
@@ -283,9 +283,9 @@ def _check_tokens(tokens: int, max_tokens: int) -> None:
 
 
 def _check_lengths(text: TextField) -> None:
-    for place, token in enumerate(text.tokens):
+    for position, token in enumerate(text.tokens):
         if len(token.text or "") > MAX_WORD:
             raise ConfigurationError(
-                f"found a word of {len(token.text):,} characters at position {place}, expected at most "
+                f"found a word of {len(token.text):,} characters at position {position}, expected at most "
                 f"{MAX_WORD:,}: {shorten(token.text)}"
             )

@@ -15,7 +15,7 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.compat.slim_archives import TRAINED, trained_archives
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.predictors.json_lines import PlacedInput
+from elmo_tasks.predictors.json_lines import LocatedInput
 
 Result = TypeVar("Result")
 
@@ -157,16 +157,16 @@ class TrainedModel(Generic[Result]):
         mappings of the fields of `allennlp predict`.
 
         # Raises
-        `ConfigurationError`, with the place of the first such example: it is not what the task reads.
+        `ConfigurationError`, with the index of the first such example: it is not what the task reads.
         """
         # Iterating a pandas table would yield the names of its columns.
         if isinstance(examples, str | Mapping) or getattr(examples, "ndim", 1) != 1:
             raise ConfigurationError(f"found {shorten(repr(examples))}, expected a list of examples")
         inputs = []
-        for number, example in enumerate(examples):
-            where = f"examples[{number}]"
+        for index, example in enumerate(examples):
+            where = f"examples[{index}]"
             try:
-                inputs.append(PlacedInput(self._fields(example), where))
+                inputs.append(LocatedInput(self._fields(example), where))
             except ConfigurationError as error:
                 raise ConfigurationError(f"{where}: {error.message}") from error
         return list(map(self._result, self.predictor.predict_batch_json(inputs)))

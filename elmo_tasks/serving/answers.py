@@ -66,9 +66,9 @@ class Answers:
 
     def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
         answers = list(map(self._answer, self._predictor.answers(inputs, self._limits.max_tokens)))
-        for place, content in enumerate(inputs):
-            if isinstance(content, ToExplain) and isinstance(answers[place], str):
-                answers[place] = self._explained(content)
+        for index, content in enumerate(inputs):
+            if isinstance(content, ToExplain) and isinstance(answers[index], str):
+                answers[index] = self._explained(content)
         return answers
 
     def _explained(self, content: JsonDict) -> Answer:

@@ -63,7 +63,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
     )
     app.state.models = models
     metrics = Metrics(models)
-    # For the documents alone: the gate asks for the token.
+    # For the documents alone: the middleware asks for the token.
     asks = [] if token is None else [Depends(HTTPBearer(auto_error=False))]
     for name, model in models.items():
         app.post(
@@ -102,18 +102,18 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
     async def fail(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": "the service failed; its log has the error"}, 500)
 
-    app.add_middleware(Gate, models=models, metrics=metrics, token=token)
+    app.add_middleware(TokenMiddleware, models=models, metrics=metrics, token=token)
     return app
 
 
 def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
     async def predict(request: Request) -> Response:
-        with model.places(1):
+        with model.slots(1):
             inputs = parse(await read_body(request, limits), limits)
             if isinstance(inputs, dict):
                 (line,) = await until_gone(request, model.lines([inputs]))
                 return Response(line, media_type="application/json")
-            with model.places(max(0, len(inputs) - 1)):
+            with model.slots(max(0, len(inputs) - 1)):
                 lines = await until_gone(request, model.lines(inputs))
         return Response(f"[{', '.join(lines)}]", media_type="application/json")
 
@@ -197,11 +197,11 @@ def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
         return content
     if len(content) > limits.max_queue:
         raise HTTPException(413, f"found {len(content):,} inputs, expected at most {limits.max_queue:,}")
-    for number, one in enumerate(content, start=1):
+    for index, one in enumerate(content, start=1):
         if not isinstance(one, dict):
             found = shorten(json.dumps(one))
             raise HTTPException(
-                422, f"input {number} of {len(content)}: found {found}, expected a JSON object"
+                422, f"input {index} of {len(content)}: found {found}, expected a JSON object"
             )
     return content
 
@@ -230,7 +230,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class Gate:
+class TokenMiddleware:
     """ASGI middleware that asks for the token, if there is one, and counts the requests to models."""
 
     def __init__(
@@ -319,8 +319,8 @@ class BoundedProtocol(H11Protocol):
         hosts = [other.host for other in self.connections if isinstance(other, BoundedProtocol)]
         of_client = hosts.count(self.host)
         # The rest of the descriptors is for files, and for connections that are refused.
-        most = min(self._limits.max_connections, max_descriptors() // 2)
-        if len(hosts) > most or of_client > self._limits.max_connections_of_client:
+        max_connections = min(self._limits.max_connections, max_descriptors() // 2)
+        if len(hosts) > max_connections or of_client > self._limits.max_connections_of_client:
             self._log(f"found {len(hosts):,} connections, {of_client:,} of this client")
             transport.write(_REFUSAL)
             transport.close()

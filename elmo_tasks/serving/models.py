@@ -37,24 +37,24 @@ class Queue:
 
     limits: Limits
     taken: int = field(default=0, init=False)
-    """The number of inputs that have a place."""
+    """The number of inputs that hold a slot."""
 
     @contextmanager
-    def places(self, number: int) -> Iterator[None]:
+    def slots(self, count: int) -> Iterator[None]:
         """
-        Holds places for a number of inputs.
+        Holds slots for a number of inputs.
 
         # Raises
         `HTTPException`: the queue is full.
         """
-        if self.taken + number > self.limits.max_queue:
+        if self.taken + count > self.limits.max_queue:
             reason = f"found {self.taken} inputs waiting, expected at most {self.limits.max_queue} with these"
             raise HTTPException(429, reason, RETRY_SOON)
-        self.taken += number
+        self.taken += count
         try:
             yield
         finally:
-            self.taken -= number
+            self.taken -= count
 
 
 @dataclass(kw_only=True)
@@ -82,9 +82,9 @@ class ServedModel(Queue):
         """
         async with in_time(self.limits):
             answers = await self.answer(inputs)
-        for number, answer in enumerate(answers, start=1):
+        for index, answer in enumerate(answers, start=1):
             if isinstance(answer, Refusal):
-                where = f"input {number} of {len(inputs)}: " if len(inputs) > 1 else ""
+                where = f"input {index} of {len(inputs)}: " if len(inputs) > 1 else ""
                 raise HTTPException(answer.status, where + answer.reason)
         return [str(answer) for answer in answers]
 

@@ -109,7 +109,7 @@ class SnliReader(LabelledTextReader):
         if not classes or classes <= {*LABELS, *_OTHER_NAMES}:
             yield columns
         elif classes == {"0", "1", "2"}:
-            yield columns | {"label_names": {str(number): name for number, name in enumerate(LABELS)}}
+            yield columns | {"label_names": {str(i): name for i, name in enumerate(LABELS)}}
         elif table and (_known_column("premise", table.columns) == "premise" or _are_entailment(classes)):
             yield columns | {"classes": sorted(classes)}
         elif table and all(_known_column(name, table.columns) for name in cls.text_names):

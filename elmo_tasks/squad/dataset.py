@@ -24,7 +24,7 @@ _KINDS = {str: "a string", int: "a whole number", list: "a list"}
 _NAMES = ("title", "id", "qid")
 """The fields by which errors name an article or a question."""
 _NEAR = 30
-"""The most characters between the stated place of an answer and its own."""
+"""The most characters between the stated position of an answer and the actual one."""
 
 
 @dataclass
@@ -76,8 +76,8 @@ def read_datasets(
     encoding: str | None = None,
 ) -> Iterator[Dataset]:
     """
-    Reads the files of `input_files(path)`. An answer that is not at its stated place, but once within 30
-    characters of it, is mended.
+    Reads the files of `input_files(path)`. An answer that is not at its stated position, but once within
+    30 characters of it, is mended.
 
     # Parameters
 
@@ -89,12 +89,13 @@ def read_datasets(
     # Raises
     `InputError`, with the file and the line or the article, paragraph and question: there is no file, or no
     question in one; broken JSON; a field is missing, or of another type; a text is empty; an id occurs twice;
-    an answer is not at its place; a question has no answer and is not marked as impossible, or it has both.
+    an answer is not at its position; a question has no answer and is not marked as impossible, or it has
+    both.
     """
-    places_by_id: dict[str, str] = {}
+    locations_by_id: dict[str, str] = {}
     for file in input_files(path):
         version, records = _records(file, encoding)
-        read = _File(Dataset(file, version, []), places_by_id, answers=answers, ids=ids, bad=bad)
+        read = _File(Dataset(file, version, []), locations_by_id, answers=answers, ids=ids, bad=bad)
         dataset = read(records)
         if not any(paragraph.questions for paragraph in dataset.paragraphs):
             found = "no question" + (f" that is not bad ({dataset.errors[0]})" if dataset.errors else "")
@@ -124,9 +125,9 @@ def _records(file: Path, encoding: str | None) -> tuple[str, Iterable["_Node | I
 
 class _File:
     def __init__(
-        self, dataset: Dataset, places_by_id: dict[str, str], *, answers: bool, ids: bool, bad: str
+        self, dataset: Dataset, locations_by_id: dict[str, str], *, answers: bool, ids: bool, bad: str
     ) -> None:
-        self._dataset, self._places_by_id = dataset, places_by_id
+        self._dataset, self._locations_by_id = dataset, locations_by_id
         self._answered, self._ids, self._bad = answers, ids, bad
 
     def __call__(self, records: Iterable["_Node | InputError"]) -> Dataset:
@@ -190,9 +191,9 @@ class _File:
     def _own_id(self, node: "_Node", id: Any) -> str:
         if not isinstance(id, str) or not id.strip():
             node.text("id")
-        if id in self._places_by_id:
-            raise node.error(f"the id {id!r} of {self._places_by_id[id]}", "an id of its own")
-        self._places_by_id[id] = node.place
+        if id in self._locations_by_id:
+            raise node.error(f"the id {id!r} of {self._locations_by_id[id]}", "an id of its own")
+        self._locations_by_id[id] = node.location
         return id
 
     def _left_out(self, error: InputError, *, repeated: bool = False) -> None:
@@ -229,12 +230,14 @@ class _File:
         begin = max(0, start - _NEAR)
         near = passage[begin : max(0, start + len(text) + _NEAR)]
         expected = f"the answer {_shorten(text)}"
-        if text and (place := near.find(text)) >= 0 and near.find(text, place + 1) < 0:
+        if text and (offset := near.find(text)) >= 0 and near.find(text, offset + 1) < 0:
             found = f"{_shorten(at_start)} at answer_start {start}"
-            self._dataset.mended.append(f"{question.place}: found {found}, and {expected} at {begin + place}")
-            return Answer(text, begin + place)
-        place = passage.find(text)
-        hint = f", which is at {place}" if place >= 0 else ", which is not in the passage"
+            self._dataset.mended.append(
+                f"{question.location}: found {found}, and {expected} at {begin + offset}"
+            )
+            return Answer(text, begin + offset)
+        offset = passage.find(text)
+        hint = f", which is at {offset}" if offset >= 0 else ", which is not in the passage"
         raise question.error(f"{_shorten(at_start)} at answer_start {start}", expected + hint)
 
 
@@ -243,12 +246,12 @@ def _answer_nodes(question: "_Node") -> Iterator["_Node"]:
     if not isinstance(question.optional("answers"), dict):
         yield from question.children("answers", "answer")
         return
-    both = _Node(question.optional("answers"), f"{question.place}, answers")
+    both = _Node(question.optional("answers"), f"{question.location}, answers")
     texts, starts = both.get("text", list), both.get("answer_start", list)
     if len(texts) != len(starts):
         raise both.error(f"{len(texts)} of 'text' and {len(starts)} of 'answer_start'", "as many")
     pairs = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-    yield from _nodes(pairs, question.place, "answer")
+    yield from _nodes(pairs, question.location, "answer")
 
 
 def _detected(question: "_Node", passage: str) -> list[Answer]:
@@ -267,16 +270,16 @@ def _detected(question: "_Node", passage: str) -> list[Answer]:
 
 
 class _Node:
-    """An object of the JSON that knows its place in the file, and checks its fields."""
+    """An object of the JSON that knows its location in the file, and checks its fields."""
 
-    def __init__(self, content: object, place: str) -> None:
-        self.place = place
+    def __init__(self, content: object, location: str) -> None:
+        self.location = location
         if not isinstance(content, dict):
             raise self.error(_shorten(content), "an object")
         self._content = content
 
     def error(self, found: str, expected: str) -> InputError:
-        return InputError.at(self.place, found=found, expected=expected)
+        return InputError.at(self.location, found=found, expected=expected)
 
     def optional(self, key: str, default: Any = None) -> Any:
         return self._content.get(key, default)
@@ -302,20 +305,20 @@ class _Node:
         return value
 
     def children(self, key: str, kind: str) -> Iterator["_Node"]:
-        return _nodes(self.get(key, list), self.place, kind)
+        return _nodes(self.get(key, list), self.location, kind)
 
 
-def _node(record: Record, place: str) -> "_Node | InputError":
+def _node(record: Record, location: str) -> "_Node | InputError":
     try:
-        return _Node(record.values, place)
+        return _Node(record.values, location)
     except InputError as error:
         return error
 
 
-def _nodes(contents: list[Any], place: str, kind: str) -> Iterator[_Node]:
-    for number, content in enumerate(contents, start=1):
+def _nodes(contents: list[Any], location: str, kind: str) -> Iterator[_Node]:
+    for index, content in enumerate(contents, start=1):
         named = [content[key] for key in _NAMES if key in content] if isinstance(content, dict) else []
-        yield _Node(content, f"{place}, {kind} {number}" + (f" ({named[0]})" if named else ""))
+        yield _Node(content, f"{location}, {kind} {index}" + (f" ({named[0]})" if named else ""))
 
 
 def _shorten(value: object) -> str:

@@ -61,7 +61,7 @@ class SquadMetric(CountingMetric[np.ndarray]):
         super().__init__()
 
     def no_counts(self) -> np.ndarray:
-        """*Shape:* `(all questions and KINDS, number, sum of exact match and sum of F1)`: `(3, 3)`."""
+        """*Shape:* `(all questions and KINDS, count, sum of exact match and sum of F1)`: `(3, 3)`."""
         return np.zeros((1 + len(KINDS), 3))
 
     def __call__(self, predicted: str, gold: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAt
 
 N_BEST = 20
 """Maximum number of answers that a prediction lists for a question."""
-PLACE = ("token_start", "token_end", "char_start", "char_end")
+POSITION_KEYS = ("token_start", "token_end", "char_start", "char_end")
 NO_ANSWER_SIZE = 80
 """Units of the hidden layer of `NoAnswerHead`, as in the paper."""
 _LOG_PROBABILITIES = ("start", "end", "spans", "no_answer")
@@ -103,7 +103,7 @@ class SquadModel(ElmoModel):
         tokens, words)`, `self_attention` `(batch, tokens, window)`, over the tokens of each token's window,
         and the first token of that window, `window_start` `(batch, tokens)`.
 
-        *Shape:* `paragraph` `(batch,)`: equal numbers for equal passages.
+        *Shape:* `paragraph` `(batch,)`: equal ids for equal passages.
         """
         # (passages,), (batch,): a row for each distinct passage, and the passage of each question
         rows, passage_of_question = one_of_each(paragraph)
@@ -116,7 +116,7 @@ class SquadModel(ElmoModel):
         )
         # (batch * windows, words, dim), (batch * windows, words)
         questions, question_mask = (
-            part.repeat_interleave(windows.number, dim=0) for part in self._encode(question)
+            part.repeat_interleave(windows.count, dim=0) for part in self._encode(question)
         )
         # (batch * windows, window, 4 dim), (batch * windows, window, words)
         attended, to_question = self.attention(windowed, questions, mask, question_mask)
@@ -134,7 +134,7 @@ class SquadModel(ElmoModel):
 
         def joined(part: torch.Tensor) -> torch.Tensor:
             """*Shape:* `(batch * windows, window, ...)` to `(batch, tokens, ...)`."""
-            return windows.join(part.unflatten(0, (-1, windows.number)), passage_of_question)
+            return windows.join(part.unflatten(0, (-1, windows.count)), passage_of_question)
 
         outputs = self._distribution(
             joined(merged), joined(start_states), joined(end_states), passage_mask[passage_of_question]
@@ -242,7 +242,7 @@ class SquadModel(ElmoModel):
         return {
             "id": [question.id for question in questions],
             "answer": [answers[0]["text"] for answers in n_best],
-            **{key: [answers[0][key] for answers in n_best] for key in (*PLACE, "probability")},
+            **{key: [answers[0][key] for answers in n_best] for key in (*POSITION_KEYS, "probability")},
             "n_best": n_best,
             "passage_tokens": [question.passage.words for question in questions],
             "question_tokens": [question.question.words for question in questions],
@@ -274,7 +274,7 @@ def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
     ]
     if "no_answer" in outputs:
         for row, score in zip(answers, outputs["no_answer"].tolist(), strict=True):
-            row.append({"text": "", **dict.fromkeys(PLACE), "probability": exp(score)})
+            row.append({"text": "", **dict.fromkeys(POSITION_KEYS), "probability": exp(score)})
             row.sort(key=lambda answer: -answer["probability"])
     return answers
 
@@ -283,8 +283,8 @@ def _answer(question: SquadQuestion, bounds: list[int], score: float) -> Outputs
     """Returns an answer with half-open positions `[start, end)`."""
     first, last = bounds
     start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]
-    places = zip(PLACE, (first, last + 1, start, end), strict=True)
-    return {"text": question.passage.text[start:end], **dict(places), "probability": exp(score)}
+    positions = zip(POSITION_KEYS, (first, last + 1, start, end), strict=True)
+    return {"text": question.passage.text[start:end], **dict(positions), "probability": exp(score)}
 
 
 class Windows:
@@ -300,9 +300,9 @@ class Windows:
     def __init__(self, mask: torch.Tensor, *, size: int, overlap: int) -> None:
         tokens = mask.size(1)
         self.step = size - overlap
-        self.number = 1 + max(0, -(-(tokens - size) // self.step))
-        self.size = size if self.number > 1 else tokens
-        self.padding = overlap + self.step * self.number - tokens if self.number > 1 else 0
+        self.count = 1 + max(0, -(-(tokens - size) // self.step))
+        self.size = size if self.count > 1 else tokens
+        self.padding = overlap + self.step * self.count - tokens if self.count > 1 else 0
         # (passages, 1)
         last = ((mask.sum(dim=1, keepdim=True) - overlap - 1) // self.step).clamp(min=0)
         # (tokens,)
@@ -311,16 +311,16 @@ class Windows:
         self.of_token = torch.minimum(((indices - overlap // 2) // self.step).clamp(min=0), last)
         # (passages, tokens): the first token of its window
         self.first = self.of_token * self.step
-        # (passages, tokens): the place of each token among the tokens of all windows
+        # (passages, tokens): the index of each token among the tokens of all windows
         self._rows = self.of_token * self.size + indices - self.first
 
     def split(self, values: torch.Tensor) -> torch.Tensor:
         """
         Cuts passages into windows.
 
-        *Shape:* `(passages, tokens, ...)` to `(passages, number, size, ...)`, 0 after the end.
+        *Shape:* `(passages, tokens, ...)` to `(passages, windows, size, ...)`, 0 after the end.
         """
-        if self.number == 1:
+        if self.count == 1:
             return values.unsqueeze(1)
         features = values.dim() - 2
         # (passages, padded tokens, ...)
@@ -331,9 +331,10 @@ class Windows:
         """
         Returns the values of each token from its window; values at padding are arbitrary.
 
-        *Shape:* `(rows, number, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens, ...)`.
+        *Shape:* `(rows, windows, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens,
+        ...)`.
         """
-        if self.number == 1:
+        if self.count == 1:
             return values.squeeze(1)
         rows = torch.arange(len(values), device=values.device).unsqueeze(1)
         return values.flatten(1, 2)[rows, self._rows[passages]]
@@ -352,15 +353,15 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torc
     return start.unsqueeze(2) + ends
 
 
-def best_spans(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+def best_spans(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Returns the scores `(batch, number)` of the best spans, the best first, and their first and last tokens,
-    `(batch, number, 2)`, from the `scores` of `span_scores`. There may be fewer; spans of equal scores come
+    Returns the scores `(batch, n)` of the best spans, the best first, and their first and last tokens,
+    `(batch, n, 2)`, from the `scores` of `span_scores`. There may be fewer; spans of equal scores come
     in any order.
     """
     longest = scores.size(2)
-    best, indices = scores.flatten(1).topk(min(number, scores[0].numel()), dim=1)
-    # (batch, number)
+    best, indices = scores.flatten(1).topk(min(n, scores[0].numel()), dim=1)
+    # (batch, n)
     first = indices // longest
     return best, torch.stack([first, first + indices % longest], dim=2)
 

@@ -17,7 +17,7 @@ from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.tokenization import Words, join_words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.text import require
-from elmo_tasks.squad.model import N_BEST, PLACE
+from elmo_tasks.squad.model import N_BEST, POSITION_KEYS
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
 
 _EXPECTED = '"passage" and "question": strings'
@@ -29,9 +29,9 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
     """
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
     `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
-    same keys, and `text` for `answer`. If the model finds no answer, the text is empty and its place null; if
-    the passage or the question has no words, the probability is null too, and `n_best` is empty. In a passage
-    longer than the model's window, the answers of all windows compete.
+    same keys, and `text` for `answer`. If the model finds no answer, the text is empty and its positions
+    null; if the passage or the question has no words, the probability is null too, and `n_best` is empty. In
+    a passage longer than the model's window, the answers of all windows compete.
 
     # Parameters
 
@@ -80,7 +80,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
             {
                 "id": content["id"],
                 "answer": "",
-                **dict.fromkeys((*PLACE, "probability")),
+                **dict.fromkeys((*POSITION_KEYS, "probability")),
                 "n_best": [],
                 "passage_tokens": passage.words,
                 "question_tokens": question.words,
@@ -99,12 +99,12 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
         return [labelled(instance, span=TensorField(span, padding_value=-1))]
 
     def metadata_of(self, instance: Instance) -> Metadata:
-        """Raises `ConfigurationError` if the passage, in which the answer is a place, has lost words."""
+        """Raises `ConfigurationError` if the passage, in which the answer is a span, has lost words."""
         original = cast(SquadQuestion, instance["metadata"].metadata)
         if (found := len(instance["passage"])) != len(original):
             raise ConfigurationError(
-                f"found a passage of {found} tokens where it had {len(original)}, but the answer is a place "
-                "in it; expected the question to be reduced"
+                f"found a passage of {found} tokens where it had {len(original)}, but the answer is a span "
+                "of it; expected the question to be reduced"
             )
         first, last = cast(TensorField, instance["span"]).tensor.tolist()
         passage = _words(instance["passage"], original.passage)

@@ -19,7 +19,7 @@ from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.input_files import InputError, shorten
-from elmo_tasks.data.reader import FileSample, TaskReader, group_number, text_field
+from elmo_tasks.data.reader import FileSample, TaskReader, group_id, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 
@@ -85,7 +85,7 @@ class SquadReader(TaskReader):
     Reads SQuAD's JSON, a question a record, and MRQA; see `dataset` for the formats. Words of spaCy are split
     at hyphens, dashes and currency signs.
 
-    Instances have `passage`, `question`, `paragraph` (a number that the questions of a passage share),
+    Instances have `passage`, `question`, `paragraph` (an id that the questions of a passage share),
     `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
     to train on, or `NO_SPAN`. An answer that is not on token boundaries serves evaluation alone; the log has
     the share of such answers.
@@ -121,7 +121,7 @@ class SquadReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         counts: Counter[str] = Counter()
-        misfits: list[str] = []
+        misaligned: list[str] = []
         try:
             for paragraph in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
@@ -129,13 +129,13 @@ class SquadReader(TaskReader):
                     if question.error is not None:
                         yield no_prediction(question.error)
                     elif self._keeps(question):
-                        yield self._instance(paragraph, question, counts, misfits)
+                        yield self._instance(paragraph, question, counts, misaligned)
                     else:
                         counts["left out"] += 1
         finally:  # also if max_instances ends the reading
-            _log(file_path, counts, misfits)
-        if misfits and counts["not on boundaries"] == counts["answers"]:
-            found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misfits)})"
+            _log(file_path, counts, misaligned)
+        if misaligned and counts["not on boundaries"] == counts["answers"]:
+            found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misaligned)})"
             expected = f"a tokenizer that splits there: {_TOKENIZERS}"
             raise InputError.at(file_path, found=found, expected=expected)
 
@@ -147,7 +147,7 @@ class SquadReader(TaskReader):
         for dataset in read_datasets(file_path, answers=answers, ids=False, bad=bad, encoding=self.encoding):
             if not self.every_record:
                 _warn(dataset.path, "bad questions or answers left out (skip_bad)", dataset.errors)
-            _warn(dataset.path, "answers mended that were near their stated place", dataset.mended)
+            _warn(dataset.path, "answers mended that were near their stated position", dataset.mended)
             for paragraph in dataset.paragraphs:
                 empty = empty and not any(map(self._keeps, paragraph.questions))
                 yield paragraph
@@ -202,7 +202,7 @@ class SquadReader(TaskReader):
         fields: dict[str, Field] = {
             "passage": passage_text.field,
             "question": text_field(question_words),
-            "paragraph": LabelField(passage_text.number, skip_indexing=True),
+            "paragraph": LabelField(passage_text.group_id, skip_indexing=True),
             "metadata": MetadataField(metadata),
         }
         if answers is not None:
@@ -213,7 +213,7 @@ class SquadReader(TaskReader):
         return Instance(fields)
 
     def _instance(
-        self, paragraph: Paragraph, question: Question, counts: Counter[str], misfits: list[str]
+        self, paragraph: Paragraph, question: Question, counts: Counter[str], misaligned: list[str]
     ) -> Instance:
         """Returns the instance of a question of a file, and adds it to the counts."""
         instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
@@ -221,8 +221,8 @@ class SquadReader(TaskReader):
         passage = self._passage_text(paragraph.passage)
         spans = [passage.span(answer) for answer in answers]
         for answer, span in zip(answers, spans, strict=True):
-            if span is None and len(misfits) < _SHOWN:
-                misfits.append(passage.misfit(answer))
+            if span is None and len(misaligned) < _SHOWN:
+                misaligned.append(passage.describe_misaligned(answer))
         counts["questions"] += 1
         counts["unanswerable"] += not answers
         counts["answers"] += len(answers)
@@ -253,7 +253,7 @@ class _Passage:
     def __init__(self, words: Words) -> None:
         self.words = words
         self.field = text_field(self.words)
-        self.number = group_number(words.text)
+        self.group_id = group_id(words.text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
@@ -264,11 +264,13 @@ class _Passage:
         first, last = self._first.get(start), self._last.get(answer.start + len(text))
         return None if first is None or last is None else (first, last)
 
-    def misfit(self, answer: Answer) -> str:
-        """Returns an answer beside the tokens in which it lies."""
+    def describe_misaligned(self, answer: Answer) -> str:
+        """Returns the text of an answer that is not on token boundaries, and the tokens that it overlaps."""
         end = answer.start + len(answer.text)
-        places = zip(self.words.words, self.words.offsets, strict=True)
-        tokens = " ".join(word for word, (start, stop) in places if start < end and stop > answer.start)
+        tokens_with_offsets = zip(self.words.words, self.words.offsets, strict=True)
+        tokens = " ".join(
+            word for word, (start, stop) in tokens_with_offsets if start < end and stop > answer.start
+        )
         return f"{shorten(answer.text)!r} in the tokens {shorten(tokens)!r}"
 
 
@@ -286,7 +288,7 @@ def _warn(path: Path, kind: str, messages: list[str]) -> None:
         logger.warning("%s: %d %s, the first: %s", path, len(messages), kind, "; ".join(messages[:_SHOWN]))
 
 
-def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
+def _log(file_path: str, counts: Counter[str], misaligned: list[str]) -> None:
     logger.info(
         "%s: %d paragraphs, %d questions (%d unanswerable), %d answers; left out: %d unanswerable questions; "
         "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all those of %d questions",
@@ -310,6 +312,6 @@ def _log(file_path: str, counts: Counter[str], misfits: list[str]) -> None:
             file_path,
             counts["not on boundaries"],
             counts["answers"],
-            "; ".join(misfits),
+            "; ".join(misaligned),
             _TOKENIZERS,
         )

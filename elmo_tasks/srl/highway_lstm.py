@@ -103,7 +103,7 @@ class _Part(NamedTuple):
     sequences: slice
     rows: torch.Tensor
     """`(steps,)`: its packed rows among those of the batch."""
-    courses: tuple[list[_Step], list[_Step]]
+    orders: tuple[list[_Step], list[_Step]]
     """The steps in the order in which an even layer reads them, and an odd one."""
 
     @classmethod
@@ -111,11 +111,11 @@ class _Part(NamedTuple):
         starts = [0, *accumulate(batch_sizes)]
         rows = [list(range(*pair)[sequences]) for pair in pairwise(starts)]
         sizes = [len(step) for step in rows if step]
-        courses = _course(sizes, backward=False), _course(sizes, backward=True)
-        return cls(sequences, torch.tensor([row for step in rows for row in step]), courses)
+        orders = _step_order(sizes, backward=False), _step_order(sizes, backward=True)
+        return cls(sequences, torch.tensor([row for step in rows for row in step]), orders)
 
 
-def _course(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
+def _step_order(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
     """Returns the steps in the order in which a layer reads them."""
     starts, order = [0, *accumulate(batch_sizes)], range(len(batch_sizes))[:: -1 if backward else 1]
     shared = [
@@ -130,11 +130,11 @@ class _Values(NamedTuple):
 
     inputs: torch.Tensor
     """`(steps, input_dim)`"""
-    straight: torch.Tensor
+    projected: torch.Tensor
     """`W x`"""
     gates: torch.Tensor
     """`(steps, GATES * hidden_dim)`, after sigmoid or tanh."""
-    taken: torch.Tensor
+    previous_hidden: torch.Tensor
     """The hidden vector of the step before, after dropout."""
     cell: torch.Tensor
     tanh: torch.Tensor
@@ -164,26 +164,26 @@ class _Layers(Function):
         scale.chunk(GATES)[2].fill_(2)
         packed = []
         for weight, bias, highway in layers:
-            for_input, for_hidden = _halves(weight * scale.unsqueeze(1), highway)
+            for_input, for_hidden = _split_weight(weight * scale.unsqueeze(1), highway)
             packed.append((_pack(highway), _pack(for_input), bias * scale, _pack(for_hidden)))
         several = inputs.is_cpu and batch_sizes[0] > 1 and num_threads() > 1
         slices = [slice(0, None, 2), slice(1, None, 2)] if several else [slice(None)]
         parts = [_Part.of(batch_sizes, each) for each in slices]
-        read = compiled(read_steps)
+        read = compiled(run_steps)
 
-        def run(number: int, _threads: int) -> list[_Values]:
-            part, values = parts[number], []
+        def run(index: int, _threads: int) -> list[_Values]:
+            part, values = parts[index], []
             steps = inputs.index_select(0, part.rows.to(inputs.device)) if several else inputs
             for layer, (highway, for_input, bias, for_hidden) in enumerate(packed):
-                straight, gates = _times(steps, highway), _times(steps, for_input, bias)
+                projected, gates = _times(steps, highway), _times(steps, for_input, bias)
                 mask = dropout_masks[layer][part.sequences] if dropout_masks else None
-                course = part.courses[layer % 2]
-                values.append(_Values(steps, straight, *read(course, straight, gates, for_hidden, mask)))
+                order = part.orders[layer % 2]
+                values.append(_Values(steps, projected, *read(order, projected, gates, for_hidden, mask)))
                 steps = values[-1].hidden
             return values
 
-        values = _each(run, len(parts))
-        ctx.parts, ctx.dropout_masks, ctx.number = parts, dropout_masks, len(weights)
+        values = _run_parts(run, len(parts))
+        ctx.parts, ctx.dropout_masks, ctx.num_weights = parts, dropout_masks, len(weights)
         ctx.save_for_backward(*weights, *(tensor for part in values for layer in part for tensor in layer))
         if not several:
             return values[0][-1].hidden
@@ -195,37 +195,37 @@ class _Layers(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_outputs: torch.Tensor) -> Any:
-        weights, saved = ctx.saved_tensors[: ctx.number], iter(ctx.saved_tensors[ctx.number :])
+        weights, saved = ctx.saved_tensors[: ctx.num_weights], iter(ctx.saved_tensors[ctx.num_weights :])
         layers = list(_layers(weights))
         values = [[_Values(*(next(saved) for _ in _Values._fields)) for _ in layers] for _ in ctx.parts]
         packed = []
         for weight, _, highway in layers:
-            for_input, for_hidden = _halves(weight, highway)
+            for_input, for_hidden = _split_weight(weight, highway)
             packed.append((_pack(highway.t()), _pack(for_input.t()), _pack(for_hidden.t())))
         gradients = compiled(gradients_of_steps)
 
-        def run(number: int, _threads: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        def run(index: int, _threads: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
             """Returns the gradients of the inputs and of all weights, the last layer's first."""
-            part = ctx.parts[number]
+            part = ctx.parts[index]
             grad = grad_outputs if len(ctx.parts) == 1 else grad_outputs[part.rows]
             of_weights: list[torch.Tensor] = []
             for layer in reversed(range(len(layers))):
-                of_layer, (highway, for_input, for_hidden) = values[number][layer], packed[layer]
-                inputs, straight, gates, taken, cell, tanh, _ = of_layer
+                of_layer, (highway, for_input, for_hidden) = values[index][layer], packed[layer]
+                inputs, projected, gates, previous_hidden, cell, tanh, _ = of_layer
                 mask = ctx.dropout_masks[layer][part.sequences] if ctx.dropout_masks else None
                 # (steps, GATES * dim), (steps, dim)
-                grad_gates, grad_straight = gradients(
-                    part.courses[layer % 2], grad, straight, gates, cell, tanh, for_hidden, mask
+                grad_gates, grad_projected = gradients(
+                    part.orders[layer % 2], grad, projected, gates, cell, tanh, for_hidden, mask
                 )
                 of_weights += [
-                    grad_straight.t() @ inputs,
+                    grad_projected.t() @ inputs,
                     grad_gates.sum(dim=0),
-                    grad_gates.t() @ torch.cat([inputs, taken], dim=1),
+                    grad_gates.t() @ torch.cat([inputs, previous_hidden], dim=1),
                 ]
-                grad = _times(grad_gates, for_input).add_(_times(grad_straight, highway))
+                grad = _times(grad_gates, for_input).add_(_times(grad_projected, highway))
             return grad, of_weights
 
-        grads, of_weights = zip(*_each(run, len(ctx.parts)), strict=True)
+        grads, of_weights = zip(*_run_parts(run, len(ctx.parts)), strict=True)
         sums = [sum(pair[1:], pair[0]) for pair in zip(*of_weights, strict=True)]
         if len(grads) == 1:
             return (None, None, grads[0], *reversed(sums))
@@ -235,44 +235,50 @@ class _Layers(Function):
         return (None, None, grad_inputs, *reversed(sums))
 
 
-def read_steps(
-    course: list[_Step],
-    straight: torch.Tensor,
+def run_steps(
+    order: list[_Step],
+    projected: torch.Tensor,
     gates: torch.Tensor,
     for_hidden: PackedWeight,
     dropout_mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Reads the steps of one layer. TorchScript compiles it.
+    Runs the steps of one layer. TorchScript compiles it.
 
-    *Shape:* `straight` `(steps, dim)`, and the part of the inputs in the gates, with a doubled candidate,
+    *Shape:* `projected` `(steps, dim)`, and the part of the inputs in the gates, with a doubled candidate,
     `(steps, GATES * dim)`, which is overwritten, to `gates` and the others of `_Values`.
     """
-    taken = torch.zeros_like(straight)
-    cell, tanh, hidden = torch.empty_like(taken), torch.empty_like(taken), torch.empty_like(taken)
-    for start, rows, before, shared in course:
+    previous_hidden = torch.zeros_like(projected)
+    cell, tanh, hidden = (
+        torch.empty_like(previous_hidden),
+        torch.empty_like(previous_hidden),
+        torch.empty_like(previous_hidden),
+    )
+    for start, rows, previous_start, shared in order:
         end = start + rows
-        now, now_cell, now_tanh = gates[start:end], cell[start:end], tanh[start:end]
+        step_gates, step_cell, step_tanh = gates[start:end], cell[start:end], tanh[start:end]
         if shared > 0:
             # (shared, dim)
-            last = taken[start : start + shared].copy_(hidden[before : before + shared])
+            previous = previous_hidden[start : start + shared].copy_(
+                hidden[previous_start : previous_start + shared]
+            )
             if dropout_mask is not None:
-                last.mul_(dropout_mask[:shared])
-            now[:shared].add_(_times(last, for_hidden))
+                previous.mul_(dropout_mask[:shared])
+            step_gates[:shared].add_(_times(previous, for_hidden))
         # GATES times (rows, dim)
-        input_gate, forget_gate, candidate, output_gate, highway_gate = now.sigmoid_().chunk(5, 1)
-        torch.mul(input_gate, candidate.mul_(2).sub_(1), out=now_cell)
+        input_gate, forget_gate, candidate, output_gate, highway_gate = step_gates.sigmoid_().chunk(5, 1)
+        torch.mul(input_gate, candidate.mul_(2).sub_(1), out=step_cell)
         if shared > 0:
-            now_cell[:shared].addcmul_(forget_gate[:shared], cell[before : before + shared])
-        torch.mul(now_cell, 2, out=now_tanh).sigmoid_().mul_(2).sub_(1)
-        torch.lerp(straight[start:end], output_gate * now_tanh, highway_gate, out=hidden[start:end])
-    return gates, taken, cell, tanh, hidden
+            step_cell[:shared].addcmul_(forget_gate[:shared], cell[previous_start : previous_start + shared])
+        torch.mul(step_cell, 2, out=step_tanh).sigmoid_().mul_(2).sub_(1)
+        torch.lerp(projected[start:end], output_gate * step_tanh, highway_gate, out=hidden[start:end])
+    return gates, previous_hidden, cell, tanh, hidden
 
 
 def gradients_of_steps(
-    course: list[_Step],
+    order: list[_Step],
     grad_outputs: torch.Tensor,
-    straight: torch.Tensor,
+    projected: torch.Tensor,
     gates: torch.Tensor,
     cell: torch.Tensor,
     tanh: torch.Tensor,
@@ -280,42 +286,44 @@ def gradients_of_steps(
     dropout_mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Returns the gradients of the gates before sigmoid or tanh, and of `straight`. TorchScript compiles it.
+    Returns the gradients of the gates before sigmoid or tanh, and of `projected`. TorchScript compiles it.
 
     *Shape:* `(steps, dim)` and as in `_Values` to `(steps, GATES * dim)` and `(steps, dim)`.
     """
     # The slope of tanh is 1 - t^2, the slope of a sigmoid s - s^2.
     grad_gates = torch.addcmul(gates, gates, gates, value=-1)
     grads, grad_cells = grad_outputs.clone(), torch.zeros_like(cell)
-    for place in range(len(course)):
-        start, rows, before, shared = course[len(course) - 1 - place]
+    for i in range(len(order)):
+        start, rows, previous_start, shared = order[len(order) - 1 - i]
         end = start + rows
-        now_tanh, grad_hidden, grad_cell = tanh[start:end], grads[start:end], grad_cells[start:end]
+        step_tanh, grad_hidden, grad_cell = tanh[start:end], grads[start:end], grad_cells[start:end]
         # GATES times (rows, dim)
         input_gate, forget_gate, candidate, output_gate, highway_gate = gates[start:end].chunk(5, 1)
-        now_grads = grad_gates[start:end]
-        grad_input, grad_forget, grad_candidate, grad_output, grad_highway = now_grads.chunk(5, 1)
+        step_grads = grad_gates[start:end]
+        grad_input, grad_forget, grad_candidate, grad_output, grad_highway = step_grads.chunk(5, 1)
         # (rows, dim)
-        raw, grad_raw = output_gate * now_tanh, grad_hidden * highway_gate
-        grad_cell.add_((output_gate - raw * now_tanh).mul_(grad_raw))
+        lstm_output, grad_lstm_output = output_gate * step_tanh, grad_hidden * highway_gate
+        grad_cell.add_((output_gate - lstm_output * step_tanh).mul_(grad_lstm_output))
         grad_input.mul_(candidate * grad_cell)
-        grad_forget[:shared].mul_(cell[before : before + shared] * grad_cell[:shared])
+        grad_forget[:shared].mul_(cell[previous_start : previous_start + shared] * grad_cell[:shared])
         grad_forget[shared:].zero_()
         torch.mul(candidate, candidate, out=grad_candidate).neg_().add_(1).mul_(input_gate * grad_cell)
-        grad_output.mul_(grad_raw.mul_(now_tanh))
-        grad_highway.mul_(raw.sub_(straight[start:end]).mul_(grad_hidden))
+        grad_output.mul_(grad_lstm_output.mul_(step_tanh))
+        grad_highway.mul_(lstm_output.sub_(projected[start:end]).mul_(grad_hidden))
         if shared > 0:
-            grad_taken = _times(now_grads[:shared], for_hidden)
+            grad_previous_hidden = _times(step_grads[:shared], for_hidden)
             if dropout_mask is not None:
-                grad_taken.mul_(dropout_mask[:shared])
-            grads[before : before + shared].add_(grad_taken)
-            grad_cells[before : before + shared].addcmul_(grad_cell[:shared], forget_gate[:shared])
+                grad_previous_hidden.mul_(dropout_mask[:shared])
+            grads[previous_start : previous_start + shared].add_(grad_previous_hidden)
+            grad_cells[previous_start : previous_start + shared].addcmul_(
+                grad_cell[:shared], forget_gate[:shared]
+            )
     return grad_gates, torch.addcmul(grads, grads, gates.chunk(5, 1)[4], value=-1)
 
 
 def _times(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Computes `product` without padding. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`."""
-    return product(inputs, weight, bias, few=inputs.size(0))
+    return product(inputs, weight, bias, max_unpadded=inputs.size(0))
 
 
 def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -323,7 +331,7 @@ def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, t
     return zip(weights[::3], weights[1::3], weights[2::3], strict=True)
 
 
-def _halves(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the parts of a weight for the input and for the hidden vector."""
     dim, size = highway.shape
     for_input, for_hidden = weight.split([size, dim], dim=1)
@@ -334,12 +342,12 @@ def _pack(weight: torch.Tensor) -> PackedWeight:
     return pack(weight, "float32")
 
 
-def _each(run: Callable[[int, int], Result], parts: int) -> list[Result]:
-    """Calls a function with the number of each part."""
+def _run_parts(run: Callable[[int, int], Result], parts: int) -> list[Result]:
+    """Calls a function with the index of each part."""
 
-    def without_graph(number: int, threads: int) -> Result:
+    def without_graph(index: int, threads: int) -> Result:
         # Optimization would take long at the first calls.
         with torch.no_grad(), torch.jit.optimized_execution(False):
-            return run(number, threads)
+            return run(index, threads)
 
     return [without_graph(0, 0)] if parts == 1 else in_two_threads(without_graph)

@@ -66,11 +66,11 @@ def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
 
 def description(words: Sequence[str], tags: Sequence[str]) -> str:
     """Returns the words with each labelled span of IOB2 tags in brackets, such as `[ARG0: Ana] [V: flew]`."""
-    parts, place = [], 0
+    parts, position = [], 0
     for start, end, label in to_spans(tags, Scheme.IOB2):
-        parts += [*words[place:start], f"[{label}: {' '.join(words[start:end])}]"]
-        place = end
-    return " ".join([*parts, *words[place:]])
+        parts += [*words[position:start], f"[{label}: {' '.join(words[start:end])}]"]
+        position = end
+    return " ".join([*parts, *words[position:]])
 
 
 @Metric.register("elmo_srl_eval")

@@ -79,7 +79,7 @@ class SrlModel(ElmoModel):
 
     def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
         """
-        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none; `sentence` `(batch,)`, equal numbers for
+        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none; `sentence` `(batch,)`, equal ids for
         equal tokens. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`, the words that
         have a tag: none in a sentence without a predicate.
         """
@@ -119,9 +119,9 @@ class SrlModel(ElmoModel):
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
             )
-            labelled = [number for number, each in enumerate(metadata) if each.predicate is not None]
-            gold = [metadata[number].gold_tags or [] for number in labelled]
-            self.metric([best[number] for number in labelled], gold)
+            labelled = [i for i, each in enumerate(metadata) if each.predicate is not None]
+            gold = [metadata[i].gold_tags or [] for i in labelled]
+            self.metric([best[i] for i in labelled], gold)
         return outputs
 
     average = staticmethod(average_with_logits)

@@ -30,22 +30,22 @@ PREDICATES = "predicates"
 
 
 class SentencesWithPredicates(NamedTuple):
-    """The words of a text, the places of its predicates, and the first word of each of its sentences."""
+    """The words of a text, the indices of its predicates, and the first word of each of its sentences."""
 
     text: Words
     predicates: list[int]
     starts: list[int]
 
     def sentence_of(self, predicate: int) -> range:
-        """Returns the places of the words of a predicate's sentence."""
-        number = bisect_right(self.starts, predicate)
-        return range(self.starts[number - 1], [*self.starts, len(self.text.words)][number])
+        """Returns the indices of the words of a predicate's sentence."""
+        sentence = bisect_right(self.starts, predicate)
+        return range(self.starts[sentence - 1], [*self.starts, len(self.text.words)][sentence])
 
 
 @Predictor.register("elmo_srl")
 class SrlPredictor(SentencePredictor):
     """
-    In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the places of tokens,
+    In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the indices of tokens,
     from 0. A `sentence` may be a text of several, which are found by spaCy's rules and read one by one. By
     default the predicates are the words that `elmo:predicates` finds, verbs, nouns and adjectives; with
     `spacy_model`, or where elmo_tasks[models] is not installed, the verbs that a spaCy model finds, without
@@ -66,7 +66,7 @@ class SrlPredictor(SentencePredictor):
     """
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
-    _found: Mapping[tuple[str, ...], list[int]] = MappingProxyType({})
+    _predicates_by_words: Mapping[tuple[str, ...], list[int]] = MappingProxyType({})
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
@@ -81,7 +81,7 @@ class SrlPredictor(SentencePredictor):
             {
                 "tokens": sentence.text.words,
                 "predicates": [
-                    _placed(predicate, start, sentence.text)
+                    _in_text(predicate, start, sentence.text)
                     for start in sentence.starts
                     for predicate in next(outputs)["predicates"]
                 ],
@@ -103,16 +103,16 @@ class SrlPredictor(SentencePredictor):
         if instance.propositions is not None:
             return instance
         try:
-            predicates = self._verbs(instance.text.words)
+            predicates = self._find_predicates(instance.text.words)
         except ConfigurationError as error:
             return SentenceInstance(instance.text, [], error.message)
         found = self.to_instance(SentencesWithPredicates(instance.text, predicates, [0]))
         found.reason = "" if predicates else "no predicate is found in the sentence"
         return found
 
-    def expect(self, inputs: list[JsonDict]) -> None:
+    def begin_batch(self, inputs: list[JsonDict]) -> None:
         """Finds the predicates of all sentences together, which is several times as fast as one by one."""
-        self._found = {}
+        self._predicates_by_words = {}
         unmarked = [each for each in inputs if isinstance(each, dict) and "predicates" not in each]
         if len(unmarked) < 2 or self._finder is None:
             return
@@ -123,21 +123,21 @@ class SrlPredictor(SentencePredictor):
                 sentences.append(super().read(json_dict).words)
         sentences = list(filter(None, sentences))
         results = self._finder.answers([{"tokens": words} for words in sentences], TOKENS_AT_ONCE)
-        self._found = {
-            tuple(words): _places(result)
+        self._predicates_by_words = {
+            tuple(words): _indices(result)
             for words, result in zip(sentences, results, strict=True)
             if isinstance(result, dict)
         }
 
     def read(self, json_dict: JsonDict) -> SentencesWithPredicates:
-        """Returns the words of a text, its sentences, and the places of its predicates."""
+        """Returns the words of a text, its sentences, and the indices of its predicates."""
         text: Words = super().read(json_dict)
-        expected = f'"predicates": places of the {len(text.words)} tokens, from 0'
+        expected = f'"predicates": indices of the {len(text.words)} tokens, from 0'
         indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
         for index in indices or []:
             if type(index) is not int or index not in range(len(text.words)):
                 raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
-        predicates = self._verbs(text.words) if indices is None else indices
+        predicates = self._find_predicates(text.words) if indices is None else indices
         starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
         return SentencesWithPredicates(text, predicates, starts)
 
@@ -145,22 +145,24 @@ class SrlPredictor(SentencePredictor):
         text, predicates, _ = content
         sentences = list(map(content.sentence_of, predicates))
         propositions = [
-            self._dataset_reader.text_to_instance(text.words[places[0] : places[-1] + 1], index - places[0])
-            for index, places in zip(predicates, sentences, strict=True)
+            self._dataset_reader.text_to_instance(
+                text.words[sentence[0] : sentence[-1] + 1], index - sentence[0]
+            )
+            for index, sentence in zip(predicates, sentences, strict=True)
         ]
-        return SentenceInstance(text, propositions, starts=[places[0] for places in sentences])
+        return SentenceInstance(text, propositions, starts=[sentence[0] for sentence in sentences])
 
-    def least_tokens(self, content: SentencesWithPredicates) -> int:
+    def min_tokens(self, content: SentencesWithPredicates) -> int:
         """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
         return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
 
-    def _verbs(self, words: list[str]) -> list[int]:
+    def _find_predicates(self, words: list[str]) -> list[int]:
         if not words:
             return []
-        if (found := self._found.get(tuple(words))) is not None:
+        if (found := self._predicates_by_words.get(tuple(words))) is not None:
             return found
         if self._finder is not None:
-            return _places(self._finder.predict_json({"tokens": words}))
+            return _indices(self._finder.predict_json({"tokens": words}))
         tagged = self._tagger.analyze(words)
         if not any(token.pos_ for token in tagged):
             name = self._tagger(0).meta["name"]
@@ -180,7 +182,7 @@ class SrlPredictor(SentencePredictor):
 
     @cached_property
     def _finder(self) -> SentencePredictor | None:
-        """The predictor of `elmo:predicates`, unless a spaCy model takes its place."""
+        """The predictor of `elmo:predicates`, unless a spaCy model replaces it."""
         if self._spacy_model is not None or PREDICATES not in trained_archives():
             return None
         return load(PREDICATES).predictor
@@ -191,38 +193,38 @@ class SrlPredictor(SentencePredictor):
 
         if self._english_model is None:
             raise ConfigurationError(
-                'found no "predicates", and no model that finds them; expected "predicates": the places of '
+                'found no "predicates", and no model that finds them; expected "predicates": the indices of '
                 "tokens, from 0, or elmo_tasks[models], or `python -m spacy download en_core_web_sm`"
             )
         return RenewedPipeline(partial(spacy.load, self._english_model))
 
 
-def _places(result: JsonDict) -> list[int]:
-    """Returns the places of the words that `elmo:predicates` finds."""
+def _indices(result: JsonDict) -> list[int]:
+    """Returns the indices of the words that `elmo:predicates` finds."""
     return [entity["token_start"] for entity in result["entities"]]
 
 
 def _sentence_starts(words: list[str]) -> Iterator[int]:
-    """Yields the first word of each sentence; what begins in lower case goes on with the one before."""
+    """Yields the first word of each sentence; one that begins in lower case continues the sentence before."""
     for sentence in sentence_rules().analyze(words).sents if words else ():
         if sentence.start == 0 or not words[sentence.start].islower():
             yield sentence.start
 
 
-def _placed(predicate: JsonDict, start: int, text: Words) -> JsonDict:
-    """Returns a predicate with its places in the text; its sentence begins at the word `start`."""
+def _in_text(predicate: JsonDict, start: int, text: Words) -> JsonDict:
+    """Returns a predicate with its positions in the text; its sentence begins at the word `start`."""
     index, tags = predicate["index"] + start, predicate["tags"]
     char_start, char_end = text.offsets[index]
     return predicate | {
         "index": index,
         "char_start": char_start,
         "char_end": char_end,
-        "arguments": [_argument_placed(argument, start, text) for argument in predicate["arguments"]],
+        "arguments": [_argument_in_text(argument, start, text) for argument in predicate["arguments"]],
         "tags": ["O"] * start + tags + ["O"] * (len(text.words) - start - len(tags)),
     }
 
 
-def _argument_placed(argument: JsonDict, start: int, text: Words) -> JsonDict:
+def _argument_in_text(argument: JsonDict, start: int, text: Words) -> JsonDict:
     spans = [[first + start, end + start] for first, end in argument["spans"]]
     characters = [[text.offsets[first][0], text.offsets[end - 1][1]] for first, end in spans]
     parts = " ... ".join(text.text[first:end] for first, end in characters)

@@ -20,7 +20,7 @@ from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_words, group_number
+from elmo_tasks.data.reader import TaskReader, check_words, group_id
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.data.tokenization import Words, join_words
 from elmo_tasks.srl.sentences import (
@@ -98,7 +98,7 @@ class SrlReader(TaskReader):
     """
     Makes one instance of each predicate. For the formats see `sentences.py`. In a folder of OntoNotes, the
     skeleton files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) beside gold are
-    left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (a number that the
+    left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id that the
     predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model computes
     once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags` (IOB2).
 
@@ -216,7 +216,7 @@ class SrlReader(TaskReader):
         records = read_sentences(
             path, self.columns, format=self.format, delimiter=self.delimiter, encoding=self.encoding
         )
-        for sentence in self.good(path, (partial(self._checked, path, each) for each in records)):
+        for sentence in self.valid_examples(path, (partial(self._checked, path, each) for each in records)):
             if isinstance(sentence, InputError):
                 counts["bad"] += 1
                 yield sentence
@@ -288,7 +288,7 @@ def _instance(words: list[str], tokens: TextField, predicate: int | None, tags: 
     fields: dict[str, Field] = {
         "tokens": tokens,
         "predicate": IndexField(_NO_PREDICATE if predicate is None else predicate, tokens),
-        "sentence": LabelField(group_number(json.dumps(words)), skip_indexing=True),
+        "sentence": LabelField(group_id(json.dumps(words)), skip_indexing=True),
         "metadata": MetadataField(SrlProposition(words, predicate, tags)),
     }
     if tags is not None:

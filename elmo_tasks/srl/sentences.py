@@ -33,7 +33,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.columns import BLANKS, ColumnLayout, Lines, begun_document, split_cells, unescape
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    ColumnLayout,
+    Lines,
+    begin_document_id,
+    split_cells,
+    unescape,
+)
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
@@ -110,7 +117,7 @@ class SrlSentence:
 
 
 def word_files(paths: Iterable[Path]) -> list[Path]:
-    """Returns the files without the props of CoNLL-2005, but with their words, in whose place they may be."""
+    """Returns the files, with the words of CoNLL-2005 in place of each file of props."""
     return list(dict.fromkeys(_counterpart(path, "props", "words") or path for path in paths))
 
 
@@ -132,11 +139,11 @@ def read_sentences(
     if props is not None and columns is None and format in ("auto", "conll2005"):
         lines, path, format = _side_by_side(path, props, encoding), props, "conll2005"
     elif format in ("auto", "conll2005"):
-        again, rows = _first_sentence(lines)
+        lines_read, rows = _first_sentence(lines)
         first = [line for _, line in rows]
         format = _format(first, delimiter) if format == "auto" else format
         names_of_2005 = _names_of_2005(first, delimiter) or CONLL_2005
-        lines = chain(again, lines)
+        lines = chain(lines_read, lines)
     if format in ("json_lines", "he2017"):
         read = _from_json if format == "json_lines" else _from_proposition
         yield from (partial(read, path, *each) for each in lines if each[1].strip(BLANKS))
@@ -146,7 +153,7 @@ def read_sentences(
         columns = Columns(names, delimiter)
     document: list[str] = []
     sentences: Counter[str] = Counter()
-    for group in columns.sentences(path, _watched(lines, document), separators=_DOCUMENT):
+    for group in columns.sentences(path, _tracking_document(lines, document), separators=_DOCUMENT):
         name = "".join(document)
         ids: dict[str, Any] = ({"doc_key": name} if name else {}) | {"sentence": sentences[name]}
         sentences[name] += 1
@@ -164,22 +171,22 @@ def _first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, Lines]:
     """Takes the lines up to the end of the first sentence; returns all of them, and its rows."""
     taken: Lines = []
     rows: Lines = []
-    for number, line in lines:
-        taken.append((number, line))
+    for line_number, line in lines:
+        taken.append((line_number, line))
         if line.strip(BLANKS) and not line.startswith("#"):
-            rows.append((number, line))
+            rows.append((line_number, line))
         if rows and (_is_record(line) or not line.strip(BLANKS)):
             break
     return taken, rows
 
 
-def _watched(lines: Iterable[tuple[int, str]], document: list[str]) -> Iterator[tuple[int, str]]:
-    """Yields the lines, and keeps the id of the document that the last one lies in."""
-    for number, line in lines:
+def _tracking_document(lines: Iterable[tuple[int, str]], document: list[str]) -> Iterator[tuple[int, str]]:
+    """Yields the lines, and keeps the id of the document that the last one is in."""
+    for line_number, line in lines:
         # A line that begins a document still ends the sentence before it.
-        yield number, line
+        yield line_number, line
         if line[:1] == "#" and line.startswith(_DOCUMENT):
-            document[:] = filter(None, [begun_document(line)])
+            document[:] = filter(None, [begin_document_id(line)])
 
 
 def _is_record(line: str) -> bool:
@@ -222,13 +229,13 @@ def _side_by_side(words: Path, props: Path, encoding: str) -> Iterator[tuple[int
     pairs = zip_longest(
         read_lines(words, encoding=encoding), read_lines(props, encoding=encoding), fillvalue=nothing
     )
-    for number, ((word_line, word), (line, cells)) in enumerate(pairs, start=1):
+    for line_number, ((word_line, word), (line, cells)) in enumerate(pairs, start=1):
         word, cells = word.strip(BLANKS), cells.strip(BLANKS)
         if bool(word) != bool(cells):
             expected = f"a line for {word!r}" if word else "none, as"
-            expected += f" in line {word_line or number} of {words}"
-            raise InputError.at(props, line or number, found=repr(cells[:80]), expected=expected)
-        yield number, f"{word}\t{cells}" if word else ""
+            expected += f" in line {word_line or line_number} of {words}"
+            raise InputError.at(props, line or line_number, found=repr(cells[:80]), expected=expected)
+        yield line_number, f"{word}\t{cells}" if word else ""
 
 
 class _Row(NamedTuple):
@@ -259,10 +266,10 @@ class Columns(ColumnLayout):
         return self._has_size(len(cells)) and all(map(_CELL.fullmatch, arguments))
 
     def _has_size(self, size: int) -> bool:
-        return size == self._least or (size > self._least and ARGUMENTS in self.names)
+        return size == self._min_columns or (size > self._min_columns and ARGUMENTS in self.names)
 
     @property
-    def _least(self) -> int:
+    def _min_columns(self) -> int:
         return len(self.names) - (ARGUMENTS in self.names)
 
     def cell(self, name: str, row: _Row) -> str:
@@ -273,23 +280,23 @@ class Columns(ColumnLayout):
     def argument_columns(self, row: _Row) -> range:
         """Returns the columns of arguments, as many as the row has cells for."""
         first = self._first_of_arguments
-        return range(first, first + len(row.cells) - self._least)
+        return range(first, first + len(row.cells) - self._min_columns)
 
     def rows(self, path: Path, lines: list[tuple[int, str]]) -> list[_Row]:
         """Returns the rows of a sentence, all with as many columns as the first."""
         rows: list[_Row] = []
-        for number, line in lines:
+        for line_number, line in lines:
             cells = self.split(line)
             if not rows and not self._has_size(len(cells)):
                 more = " or more" if ARGUMENTS in self.names else ""
-                expected = f"{self._least}{more}: {', '.join(self.names)}"
+                expected = f"{self._min_columns}{more}: {', '.join(self.names)}"
             elif rows and len(cells) != len(rows[0].cells):
                 expected = f"{len(rows[0].cells)} as in line {rows[0].line}"
             else:
-                rows.append(_Row(number, cells))
+                rows.append(_Row(line_number, cells))
                 continue
             found = f"{len(cells)} columns in {line[:80]!r}"
-            raise InputError.at(path, number, found=found, expected=expected)
+            raise InputError.at(path, line_number, found=found, expected=expected)
         return rows
 
 
@@ -308,17 +315,17 @@ def _from_rows(path: Path, lines: Lines, columns: Columns) -> SrlSentence:
         if not word:
             raise InputError.at(path, row.line, found="an empty word", expected="a word")
         # Other files have as many columns, such as those of CoNLL-2008 and Universal PropBank.
-        if _NUMBER in columns.names and not (number := columns.cell(_NUMBER, row)).isdecimal():
+        if _NUMBER in columns.names and not (cell := columns.cell(_NUMBER, row)).isdecimal():
             column = columns.names.index(_NUMBER) + 1
             expected = f"the number of the word {word!r}, as CoNLL-2012 has it"
-            raise InputError.at(path, row.line, found=f"{number!r} in column {column}", expected=expected)
+            raise InputError.at(path, row.line, found=f"{cell!r} in column {column}", expected=expected)
     sentence = SrlSentence(words, [], rows[0].line, marked=columns.names != [WORD])
     if not sentence.marked:
         return sentence
     spans_and_nested = [_spans(path, rows, column) for column in columns.argument_columns(rows[0])]
     marks = [name for name in (LEMMA, FRAMESET) if name in columns.names]
     marked = [
-        number for number, row in enumerate(rows) if all(columns.cell(mark, row) != _NONE for mark in marks)
+        index for index, row in enumerate(rows) if all(columns.cell(mark, row) != _NONE for mark in marks)
     ]
     if spans_and_nested == [([], [])] and not (marked and FRAMESET in marks):
         # Some files give a sentence without predicates an empty column. A lemma may stand beside any word.
@@ -361,18 +368,18 @@ def _spans(path: Path, rows: list[_Row], column: int) -> tuple[list[Span], list[
     spans: list[Span] = []
     nested: list[Span] = []
     opened: list[Span] = []
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         cell = row.cells[column]
         if cell == "*":
             continue
         if _CELL.fullmatch(cell) is None:
             raise error(row, "(LABEL*, *), (LABEL*) or *")
         starts, ends = cell.split("*")
-        opened += [Span(number, number + 1, label) for label in starts.split("(")[1:]]
+        opened += [Span(index, index + 1, label) for label in starts.split("(")[1:]]
         for label in ends.split(")")[:-1]:
             if not opened or label not in ("", opened[-1].label):
                 raise error(row, f"the end of {opened[-1].label}" if opened else "* or (LABEL*")
-            span = opened.pop()._replace(end=number + 1)
+            span = opened.pop()._replace(end=index + 1)
             (nested if opened else spans).append(span)
     if opened:
         end = f"the end of the sentence in line {rows[-1].line}"
@@ -472,12 +479,12 @@ def _proposition(content: Any, sentence: SrlSentence, pos: list[str] | None) -> 
 def _outer(arguments: list[Argument], spans: list[Span], sentence: SrlSentence) -> list[Argument]:
     """Returns the arguments without spans that lie inside of others, which are noted in the sentence."""
     inner: set[Span] = set()
-    for place, (start, end, label) in enumerate(spans):
-        for other_place, other in enumerate(spans):
+    for i, (start, end, label) in enumerate(spans):
+        for j, other in enumerate(spans):
             same = (other.start, other.end) == (start, end)
             inside = other.start <= start and end <= other.end
-            if inside and (other_place < place if same else True) and other != (start, end, label):
-                inner.add(spans[place])
+            if inside and (j < i if same else True) and other != (start, end, label):
+                inner.add(spans[i])
                 sentence.nested.append(Nested(sentence.line, label, other.label))
                 break
     if not inner:

@@ -30,12 +30,12 @@ class Iob2Viterbi(nn.Module):
         super().__init__()
         # (tags,): whether the tag may start a sentence; all but I-X may
         self.register_buffer("starts", allowed_transitions(tags, Scheme.IOB2).start, persistent=False)
-        ids = {tag: number for number, tag in enumerate(tags)}
+        ids = {tag: i for i, tag in enumerate(tags)}
         missing = [tag for tag in tags if tag[0] == "I" and f"B{tag[1:]}" not in ids]
         if missing:
             raise ValueError(f"found the tags {', '.join(missing)}, expected also each with B-")
         # (tags,): B-X for I-X, else the tag itself
-        opening = [ids[f"B{tag[1:]}"] if tag[0] == "I" else number for number, tag in enumerate(tags)]
+        opening = [ids[f"B{tag[1:]}"] if tag[0] == "I" else i for i, tag in enumerate(tags)]
         self.register_buffer("opening", torch.tensor(opening), persistent=False)
 
     @torch.no_grad()
@@ -45,15 +45,15 @@ class Iob2Viterbi(nn.Module):
         # (batch, tags): the score of the best sequence that ends with a tag
         best = scores[:, 0].masked_fill(~self.starts, -torch.inf)
         # (batch, tags) of each step: the tag before
-        origins = []
+        backpointers = []
         for step, real in zip(scores.unbind(1)[1:], mask.unsqueeze(2).unbind(1)[1:], strict=True):
             highest, before = best.max(dim=1, keepdim=True)
             opened = best[:, self.opening]
             before = before.where(self.starts, itself.where(best >= opened, self.opening))
-            origins.append(before.where(real, itself))
+            backpointers.append(before.where(real, itself))
             best = (highest.where(self.starts, torch.maximum(best, opened)) + step).where(real, best)
         # (batch, 1)
         tags = [best.argmax(dim=1, keepdim=True)]
-        for origin in reversed(origins):
-            tags.append(origin.gather(1, tags[-1]))
+        for backpointer in reversed(backpointers):
+            tags.append(backpointer.gather(1, tags[-1]))
         return torch.cat(tags[::-1], dim=1) * mask

@@ -118,8 +118,8 @@ class SstModel(Classifier):
             ],
         }
 
-    def _elmo_dim_at(self, place: str) -> int:
-        return self.elmo_output_dim if place == self.output_elmo else 0
+    def _elmo_dim_at(self, layer: str) -> int:
+        return self.elmo_output_dim if layer == self.output_elmo else 0
 
 
 class Maxout(nn.Module):

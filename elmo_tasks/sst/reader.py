@@ -1,7 +1,7 @@
 """
 Reads sentences and phrases with their sentiment from trees: the Stanford Sentiment Treebank and the like.
 
-Every phrase of a sentence stands in brackets, with its label from 0 (very negative) to 4:
+Every phrase of a sentence is in brackets, with its label from 0 (very negative) to 4:
 
     (3 (2 It) (4 (2 's) (3 good)))
 
@@ -51,8 +51,8 @@ class SstSentence(Metadata):
         return len(self.words)
 
 
-class _Place(NamedTuple):
-    """The place of a sentence or phrase: the number of its tree in a file, and its words in the tree."""
+class _Position(NamedTuple):
+    """The position of a sentence or phrase: the index of its tree in a file, and its words in the tree."""
 
     file: Path
     tree: int
@@ -65,7 +65,7 @@ class _Example(NamedTuple):
 
     tokens: list[Token]
     label: str | None
-    place: _Place
+    position: _Position
 
 
 @DatasetReader.register("elmo_sst")
@@ -106,12 +106,12 @@ class SstReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         for example, inside in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
-            yield self._instance(example.tokens, example.label, example.place, inside=inside)
+            yield self._instance(example.tokens, example.label, example.position, inside=inside)
 
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Lets the vocabulary count the words of phrases that are in no other phrase of the sample."""
         texts = [cast(_Text, instance["tokens"]) for instance in instances]
-        for text, inside in zip(texts, _inside_others(text.place for text in texts), strict=True):
+        for text, inside in zip(texts, _inside_others(text.position for text in texts), strict=True):
             text.counted = not inside
 
     def format_of(self, files: Sequence[Path]) -> str:
@@ -124,10 +124,15 @@ class SstReader(TaskReader):
         return self._instance([Token(word) for word in words], label)
 
     def _instance(
-        self, tokens: list[Token], label: str | None, place: _Place | None = None, *, inside: bool = False
+        self,
+        tokens: list[Token],
+        label: str | None,
+        position: _Position | None = None,
+        *,
+        inside: bool = False,
     ) -> Instance:
         words = [token.text or "" for token in tokens]
-        text = _Text(tokens, place, counted=not inside)
+        text = _Text(tokens, position, counted=not inside)
         return labelled_instance(
             {"tokens": text, "metadata": MetadataField(SstSentence(words))}, label, self.classes
         )
@@ -136,14 +141,14 @@ class SstReader(TaskReader):
         """Yields the examples of a whole file, and whether each is part of another one."""
         examples = [
             example
-            for number, tree in enumerate(
+            for tree_index, tree in enumerate(
                 _trees(path, self.encoding, self.split if self.every_record else None)
             )
-            for example in self._of_tree(path, number, tree, counts)
+            for example in self._of_tree(path, tree_index, tree, counts)
         ]
         if not examples:
             raise InputError.at(path, found=self._describe(counts), expected="at least one sentence to read")
-        yield from zip(examples, _inside_others(example.place for example in examples), strict=True)
+        yield from zip(examples, _inside_others(example.position for example in examples), strict=True)
 
     def _describe(self, counts: Counter[str]) -> str:
         classes = ", ".join(f"{label} {counts[label]}" for label in sorted(self.classes) if counts[label])
@@ -153,7 +158,7 @@ class SstReader(TaskReader):
             + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
         )
 
-    def _of_tree(self, path: Path, number: int, tree: "Tree", counts: Counter[str]) -> Iterator[_Example]:
+    def _of_tree(self, path: Path, tree_index: int, tree: "Tree", counts: Counter[str]) -> Iterator[_Example]:
         tokens = [Token(word) for word in tree.words]
         shortest = math.inf if self.every_record else self.min_phrase_tokens or math.inf
         for index, phrase in enumerate(tree.phrases):
@@ -167,37 +172,37 @@ class SstReader(TaskReader):
             counts[_PHRASES if index else _SENTENCES] += 1
             if label is not None:
                 counts[label] += 1
-            place = _Place(path, number, phrase.start, phrase.end)
-            yield _Example(tokens[phrase.start : phrase.end], label, place)
+            position = _Position(path, tree_index, phrase.start, phrase.end)
+            yield _Example(tokens[phrase.start : phrase.end], label, position)
 
 
 class _Text(TextField):
     """A `TextField` whose words the vocabulary counts only if `counted`, since another field has them too."""
 
-    def __init__(self, tokens: list[Token], place: _Place | None, *, counted: bool) -> None:
+    def __init__(self, tokens: list[Token], position: _Position | None, *, counted: bool) -> None:
         super().__init__(tokens)
-        self.place, self.counted = place, counted
+        self.position, self.counted = position, counted
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
         if self.counted:
             super().count_vocab_items(counter)
 
 
-def _inside_others(places: Iterable[_Place | None]) -> Iterator[bool]:
-    """Yields whether each place is inside an earlier one; a phrase comes before the phrases inside it."""
+def _inside_others(positions: Iterable[_Position | None]) -> Iterator[bool]:
+    """Yields whether each position is inside an earlier one; a phrase comes before the phrases inside it."""
     tree, end_of_outer = None, 0
-    for place in places:
-        if place is None:
+    for position in positions:
+        if position is None:
             yield False
             continue
-        if (place.file, place.tree) != tree:
-            tree, end_of_outer = (place.file, place.tree), 0
-        yield place.end <= end_of_outer
-        end_of_outer = max(end_of_outer, place.end)
+        if (position.file, position.tree) != tree:
+            tree, end_of_outer = (position.file, position.tree), 0
+        yield position.end <= end_of_outer
+        end_of_outer = max(end_of_outer, position.end)
 
 
 def _trees(path: Path, encoding: str, split: Callable[[str], Words] | None) -> Iterator["Tree"]:
-    for number, line in nonblank_lines(path, encoding):
+    for line_number, line in nonblank_lines(path, encoding):
         if split is not None and not line.lstrip().startswith("("):
             words = split(line).words
             yield Tree(words, [Phrase(0, 0, len(words))])
@@ -206,7 +211,7 @@ def _trees(path: Path, encoding: str, split: Callable[[str], Words] | None) -> I
             yield parse(line)
         except TreeError as error:
             found = f"{error.found} in column {error.column}"
-            raise InputError.at(path, number, found=found, expected=error.expected) from error
+            raise InputError.at(path, line_number, found=found, expected=error.expected) from error
 
 
 class Phrase(NamedTuple):

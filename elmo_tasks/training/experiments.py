@@ -40,7 +40,7 @@ _FORKED = multiprocessing.get_context("forkserver")
 
 
 class Run(NamedTuple):
-    """One training of a variant in `folder`; its log, `NAME.log`, stands beside it."""
+    """One training of a variant in `folder`; its log, `NAME.log`, is beside it."""
 
     variant: str
     seed: int
@@ -144,7 +144,7 @@ def check_config(run: Run) -> None:
 
 
 def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
-    # A run that was killed before it wrote its config cannot be resumed. Files of others are left alone, and
+    # A run that was killed before it wrote its config cannot be resumed. Foreign files are left alone, and
     # AllenNLP refuses their folder.
     recover = _read_json(run.folder / CONFIG_NAME) is not None
     if not recover:
@@ -203,8 +203,8 @@ def _last_line(log: Path) -> str:
 
 def summary(runs: list[Run]) -> Table:
     """
-    Returns a table with a row for each variant: the `spread` of its best scores on the validation data, and
-    the score of each seed, empty if a run is not done. The second column has the metric's name.
+    Returns a table with a row for each variant: the `mean_and_deviation` of its best scores on the validation
+    data, and the score of each seed, empty if a run is not done. The second column has the metric's name.
     """
     metric = validation_metric(runs[0].config)
     seeds = list(dict.fromkeys(run.seed for run in runs))
@@ -212,11 +212,11 @@ def summary(runs: list[Run]) -> Table:
     table = Table(("variant", metric, *SPREAD, *(f"seed {seed}" for seed in seeds)))
     for variant in dict.fromkeys(run.variant for run in runs):
         scores_by_seed = [scores.get((variant, seed)) for seed in seeds]
-        table.add(variant, *spread(scores_by_seed), *scores_by_seed)
+        table.add(variant, *mean_and_deviation(scores_by_seed), *scores_by_seed)
     return table
 
 
-def spread(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
+def mean_and_deviation(scores: Iterable[float | None]) -> tuple[float | None, float | None, int]:
     """Returns the mean of the scores that exist, their standard deviation, and their number."""
     done = [value for value in scores if value is not None]
     mean = statistics.mean(done) if done else None
@@ -289,4 +289,4 @@ def layer_rows(own: Setting) -> dict[str, Setting]:
 def placement_rows(own: Setting) -> dict[str, Setting]:
     """Returns the rows of the paper's Table 3."""
     placements = ("input", "input+output", "output")
-    return {"no ELMo": NO_ELMO} | {place: own._replace(placement=place) for place in placements}
+    return {"no ELMo": NO_ELMO} | {placement: own._replace(placement=placement) for placement in placements}

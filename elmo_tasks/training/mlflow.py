@@ -30,7 +30,7 @@ _MAX_NAME = 250
 class MlflowCallback(StrictParams, TrainerCallback):
     """
     A callback that logs a run to MLflow: the keys of the config as parameters; all metrics of each epoch,
-    from 0; and at the end the archive `model.tar.gz`. It stands after the callbacks whose metrics it logs.
+    from 0; and at the end the archive `model.tar.gz`. It comes after the callbacks whose metrics it logs.
     Metrics on test data (`evaluate_on_test`) are not logged. If the store cannot be reached later, the
     training continues, with a warning.
 
@@ -154,7 +154,7 @@ def _attempt(call: str) -> Iterator[None]:
 def _name(key: str) -> str:
     """
     Returns a name that MLflow accepts, since a single bad name makes it refuse all metrics of an epoch. Other
-    characters are written by their numbers, so that different keys stay different.
+    characters are written as code points, so that different keys stay different.
     """
     name = re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 9]}_{crc32(key.encode()):08x}"

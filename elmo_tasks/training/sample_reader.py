@@ -48,13 +48,13 @@ class SampleReader(StrictParams, DatasetReader):
             manual_distributed_sharding=True,
             manual_multiprocess_sharding=True,
         )
-        self.whole = reader
+        self.wrapped_reader = reader
         self.fraction = fraction
         self.seed = seed
         self.rest = rest
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
-        instances = list(self.whole.read(file_path))
+        instances = list(self.wrapped_reader.read(file_path))
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)
         size = sample_size(self.fraction, len(instances))
@@ -63,28 +63,28 @@ class SampleReader(StrictParams, DatasetReader):
                 f"fraction {self.fraction:g} of {size} instances leaves none as the rest"
             )
         drawn = [instances[index] for index in sorted(order[size:] if self.rest else order[:size])]
-        if isinstance(self.whole, TaskReader):
-            self.whole.sampled(drawn)
+        if isinstance(self.wrapped_reader, TaskReader):
+            self.wrapped_reader.sampled(drawn)
         yield from drawn
 
     def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
-        return self.whole.text_to_instance(*inputs, **named_inputs)
+        return self.wrapped_reader.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:
-        self.whole.apply_token_indexers(instance)
+        self.wrapped_reader.apply_token_indexers(instance)
 
     def _set_worker_info(self, info: WorkerInfo | None) -> None:
         super()._set_worker_info(info)
-        self.whole._set_worker_info(info)
+        self.wrapped_reader._set_worker_info(info)
 
     def _set_distributed_info(self, info: DistributedInfo | None) -> None:
         super()._set_distributed_info(info)
-        self.whole._set_distributed_info(info)
+        self.wrapped_reader._set_distributed_info(info)
 
 
-def whole_block(block: dict[str, Any]) -> dict[str, Any]:
+def unwrapped_block(block: dict[str, Any]) -> dict[str, Any]:
     """Returns the config block of the reader that makes the instances, without `elmo_sample`."""
-    return whole_block(block["reader"]) if block.get("type") == "elmo_sample" else block
+    return unwrapped_block(block["reader"]) if block.get("type") == "elmo_sample" else block
 
 
 def sample_size(fraction: float, total: int) -> int:

@@ -52,13 +52,13 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         """The largest number of batches of any worker, by the number of this worker's instances."""
 
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
-        number = int(super().get_num_batches(instances))
+        num_batches = int(super().get_num_batches(instances))
         if not _in_a_group():
-            return number
-        self._check_any(number)
+            return num_batches
+        self._check_any(num_batches)
         if not self._running and len(instances) not in self._max_batches:
-            self._max_batches[len(instances)] = int(dist_reduce(number, dist.ReduceOp.MAX))
-        return self._max_batches.get(len(instances), number)
+            self._max_batches[len(instances)] = int(dist_reduce(num_batches, dist.ReduceOp.MAX))
+        return self._max_batches.get(len(instances), num_batches)
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
         ElmoBucketSampler._running = True

@@ -84,8 +84,8 @@ class BiLmEncoder(Encoder):
             layers = self._bilm.encode(self._bilm.padded_ids(batch))
             # (rows, sentences, longest, dim)
             rows = torch.stack([row(layers) for row in self._rows]).cpu()
-            for number, words in enumerate(batch):
-                yield rows[:, number, : len(words)]
+            for index, words in enumerate(batch):
+                yield rows[:, index, : len(words)]
 
     def known(self, words: Sequence[str]) -> torch.Tensor:
         return self._bilm.knows(words)
@@ -157,7 +157,7 @@ class WordVectors(NamedTuple):
         return WordTable(known_words, self.vectors[self.known].float().numpy())
 
 
-def alone(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
+def out_of_context(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
     """Returns the vectors of words as sentences of their own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
@@ -173,12 +173,14 @@ def in_contexts(
     occurrences is not known. `lines`, a sentence each, are read twice; see `sample_occurrences`.
     """
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
-    chosen = ((number, _tokens(line)) for number, line in enumerate(lines) if number in occurrences)
+    chosen = (
+        (line_index, _tokens(line)) for line_index, line in enumerate(lines) if line_index in occurrences
+    )
     bar = progress(chosen, total=len(occurrences), work="occurrences", unit="sentences")
     sums = torch.zeros(len(words), len(encoder.names), encoder.dim)
     counts = torch.zeros(len(words), 1, 1)
-    for (number, _), vectors in encoder.encode_items(bar, itemgetter(1)):
-        for position, word in occurrences[number]:
+    for (line_index, _), vectors in encoder.encode_items(bar, itemgetter(1)):
+        for position, word in occurrences[line_index]:
             sums[word] += vectors[:, position]
             counts[word] += 1
     known = encoder.known(words) & (counts.flatten() > 0)
@@ -205,14 +207,14 @@ def sample_occurrences(
         both = (exact.get(token), folded.get(token.lower()))
         return [sample for sample in both if sample is not None]
 
-    for number, line in enumerate(progress(lines, work="looking for words", unit="lines")):
+    for line_index, line in enumerate(progress(lines, work="looking for words", unit="lines")):
         for position, token in enumerate(_tokens(line)):
             for sample in samples(token):
-                sample.add((number, position), limit, draw)
+                sample.add((line_index, position), limit, draw)
     occurrences: dict[int, list[tuple[int, int]]] = {}
     for index, word in enumerate(words):
-        for number, position in exact[word].sample or folded[word.lower()].sample:
-            occurrences.setdefault(number, []).append((position, index))
+        for line_index, position in exact[word].sample or folded[word.lower()].sample:
+            occurrences.setdefault(line_index, []).append((position, index))
     return occurrences
 
 

@@ -77,7 +77,7 @@ def read_table(path: str) -> WordTable:
 @torch.no_grad()
 def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     """
-    Writes the vectors of a file into the rows of their words; other rows stay as they are. If a word stands
+    Writes the vectors of a file into the rows of their words; other rows stay as they are. If a word is
     twice in the file, the first vector counts. Lines of other words are not checked. Other than `dim` finite
     numbers, and a file with none of the words, are an `InputError`.
 
@@ -118,12 +118,17 @@ class _Line(NamedTuple):
     """A line of a file, split at its blanks: the word, or its first part, and all other cells."""
 
     file: Path
-    number: int
+    line_number: int
     word: str
     cells: list[str]
 
     def size(self) -> _Size | None:
-        if self.number == 1 and len(self.cells) == 1 and self.word.isdecimal() and self.cells[0].isdecimal():
+        if (
+            self.line_number == 1
+            and len(self.cells) == 1
+            and self.word.isdecimal()
+            and self.cells[0].isdecimal()
+        ):
             return _Size(int(self.word), int(self.cells[0]))
         return None
 
@@ -142,7 +147,7 @@ class _Line(NamedTuple):
         return " ".join([self.word, *parts]), vector
 
     def error(self, found: str, expected: str) -> InputError:
-        return InputError.at(self.file, self.number, found=found, expected=expected)
+        return InputError.at(self.file, self.line_number, found=found, expected=expected)
 
 
 def vector_file_lines(path: str) -> Iterator[str]:
@@ -172,9 +177,9 @@ def _lines(path: str) -> Iterator[_Line]:
     for file in input_files(path):
         size = None
         count = -1
-        for number, text in _texts(file):
+        for line_number, text in _texts(file):
             word, *cells = text.rstrip().split(" ")  # of a binary line, all its numbers
-            line = _Line(file, number, word, cells)
+            line = _Line(file, line_number, word, cells)
             size = size or line.size()
             count += 1
             yield line
@@ -195,9 +200,9 @@ def _texts(file: Path) -> Iterator[tuple[int, str]]:
                 return
         except UNREADABLE as error:
             raise InputError.at(file, found=str(error), expected="a readable file") from error
-    for number, text in read_lines(file):
+    for line_number, text in read_lines(file):
         if text := text.replace("\t", " ").rstrip():
-            yield number, text
+            yield line_number, text
 
 
 def _binary_size(file: BinaryIO) -> tuple[int, int]:
@@ -217,11 +222,11 @@ def _binary_size(file: BinaryIO) -> tuple[int, int]:
 
 def _binary_lines(file: Path, content: BinaryIO, words: int, dim: int) -> Iterator[BinaryLine]:
     buffer, start, size = b"", 0, 4 * dim
-    for number in range(words):
+    for index in range(words):
         while (end := buffer.find(b" ", start)) < 0 or end + 1 + size > len(buffer):
             more = content.read(1 << 20)
             if not more:
-                found = f"{number:,} words in the binary file"
+                found = f"{index:,} words in the binary file"
                 raise InputError.at(file, found=found, expected=f"{words:,}, as its first line says")
             buffer, start = buffer[start:] + more, 0
         line = BinaryLine(buffer[start:end].lstrip(b"\n").decode("utf-8", "replace") + " ")

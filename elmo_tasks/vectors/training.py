@@ -166,14 +166,14 @@ def ppmi_svd(
 
 def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "sparse.csr_array":
     """
-    Counts how often each of `words` stands near each other one: at most `window` words apart, on either side,
+    Counts how often each of `words` occurs near each other one: at most `window` words apart, on either side,
     not counting words that are not in the list.
 
     *Shape:* `(words, words)`, symmetric.
     """
     from scipy import sparse
 
-    ids = {word: number for number, word in enumerate(words)}
+    ids = {word: index for index, word in enumerate(words)}
     shape = (len(words), len(words))
     to_the_right = sparse.csr_array(shape)
     ids_of_sentences = ([ids[word] for word in sentence if word in ids] for sentence in sentences)

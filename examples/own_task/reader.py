@@ -26,9 +26,9 @@ class PosReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         lines = (
-            (path, number, line)
+            (path, line_number, line)
             for path in input_files(file_path)
-            for number, line in nonblank_lines(path, self.encoding)
+            for line_number, line in nonblank_lines(path, self.encoding)
         )
         # Each worker of a distributed run reads its share of the lines of all files.
         for path, number, line in self.shard_iterable(lines):

@@ -19,14 +19,14 @@ WORDS = ["<S>", "</S>", "<UNK>", *NAMES]
 
 
 def sentences(seed, number, names):
-    """The first names are the most frequent; a word often follows the one of half its place."""
+    """The first names are the most frequent; a word often follows the one of half its rank."""
     random = Random(seed)
     result = []
     for _ in range(number):
-        place, sentence = 1, []
+        rank, sentence = 1, []
         while random.random() < 0.85:
-            place = 2 * place if random.random() < 0.6 else int(len(names) ** random.random())
-            sentence.append(names[place % len(names)])
+            rank = 2 * rank if random.random() < 0.6 else int(len(names) ** random.random())
+            sentence.append(names[rank % len(names)])
         if sentence:
             result.append(sentence)
     return result

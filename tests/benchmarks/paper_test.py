@@ -81,7 +81,7 @@ def test_interrupted_and_failing_experiments(paper, tmp_path, capsys):
         assert "silent: failed: " in shown
     assert (tmp_path / "runs/broken.log").read_text() == "no luck\n" * 3
     assert (tmp_path / "runs/goes_on/calls").read_text() == "called "
-    # No places of this machine
+    # No paths of this machine
     assert (tmp_path / "results/goes_on.csv").read_text() == "path,1,2\nner,hello,1\n"
     assert (tmp_path / "results/goes_on_other.csv").exists()
     with open(tmp_path / "runs/goes_on.log", "a") as log:

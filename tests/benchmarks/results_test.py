@@ -11,7 +11,7 @@ from benchmarks.paper import read_experiments
 from benchmarks.results import COLUMNS, Results, Score, p_of_one, read_scores
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.training.experiments import Run, spread
+from elmo_tasks.training.experiments import Run, mean_and_deviation
 
 COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}
 
@@ -126,7 +126,7 @@ def test_rows_of_another_version_are_named(tmp_path):
 
 def test_p_values_of_means_and_deviations_are_those_of_the_scores():
     scores, others = [9.0, 10.0, 11.0], [10.0, 12.0, 14.0, 12.0]
-    first, second = Score(*spread(scores)), Score(*spread(others))
+    first, second = Score(*mean_and_deviation(scores)), Score(*mean_and_deviation(others))
     assert first.p(second) == pytest.approx(ttest_ind(scores, others, equal_var=False).pvalue)
     assert Score(10, 0.0, 3).p(Score(20, 0.0, 3)) is None  # without a spread there is no test
     assert p_of_one([10.0] * 3, 20.0) is None

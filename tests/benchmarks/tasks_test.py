@@ -210,7 +210,7 @@ def test_the_english_text_in_one_file(tmp_path):
 
 def test_coreference_without_clusters_of_one_mention(tmp_path):
     rows = [("a", "(0)"), ("dog", "(1)"), ("saw", "-"), ("it", "(0)")]
-    lines = [f"doc 0 {number} {word} - - - - - - - {mark}" for number, (word, mark) in enumerate(rows)]
+    lines = [f"doc 0 {i} {word} - - - - - - - {mark}" for i, (word, mark) in enumerate(rows)]
     (tmp_path / "dev.conll").write_text(
         "\n".join(["#begin document (doc); part 000", *lines, "", "#end document", ""])
     )

@@ -287,8 +287,8 @@ def test_formats_are_found(tmp_path, format, content, parameters, packed):
 def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
     for label, texts in (("good", ["x y\n\nz", "u"]), ("bad", ["v w"]), ("unsup", ["none"])):
         (tmp_path / "folders" / label).mkdir(parents=True)
-        for number, text in enumerate(texts):
-            (tmp_path / "folders" / label / f"{number}.txt").write_text(text)
+        for i, text in enumerate(texts):
+            (tmp_path / "folders" / label / f"{i}.txt").write_text(text)
     for named in ("auto", "class_folders"):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "folders")))
         assert words(instances) == [["v", "w"], ["x", "y", "z"], ["u"]]

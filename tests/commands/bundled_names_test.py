@@ -58,11 +58,11 @@ def test_of_commands(command, ner, monkeypatch):
     allennlp.commands.main(prog="allennlp")
 
 
-@pytest.mark.parametrize(("verb", "arguments", "place"), ARGUMENTS)
+@pytest.mark.parametrize(("verb", "arguments", "path"), ARGUMENTS)
 @pytest.mark.usefixtures("elsewhere")
-def test_of_arguments(verb, arguments, place):
+def test_of_arguments(verb, arguments, path):
     value = parsed(verb, *arguments)
-    for name in place.split("."):
+    for name in path.split("."):
         value = getattr(value, name)
     assert Path(value).is_file()
 

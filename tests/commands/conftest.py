@@ -38,7 +38,7 @@ def elmo(monkeypatch: pytest.MonkeyPatch) -> Verb:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress bars are shown, and at once, as they are after two seconds where stderr is a terminal."""
-    monkeypatch.setattr(progress, "in_file", dict)
+    monkeypatch.setattr(progress, "log_options", dict)
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0)
 
 

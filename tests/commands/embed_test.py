@@ -374,9 +374,9 @@ def test_arguments_of_ray_without_it(elmo, source, output, argument, capsys):
 
 
 def test_places_and_files_of_ray_without_it(elmo, source, output, tmp_path, capsys):
-    place = f"file://{tmp_path}/out.hdf5"
-    assert elmo("embed", source, place) == 1
-    assert f"{place} is for --engine ray" in capsys.readouterr().err
+    url = f"file://{tmp_path}/out.hdf5"
+    assert elmo("embed", source, url) == 1
+    assert f"{url} is for --engine ray" in capsys.readouterr().err
     assert elmo("embed", "text.parquet", output) == 1
     assert mentions(capsys.readouterr().err, "text.parquet", "--engine ray")
 

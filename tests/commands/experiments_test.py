@@ -69,11 +69,11 @@ def test_the_table_and_the_time_left_are_told_after_each_run(trained, tmp_path, 
     assert shown.startswith(f"4 runs, 1 of them done\n\n{before}")
     assert shown.endswith(summary(runs).markdown() + "\n")
     told = [line for line in shown.splitlines() if " left" in line]
-    for number, (run, line, left) in enumerate(
+    for i, (run, line, left) in enumerate(
         zip(runs[1:], told, ("0:03:20", "0:01:40", "0:00:00"), strict=True), start=2
     ):
         score = max(run.scores("accuracy"))
-        assert line == f"{number} of 4: {run}: accuracy {score:.4f}, about {left} left"
+        assert line == f"{i} of 4: {run}: accuracy {score:.4f}, about {left} left"
 
 
 class TestCompare:

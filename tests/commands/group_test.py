@@ -67,14 +67,14 @@ def test_what_stops_a_verb_is_one_line(elmo, capsys, monkeypatch, error, code, s
     assert capsys.readouterr().err == (f"{shown}; do so\n" if note else f"{shown}\n")
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3, 4])
-def test_packages_are_imported(elmo, tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("position", [0, 1, 2, 3, 4])
+def test_packages_are_imported(elmo, tmp_path, monkeypatch, position):
     """`--include-package` stands before a verb, as AllenNLP has it, or anywhere after."""
     (tmp_path / "of_ones_own.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Embed, "run", lambda *arguments: None)
     words = ["embed", "in", "out", "--force"]
-    words[place:place] = ["--include-package", "of_ones_own"]
+    words[position:position] = ["--include-package", "of_ones_own"]
     assert elmo(*words) == 0
     assert sys.modules.pop("of_ones_own", None) is not None
 
@@ -122,12 +122,12 @@ def test_the_installed_script_knows_the_group(script, tmp_path):
 )
 def test_what_is_read_is_not_overwritten(elmo, tmp_path, capsys, arguments):
     files = {"kept": "a.csv", "other": "b.csv", "page": "a.csv.html"}
-    places = {name: tmp_path / file for name, file in files.items()}
-    for place in places.values():
-        place.write_text("mine")
-    places |= {"folder": tmp_path, "link": tmp_path / "link"}
-    places["link"].symlink_to(places["kept"])
-    assert elmo(*(word.format(**places) for word in arguments.split()), "--force") == 1
+    paths = {name: tmp_path / file for name, file in files.items()}
+    for path in paths.values():
+        path.write_text("mine")
+    paths |= {"folder": tmp_path, "link": tmp_path / "link"}
+    paths["link"].symlink_to(paths["kept"])
+    assert elmo(*(word.format(**paths) for word in arguments.split()), "--force") == 1
     assert "is the input" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {*files.values(), "link"}
     assert {path.read_text() for path in tmp_path.iterdir()} == {"mine"}

@@ -173,10 +173,8 @@ def test_one_sentence_of_conll_2009_is_no_set_of_similarity(tmp_path):
 
 
 def test_a_text_of_several_files(capsys, tmp_path):
-    for number, content in enumerate(
-        ["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]
-    ):
-        (tmp_path / f"part-{number}.gz").write_bytes(gzip.compress(content.encode()))
+    for i, content in enumerate(["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]):
+        (tmp_path / f"part-{i}.gz").write_bytes(gzip.compress(content.encode()))
     text = inspected(capsys, tmp_path / "*.gz")
     assert (text["task"], text["records"], text["tokens"]) == ("text for a biLM", 4, 16)
     assert mentions(text["command"], str(tmp_path / "*.gz"), '"validation_data_path": "DEV"')
@@ -223,9 +221,8 @@ PARSES = "gold_label\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n" 
 def lines(first, second, third, *values):
     """Returns JSON Lines of records with these columns, of which the last two have the texts."""
     return "".join(
-        json.dumps({first: value, second: f"Does Ann run {number}?", third: f"Ann runs {number} miles."})
-        + "\n"
-        for number, value in enumerate(values)
+        json.dumps({first: value, second: f"Does Ann run {i}?", third: f"Ann runs {i} miles."}) + "\n"
+        for i, value in enumerate(values)
     )
 
 
@@ -322,8 +319,8 @@ def test_rejected_records_are_left_out(capsys, tmp_path):
     ]
     (tmp_path / "a").write_text(
         "".join(
-            json.dumps({"text": f"a message {number}", "label": label, "answer": answer}) + "\n"
-            for number, (answer, label) in enumerate(records)
+            json.dumps({"text": f"a message {i}", "label": label, "answer": answer}) + "\n"
+            for i, (answer, label) in enumerate(records)
         )
     )
     found = inspected(capsys, tmp_path / "a", "classification")

@@ -19,8 +19,8 @@ from allennlp.models.archival import archive_model
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.jobs import engines
-from elmo_tasks.jobs.engines import OnRay
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.engines import RayEngine
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import Shard
 from tests.commands.texts import LINES, default_bilm, encode, tiny
 from tests.conftest import environment
@@ -265,11 +265,11 @@ def test_the_command_of_the_pages(on_cluster, elmo, archive, tmp_path, monkeypat
 
 
 def test_a_worker_that_died_is_replaced(on_cluster, tmp_path):
-    assert attempts_before_an_error(OnRay(workers=1), tmp_path, deaths=1)[:4] == [0, 1, 1, 2]
+    assert attempts_before_an_error(RayEngine(workers=1), tmp_path, deaths=1)[:4] == [0, 1, 1, 2]
 
 
 def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
-    with OnRay().start(Stumble(tmp_path, deaths=0)) as pool:
+    with RayEngine().start(Stumble(tmp_path, deaths=0)) as pool:
         assert pool.workers == 2
         shards = [Shard(n, "text", 0, 0, 1, 1, 0, 1, "") for n in (0, 3)]
         Folder(f"{tmp_path}/part").create()
@@ -281,6 +281,6 @@ def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
 def test_a_shard_that_kills_its_workers_ends_the_run(on_cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "RETRIES", 1)
     with pytest.raises(ElmoError, match=r"^2 workers died") as raised:
-        Stumble(tmp_path, deaths=99).run(OnRay(workers=1))
+        Stumble(tmp_path, deaths=99).run(RayEngine(workers=1))
     assert len(list(tmp_path.glob("1.*"))) == 2
     assert "--resume" in raised.value.__notes__[0]

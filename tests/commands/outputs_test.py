@@ -1,4 +1,4 @@
-"""The places that verbs write to: files of others stay there, and a full disk is one line."""
+"""The locations that verbs write to: foreign files stay there, and a full disk is one line."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from allennlp.models.archival import archive_model
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.jobs.places import MARK
+from elmo_tasks.jobs.locations import MARK
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import write_run
 
@@ -58,19 +58,19 @@ def files_below(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def own_folder(place: Path) -> None:
-    place.mkdir()
-    (place / "thesis.txt").write_text("x")
+def own_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "thesis.txt").write_text("x")
 
 
-def link_to_a_folder(place: Path) -> None:
-    own_folder(place.with_name("elsewhere"))
-    (place.with_name("elsewhere") / MARK).touch()
-    place.symlink_to("elsewhere")
+def link_to_a_folder(path: Path) -> None:
+    own_folder(path.with_name("elsewhere"))
+    (path.with_name("elsewhere") / MARK).touch()
+    path.symlink_to("elsewhere")
 
 
-def own_file(place: Path) -> None:
-    place.write_text("x")
+def own_file(path: Path) -> None:
+    path.write_text("x")
 
 
 @pytest.mark.parametrize("make", [own_folder, link_to_a_folder, own_file])

@@ -11,8 +11,8 @@ from elmo_tasks.training.experiments import METRICS
 from tests.errors import mentions
 
 CSV = "review,stars\n" + "".join(
-    f'"A {word} film, seen {number} times.",{star}\n'
-    for number, (word, star) in enumerate([("warm", "good"), ("dull", "bad")] * 10)
+    f'"A {word} film, seen {i} times.",{star}\n'
+    for i, (word, star) in enumerate([("warm", "good"), ("dull", "bad")] * 10)
 )
 
 

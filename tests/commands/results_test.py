@@ -163,8 +163,8 @@ class Page(HTMLParser):
 def write(path, *names):
     """Writes results as a verb does."""
     table = Table(("test", "vectors", "score", "pairs"))
-    for number, name in enumerate(names):
-        table.add(name, "layer 0", number / 3, None)
+    for i, name in enumerate(names):
+        table.add(name, "layer 0", i / 3, None)
     work = path.parent / "work"
     work.mkdir(parents=True)
     ResultsWriter(work, path).write(table, bars(table, groups="test", bars="vectors", heights="score"))
@@ -267,20 +267,20 @@ class TestReport:
         assert elmo("report", path, "-o", tmp_path / "out.html") == 0
 
     def test_a_file_of_results(self, elmo, report, capsys):
-        for places, count in ((["runs/ner/layers.csv", "runs"], 3), (["runs/ner/layers.csv"], 1)):
-            assert elmo("report", *places, "-o", "new.html", "--force") == 0
+        for paths, count in ((["runs/ner/layers.csv", "runs"], 3), (["runs/ner/layers.csv"], 1)):
+            assert elmo("report", *paths, "-o", "new.html", "--force") == 0
             assert capsys.readouterr().out == f"new.html: {count} results\n"
 
     def test_errors(self, elmo, report, capsys):
         Path("empty").mkdir()
         (report.parent / "runs/ner/layers.csv").write_text("a,b\n1\n")
         nothing = "found no results, expected a CSV file with its Markdown beside it"
-        for places, output, message in (
+        for paths, output, message in (
             (["runs"], report, f"{report} exists; --force overwrites it"),
             (["runs", "empty"], "new.html", f"empty: {nothing}"),
             (["runs", "nowhere"], "new.html", f"nowhere: {nothing}"),
             (["runs"], "new.html", "runs/ner/layers.csv, line 2: found 1 cells, expected 2: a, b"),
         ):
-            assert elmo("report", *places, "-o", output) == 1
+            assert elmo("report", *paths, "-o", output) == 1
             assert capsys.readouterr().err == f"error: {message}\n"
         assert not (report.parent / "new.html").exists()

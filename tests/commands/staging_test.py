@@ -9,7 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.staging import copy_corpus, staged_file, staging_folder
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding.corpus import MAX_TOKENS
-from elmo_tasks.jobs.places import MARK
+from elmo_tasks.jobs.locations import MARK
 from tests.commands.texts import LINES, TEXT, feed_stdin
 
 STRIPPED = [line.strip() for line in LINES]

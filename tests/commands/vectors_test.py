@@ -16,7 +16,7 @@ from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.analogies import accuracies, read_questions
 from elmo_tasks.evaluation.similarity import read_pairs, spearman
 from elmo_tasks.evaluation.tagging import most_frequent_tag, read_tagged
-from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, alone, in_contexts
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, in_contexts, out_of_context
 from elmo_tasks.vectors.text_format import read_table, take_vectors
 from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
@@ -57,18 +57,18 @@ class TestIntrinsic:
         pairs, questions = read_pairs(str(WORDSIM)), read_questions(str(ANALOGIES))
         asked = [word for question in questions for word in question.words]
         words = list(dict.fromkeys([*(word for pair in pairs for word in pair[:2]), *asked]))
-        static = alone(StaticVectors(name="static", table=read_table(str(vectors))), words)
+        static = out_of_context(StaticVectors(name="static", table=read_table(str(vectors))), words)
         names = [*LAYERS, "mix 0.2,0.3,0.5", "vectors.txt.gz"]
         assert [row["vectors"] for row in found[:6]] == names
-        for row, by_row in zip(found, [*alone(encoder, words), *static], strict=False):
+        for row, by_row in zip(found, [*out_of_context(encoder, words), *static], strict=False):
             expected = spearman(by_row, words, pairs)
             assert (row["test"], row["section"], row["measure"]) == ("wordsim", "", "spearman")
             assert float(row["score"]) == pytest.approx(expected.value, abs=0.01)
             assert (int(row["covered"]), int(row["total"])) == (expected.covered, 24)
         assert found[5]["covered"] == "2"
-        for number, by_row in enumerate(alone(encoder, words)):
+        for i, by_row in enumerate(out_of_context(encoder, words)):
             expected = accuracies(by_row, words, questions, asked)
-            mine = [row for row in found[6:] if row["vectors"] == names[number]]
+            mine = [row for row in found[6:] if row["vectors"] == names[i]]
             assert [(row["section"], row["measure"]) for row in mine] == [each[:2] for each in expected]
             for row, accuracy in zip(mine, expected, strict=True):
                 assert float(row["score"]) == pytest.approx(accuracy.correct / accuracy.covered, abs=0.05)
@@ -268,8 +268,8 @@ class TestVectors:
 )
 def test_errors(elmo, tmp_path, capsys, command, message):
     (tmp_path / "text").write_text("xyzzy\n")
-    places = {"wordsim": WORDSIM, "corpus": CORPUS, "text": tmp_path / "text", "out": tmp_path / "out"}
+    paths = {"wordsim": WORDSIM, "corpus": CORPUS, "text": tmp_path / "text", "out": tmp_path / "out"}
     bilm = () if "svd" in command else tiny(tmp_path)
-    assert elmo(*command.format(**places).split(), *bilm) == 1
+    assert elmo(*command.format(**paths).split(), *bilm) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -24,7 +24,7 @@ def test_without_padding():
 
 def test_none_is_much_shorter_than_the_longest():
     lengths = [50, 40, 26, 24, 7, 6, 3, 2, 1]
-    assert list(batch_sizes(lengths, 4096, least=0.5)) == [3, 1, 2, 2, 1]
+    assert list(batch_sizes(lengths, 4096, min_ratio=0.5)) == [3, 1, 2, 2, 1]
 
 
 def test_reads_one_item_ahead():
@@ -36,9 +36,9 @@ def test_reads_one_item_ahead():
 
 def test_each_group_once():
     groups = torch.tensor([7, -3, 7, 5, -3])
-    rows, places = one_of_each(groups)
+    rows, index = one_of_each(groups)
     assert sorted(groups[rows].tolist()) == [-3, 5, 7]
-    assert torch.equal(groups[rows][places], groups)
+    assert torch.equal(groups[rows][index], groups)
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_tasks.common.devices import chosen_device, device_name, gpu_number
+from elmo_tasks.common.devices import chosen_device, device_name, gpu_index
 from elmo_tasks.common.errors import ElmoError
 
 DEVICES = {
@@ -21,13 +21,13 @@ DEVICES = {
 
 @pytest.mark.parametrize(("device", "number"), DEVICES.items(), ids=map(repr, DEVICES))
 def test_names_and_numbers(device, number):
-    assert gpu_number(device) == number
+    assert gpu_index(device) == number
     assert torch.device(device_name(device)).type == ("cpu" if number < 0 else "cuda")
 
 
 @pytest.mark.parametrize("device", [True, 1.5, -2, "gpu", "cuda:x", ""])
 def test_what_is_no_device(device):
     with pytest.raises(ElmoError, match=r"^cuda_device is "):
-        gpu_number(device)
+        gpu_index(device)
     with pytest.raises(ElmoError, match=r"^--device .* cannot be used: .*"):
-        chosen_device(device, asked="--device")
+        chosen_device(device, option="--device")

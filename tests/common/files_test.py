@@ -109,7 +109,7 @@ def test_json_that_pythons_reader_takes(text, message):
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1.5E+400", "1" * 400 + ".0", "1" * 5000, "-" + "1" * 5000])
-def test_the_place_of_a_number_that_is_too_large(number):
+def test_the_position_of_a_number_that_is_too_large(number):
     before = f'[{"1" * 400}, "{number}", 1e308, -2.5, '
     with pytest.raises(json.JSONDecodeError) as caught:
         strict_json.loads(f"{before}{number}]")

@@ -41,7 +41,7 @@ def test_the_unit_of_the_peak_memory(monkeypatch, system, unit):
 
 @pytest.mark.parametrize(("options", "shown"), [({}, False), ({"delay": 0}, True)])
 def test_short_work_has_no_bar(monkeypatch, capsys, options, shown):
-    monkeypatch.setattr(progress, "in_file", dict)
+    monkeypatch.setattr(progress, "log_options", dict)
     bar = progress.progress("ab", work="reading", unit="letters", mininterval=0, **options)
     assert list(bar) == ["a", "b"]
     error = capsys.readouterr().err
@@ -54,7 +54,7 @@ def test_notebooks_are_like_terminals(monkeypatch, terminal, notebook):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     if notebook:
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    assert bool(progress.in_file()) is not (terminal or notebook)
+    assert bool(progress.log_options()) is not (terminal or notebook)
 
 
 def test_without_stderr(monkeypatch):

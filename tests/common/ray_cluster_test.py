@@ -50,9 +50,9 @@ def test_vectors_by_its_address_are_those_of_the_plain_command(cluster_address, 
     rows = pq.read_table(tmp_path / "out").to_pylist()
     assert [row["line"] for row in rows] == list(range(1, 61))
     with h5py.File(tmp_path / "plain.hdf5") as file:
-        for number, row in enumerate(rows):
+        for i, row in enumerate(rows):
             vectors = np.float32(row["layers"]).reshape(row["shape"])
-            assert np.array_equal(vectors, file[str(number)])
+            assert np.array_equal(vectors, file[str(i)])
     with connected(cluster_address, cpus=1):
         assert ray.cluster_resources()["CPU"] == 2
     assert not ray.is_initialized()

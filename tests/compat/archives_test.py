@@ -33,8 +33,8 @@ def run(tmp_path_factory) -> Path:
 
 def test_the_folder_of_a_run_or_its_archive(run):
     weights = torch.load(run / "best.th")
-    for place, device in ((run, "cpu"), (run / "model.tar.gz", torch.device("cpu"))):
-        opened = open_archive(str(place), device)
+    for path, device in ((run, "cpu"), (run / "model.tar.gz", torch.device("cpu"))):
+        opened = open_archive(str(path), device)
         assert opened.config["model"]["type"] == "elmo_ner"
         assert weights.keys() == opened.model.state_dict().keys()
         assert all(torch.equal(weights[name], part) for name, part in opened.model.state_dict().items())

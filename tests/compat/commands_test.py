@@ -133,7 +133,7 @@ class TestEvaluate:
         assert json.loads(shown[shown.index("{") : shown.rindex("}") + 1]) == json.loads(file.read_text())
 
 
-def test_predict_keeps_what_stands_before_a_bad_line(archive, tmp_path):
+def test_predict_keeps_results_before_a_bad_line(archive, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"sentence": "Ana is here."}\n{"sentence": "broken\n')
     predictor, written = Predictor.from_path(str(archive), import_plugins=False), {}
     for manager in (predict._PredictManager, predict._PredictManager.__base__):

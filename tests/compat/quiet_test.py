@@ -15,7 +15,7 @@ from tests.compat.repairs_test import stock
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setattr(progress, "in_file", dict)
+    monkeypatch.setattr(progress, "log_options", dict)
 
 
 def test_a_terminal_shows_bars(terminal, capsys):

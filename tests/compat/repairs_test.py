@@ -506,14 +506,14 @@ class TestVectors:
             embedding.EmbeddingsTextFile.__init__.__wrapped__(file, str(tmp_path / "binary.txt"))
 
     @pytest.mark.parametrize("content", [TABS, TAB_AND_BLANKS, BINARY, BINARY.replace(b"\ncat", b"cat")])
-    @pytest.mark.parametrize("place", ["v.bin", "v.txt.gz", "v.zip", "v.zip!in/v", "(v.zip)#in/v"])
-    def test_vectors_of_all_kinds(self, tmp_path, content, place):
-        if "zip" in place:
+    @pytest.mark.parametrize("name", ["v.bin", "v.txt.gz", "v.zip", "v.zip!in/v", "(v.zip)#in/v"])
+    def test_vectors_of_all_kinds(self, tmp_path, content, name):
+        if "zip" in name:
             with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
                 archive.writestr("in/v", content)
         else:
-            (tmp_path / place).write_bytes(gzip.compress(content) if place.endswith("gz") else content)
-        path = place.replace("v.", f"{tmp_path}/v.")
+            (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+        path = name.replace("v.", f"{tmp_path}/v.")
         table = embedding._read_pretrained_embeddings_file(path, 2, self.VOCABULARY)
         rows = [self.VOCABULARY.get_token_index(word) for word, _ in self.VECTORS]
         assert table[rows].tolist() == self.NUMBERS.tolist()

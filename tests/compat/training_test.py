@@ -43,8 +43,8 @@ def test_wrong_data_are_found_before_training(tmp_path, monkeypatch, task, key):
     monkeypatch.setattr(GradientDescentTrainer, "train", lambda self: pytest.fail("it trains"))
     texts = WRONG if "bilm" in task else dict(list(WRONG.items())[:3])
     params = config_of(task, train_data_path="nothing", evaluate_on_test=key == "test_data_path")
-    for number, content in enumerate(texts.values()):
-        path = tmp_path / f"{number}.txt"
+    for i, content in enumerate(texts.values()):
+        path = tmp_path / f"{i}.txt"
         if content is not None:
             path.write_bytes(content)
         config = params.duplicate()
@@ -175,11 +175,11 @@ class TestRecover:
         shutil.copytree(runs / "2", folder)
         overrides = json.dumps(SHORT | {"trainer.num_epochs": 4, "trainer.patience": None})
         allennlp("train", NER, "-s", folder, "-o", overrides, "--recover")
-        expected, found = (torch.load(place / "model_state_e4_b0.th") for place in (runs / "4", folder))
+        expected, found = (torch.load(each / "model_state_e4_b0.th") for each in (runs / "4", folder))
         assert all(
             torch.equal(found[name], weight) for name, weight in expected.items() if torch.is_tensor(weight)
         )
-        metrics = [json.loads((place / "metrics.json").read_text()) for place in (runs / "4", folder)]
+        metrics = [json.loads((each / "metrics.json").read_text()) for each in (runs / "4", folder)]
         assert metrics[0]["validation_loss"] == metrics[1]["validation_loss"]
         assert json.loads((folder / "config.json").read_text())["trainer"]["num_epochs"] == 4
 

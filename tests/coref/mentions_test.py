@@ -92,9 +92,9 @@ def test_attention_under_autocast():
 
 def greedy(spans, scores, most):
     taken = []
-    for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
-        if len(taken) < most and not any(crosses(spans[place], spans[t]) for t in taken):
-            taken.append(place)
+    for index in sorted(range(len(spans)), key=lambda index: -scores[index]):
+        if len(taken) < most and not any(crosses(spans[index], spans[t]) for t in taken):
+            taken.append(index)
     return sorted(taken)
 
 
@@ -107,7 +107,7 @@ def test_best_without_crossing_equals_the_comparison_of_all_pairs(most):
             scores = torch.randn(len(spans), generator=generator)
             found = best_without_crossing(spans, scores, most).tolist()
             assert found == greedy(spans.tolist(), scores.tolist(), most)
-            taken = [spans[place].tolist() for place in found]
+            taken = [spans[index].tolist() for index in found]
             assert not any(crosses(*pair) for pair in itertools.combinations(taken, 2))
 
 

@@ -83,16 +83,14 @@ def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     instance = tiny.instances[0]
     scores = tiny.scores(instance)
     entity = {
-        mention: number
-        for number, cluster in enumerate(instance["metadata"].metadata.clusters)
-        for mention in cluster
+        mention: i for i, cluster in enumerate(instance["metadata"].metadata.clusters) for mention in cluster
     }
     entities = [entity.get((i, j)) for i, j in scores["spans"].tolist()]
     loss, linked_spans = 0.0, 0
     for i, row in enumerate(scores["antecedent_scores"]):
         right = [
-            place
-            for place, j in enumerate(scores["antecedents"][i].tolist(), start=1)
+            column
+            for column, j in enumerate(scores["antecedents"][i].tolist(), start=1)
             if j >= 0 and entities[i] is not None and entities[i] == entities[j]
         ]
         linked_spans += bool(right)
@@ -294,7 +292,7 @@ def test_placement_by_one_word(placement, added, in_heads):
 
 
 def test_links_make_clusters():
-    spans = [(place, place) for place in range(7)]
+    spans = [(i, i) for i in range(7)]
     assert module.clusters_from_links(spans, [-1, -1, 0, 1, 2, -1, 4]) == [
         [(0, 0), (2, 2), (4, 4), (6, 6)],
         [(1, 1), (3, 3)],
@@ -303,15 +301,15 @@ def test_links_make_clusters():
 
 
 def scores_of(spans, *rows):
-    """Scores with the probabilities of each span: of no antecedent, and of others by their places."""
+    """Scores with the probabilities of each span: of no antecedent, and of others by their columns."""
     most = max(1, *(len(row) - 1 for row in rows))
     antecedents = torch.full((len(rows), most), -1)
     scores = torch.full((len(rows), 1 + most), -torch.inf)
-    for number, (none, *others) in enumerate(rows):
-        scores[number, 0] = torch.tensor(none).log()
-        for place, (antecedent, probability) in enumerate(others):
-            antecedents[number, place] = antecedent
-            scores[number, 1 + place] = torch.tensor(probability).log()
+    for i, (none, *others) in enumerate(rows):
+        scores[i, 0] = torch.tensor(none).log()
+        for column, (antecedent, probability) in enumerate(others):
+            antecedents[i, column] = antecedent
+            scores[i, 1 + column] = torch.tensor(probability).log()
     return {
         "window": torch.tensor([0, 9]),
         "spans": torch.tensor(spans),
@@ -325,8 +323,8 @@ def distributions(scores):
     probabilities = scores["antecedent_scores"].softmax(1)
     return {
         span: {None: row[0].item()}
-        | {spans[j]: p.item() for j, p in zip(places, row[1:], strict=True) if j >= 0}
-        for span, places, row in zip(spans, scores["antecedents"].tolist(), probabilities, strict=True)
+        | {spans[j]: p.item() for j, p in zip(indices, row[1:], strict=True) if j >= 0}
+        for span, indices, row in zip(spans, scores["antecedents"].tolist(), probabilities, strict=True)
     }
 
 

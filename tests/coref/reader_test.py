@@ -78,18 +78,18 @@ def test_genres(tmp_path, pattern, id, genre):
     assert instance["genre"].label == genre
 
 
-def test_all_unknown_genres_have_one_place(tmp_path, caplog):
+def test_all_unknown_genres_have_one_id(tmp_path, caplog):
     (tmp_path / "a").write_text(conll("a/-", id="nw/1") + conll("a/-", id="other"))
     known, unknown = CorefReader().read(tmp_path / "a")
     vocab = Vocabulary.from_instances([known, unknown])
     assert vocab.get_vocab_size("genres") == 3
     (tmp_path / "b").write_text(conll("a/-", id="bc/1"))
     (new,) = CorefReader().read(tmp_path / "b")
-    places = []
+    genres = []
     for instance in (known, unknown, new):
         instance["genre"].index(vocab)
-        places.append(int(instance["genre"].as_tensor({})))
-    assert places == [2, 1, 1]
+        genres.append(int(instance["genre"].as_tensor({})))
+    assert genres == [2, 1, 1]
     assert "namespace" not in caplog.text
 
 

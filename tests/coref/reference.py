@@ -89,10 +89,10 @@ def reference_scores(scorer, g, mention, speakers, genre):
 
 def assert_scores(antecedents, scores, expected):
     """The tensors that an `AntecedentScorer` gives against those of `reference_scores`."""
-    for row, places, of_span in zip(scores, antecedents.tolist(), expected, strict=True):
+    for row, indices, of_span in zip(scores, antecedents.tolist(), expected, strict=True):
         found = {
             None if j < 0 else j: score
-            for j, score in zip([-1, *places], row, strict=True)
+            for j, score in zip([-1, *indices], row, strict=True)
             if score > -torch.inf
         }
         assert found.keys() == of_span.keys()

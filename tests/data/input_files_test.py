@@ -184,8 +184,8 @@ def test_not_utf8_names_line_and_offset(tmp_path, pack):
     (tmp_path / "latin.txt").write_bytes(pack(content))
     with pytest.raises(InputError) as error:
         list(read_lines(tmp_path / "latin.txt"))
-    place = f"found the byte 0xe4 at offset {len(content) - 3}"
-    assert str(error.value).startswith(f"{tmp_path}/latin.txt, line 2: {place}")
+    found = f"found the byte 0xe4 at offset {len(content) - 3}"
+    assert str(error.value).startswith(f"{tmp_path}/latin.txt, line 2: {found}")
 
 
 @pytest.mark.parametrize(

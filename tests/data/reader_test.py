@@ -10,7 +10,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_number, text_field
+from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, text_field
 from elmo_tasks.data.tokenization import join_words
 
 
@@ -78,8 +78,8 @@ def test_words_keep_their_characters():
 
 
 def test_equal_texts_have_one_number():
-    assert group_number("a") == group_number("a") != group_number("b")
-    assert -(2**63) <= group_number("\ud800") < 2**63
+    assert group_id("a") == group_id("a") != group_id("b")
+    assert -(2**63) <= group_id("\ud800") < 2**63
 
 
 def test_each_word_has_its_values():

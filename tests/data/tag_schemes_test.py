@@ -13,7 +13,7 @@ from elmo_tasks.data.tag_schemes import (
     detect_scheme,
     from_brackets,
     from_spans,
-    mended,
+    repaired,
     spelled,
     split_tag,
     to_spans,
@@ -153,7 +153,7 @@ def test_a_tag_that_does_not_exist(scheme, bad):
         ("BIOUL", "B-A U-A", 1, "U-A after B-A", "I-A or L-A"),
     ],
 )
-def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
+def test_a_tag_at_the_wrong_position(scheme, tags, position, found, expected):
     with pytest.raises(TagError) as error:
         to_spans(tags.split(), Scheme(scheme))
     assert error.value.position == position
@@ -171,11 +171,11 @@ def test_a_tag_in_the_wrong_place(scheme, tags, position, found, expected):
         (["U-A", "O B-A I-A E-A"], ("BIOUL", 0, 0), ("BIOES", 1, 3)),
     ],
 )
-def test_mixed_schemes_name_both_places(sentences, first, second):
+def test_mixed_schemes_name_both_positions(sentences, first, second):
     with pytest.raises(MixedSchemeError) as error:
         detect_scheme([tags.split() for tags in sentences])
-    for evidence, (scheme, *place) in ((error.value.first, first), (error.value.second, second)):
-        assert evidence[:3] == (Scheme(scheme), *place)
+    for evidence, (scheme, *position) in ((error.value.first, first), (error.value.second, second)):
+        assert evidence[:3] == (Scheme(scheme), *position)
         assert str(evidence) in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
@@ -188,14 +188,14 @@ def test_iob1_and_iob2_may_be_mixed_if_not_strict():
         detect_scheme([tags], strict=True)
 
 
-def test_mended_tags_have_the_entities():
+def test_repaired_tags_have_the_entities():
     tags = ["B-A", "B-A", "B-B", "O", "B-A", "I-A", "B-", "X"]
-    assert mended(tags, Scheme.IOB1) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
+    assert repaired(tags, Scheme.IOB1) == (["I-A", "B-A", "I-B", "O", "I-A", "I-A", "B-", "X"], [0, 2, 4])
     for length in range(5):
         for tags in product(all_tags(Scheme.IOB2), repeat=length):
-            spans, again = (to_spans(mended(tags, each)[0], each) for each in (Scheme.IOB1, Scheme.IOB2))
+            spans, again = (to_spans(repaired(tags, each)[0], each) for each in (Scheme.IOB1, Scheme.IOB2))
             assert spans == again
-    assert mended(["I-A", "I-A", "I-B", "B-B", "O"], Scheme.IOB2) == (
+    assert repaired(["I-A", "I-A", "I-B", "B-B", "O"], Scheme.IOB2) == (
         ["B-A", "I-A", "B-B", "B-B", "O"],
         [0, 2],
     )

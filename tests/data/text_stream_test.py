@@ -43,29 +43,29 @@ def test_lines(tmp_path):
         list(file_sentences([plain]))
 
 
-@pytest.mark.parametrize("longest", [8, 13, 100])
-def test_long_lines_come_in_pieces(tmp_path, longest):
+@pytest.mark.parametrize("max_bytes", [8, 13, 100])
+def test_long_lines_come_in_pieces(tmp_path, max_bytes):
     file = tmp_path / "text"
     content = "\ufeff아주 긴 줄의 단어들 and some words\nunbroken한국어한국어한국어unbroken\n\n" * 3 + "end"
     file.write_text(content, newline="")
-    pieces = list(read_lines(file, longest=longest))
-    assert all(len(piece.encode()) < longest + 1 for _, piece in pieces)
-    for number, line in read_lines(file):
-        parts = [piece for n, piece in pieces if n == number]
+    pieces = list(read_lines(file, max_bytes=max_bytes))
+    assert all(len(piece.encode()) < max_bytes + 1 for _, piece in pieces)
+    for line_number, line in read_lines(file):
+        parts = [piece for n, piece in pieces if n == line_number]
         assert "".join(parts) == line
         for before, after in pairwise(parts):
             assert before.endswith(" ") or " " not in before or not after
     assert {n for n, _ in pieces} == {n for n, _ in read_lines(file)}
     file.write_bytes(b"a b c d e f g h i j\n\n" + b"k l m n o p q \xff r")
     with pytest.raises(InputError, match=r"line 3: .*0xff.*35"):
-        list(read_lines(file, longest=longest))
+        list(read_lines(file, max_bytes=max_bytes))
 
 
 @pytest.mark.parametrize("between", ["\t", " ", " \t"])
 def test_pieces_end_between_words(tmp_path, between):
     file = tmp_path / "text"
     file.write_text(between.join(["word"] * 20))
-    words = [word for _, piece in read_lines(file, longest=18) for word in piece.split()]
+    words = [word for _, piece in read_lines(file, max_bytes=18) for word in piece.split()]
     assert words == ["word"] * 20
 
 
@@ -109,7 +109,7 @@ def test_shuffling_holds_no_more_than_its_buffer(size):
     assert (found == sorted(found)) == (size == 1)
     assert most == min(size, 100)
     assert found == list(shuffled(range(100), size, Random(1)))
-    assert all(item < place + size for place, item in enumerate(found))
+    assert all(item < index + size for index, item in enumerate(found))
 
 
 def test_running_text(tmp_path, monkeypatch):

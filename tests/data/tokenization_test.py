@@ -22,7 +22,7 @@ from elmo_tasks.data.tokenization import SpacyRules, Syllables, join_words, toke
         (" \n\t ", ""),
     ],
 )
-def test_words_and_their_places(text, words):
+def test_words_and_their_offsets(text, words):
     tokenized = tokenizer()(text)
     assert tokenized.words == [text[start:end] for start, end in tokenized.offsets] == words.split()
 
@@ -107,7 +107,7 @@ def test_syllables():
 
 def new_words(number):
     """A text of words that no other one has."""
-    return " ".join(f"{number}word{place} Said{number},{place}." for place in range(50))
+    return " ".join(f"{number}word{i} Said{number},{i}." for i in range(50))
 
 
 @pytest.fixture

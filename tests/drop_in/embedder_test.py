@@ -102,9 +102,9 @@ def test_the_names_of_allennlp_0_9(installed, files):
     outputs, expected = embedder.elmo_bilm(ids), stock(ids)
     torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=0)
     layers, mask = embedder.batch_to_embeddings([["The", "cat"], ["a"]])
-    for number, layer in enumerate(expected["activations"]):
+    for i, layer in enumerate(expected["activations"]):
         vectors, tokens = remove_sentence_boundaries(layer, expected["mask"])
-        torch.testing.assert_close(layers[:, number], vectors, atol=1e-5, rtol=0)
+        torch.testing.assert_close(layers[:, i], vectors, atol=1e-5, rtol=0)
         assert torch.equal(mask, tokens)
     # The embedder's vectors are those of this biLM, and carry no state.
     np.testing.assert_array_equal(embedder.embed_sentence(["The", "cat"]), before)
@@ -136,5 +136,5 @@ def test_flair(installed, files, mode):
         for sentence in sentences:
             vectors = ours.embed_sentence([token.text for token in sentence])
             assert embeddings.embedding_length == len(layers(vectors[:, 0]))
-            for place, token in enumerate(sentence):
-                np.testing.assert_allclose(token.embedding, layers(vectors[:, place]), rtol=0, atol=1e-6)
+            for index, token in enumerate(sentence):
+                np.testing.assert_allclose(token.embedding, layers(vectors[:, index]), rtol=0, atol=1e-6)

@@ -657,7 +657,7 @@ def forward_of_its_own(elmo: Any) -> None:
     projection.forward = lambda inputs: 2 * forward(inputs)
 
 
-for name, place in {
+for name, insert in {
     "lora": lambda elmo: setattr(encoder(elmo), "_projection", Lora(encoder(elmo)._projection)),
     "weight_norm": lambda elmo: [
         parametrizations.weight_norm(encoder(elmo)._projection),
@@ -684,7 +684,7 @@ for name, place in {
         encoder(elmo), "char_conv_0", nn.Sequential(encoder(elmo).char_conv_0, nn.Tanh())
     ),
 }.items():
-    USES[f"placed_{name}"] = written(place)
+    USES[f"placed_{name}"] = written(insert)
 
 
 @use
@@ -710,8 +710,8 @@ class Maker:
         elmo = self.cls(**self.files, **{"num_output_representations": 1, "dropout": 0.0} | block)
         with torch.no_grad():
             for mix in elmo._scalar_mixes:
-                for number, weight in enumerate(mix.scalar_parameters):
-                    weight.add_(0.3 * number)
+                for i, weight in enumerate(mix.scalar_parameters):
+                    weight.add_(0.3 * i)
         return elmo
 
     def stock(self, **block: Any) -> Any:

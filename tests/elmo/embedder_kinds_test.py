@@ -26,7 +26,7 @@ from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.embedding import ElmoEmbedder
 from tests.conftest import SMALL_NER
 from tests.elmo import many_langs
-from tests.elmo.files import PLACED, SENTENCES, batch, make_files, make_word_files
+from tests.elmo.files import NONEMPTY, SENTENCES, batch, make_files, make_word_files
 from tests.elmo.many_langs import make_folder, make_zip, reference
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of, mentions
@@ -61,7 +61,7 @@ def archived(run, data, count=None):
 @pytest.mark.parametrize("stateful", [False, True])
 def test_words(words, stateful):
     elmo, numpy_bilm = Elmo(layers="top", gamma=False, stateful=stateful, **words), NumpyBiLm(**words)
-    for sentence in PLACED:
+    for sentence in NONEMPTY:
         if not stateful:
             numpy_bilm.reset()
         vectors = elmo(WordEncoder.padded_ids([sentence])).input[0].detach()
@@ -99,7 +99,7 @@ def test_activations_of_words(words, tmp_path):
     for sentences in batches:
         ids = WordEncoder.padded_ids(sentences)
         torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
-    assert sum(encoded) == len(PLACED) + 2
+    assert sum(encoded) == len(NONEMPTY) + 2
 
 
 def test_a_task_with_words(words, tmp_path):
@@ -179,7 +179,7 @@ def test_a_state_dict_of_many_langs_is_enough(languages):
 
 def test_what_many_langs_refuses(languages, tmp_path):
     embedder = ElmoTokenEmbedder(weight_file=str(languages))
-    message = error_of(ElmoError, embedder, batch(PLACED))
+    message = error_of(ElmoError, embedder, batch(NONEMPTY))
     assert mentions(message, "unicode_ids", "torch.int16")
     options_file, _ = make_files(tmp_path / "c")
     message = error_of(ElmoError, Elmo, options_file=str(options_file), weight_file=str(languages))

@@ -20,7 +20,7 @@ from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.embedder import CarriedState
 from tests.elmo.files import (
     FILLING,
-    PLACED,
+    NONEMPTY,
     SENTENCES,
     batch,
     changed,
@@ -44,18 +44,18 @@ def test_shipped_model_by_default():
 
 
 @pytest.mark.parametrize(
-    ("placement", "places"),
+    ("placement", "outputs"),
     [("none", []), ("input", [0]), ("output", [1]), ("input+output", [0, 1])],
 )
-def test_placement(files, placement, places):
+def test_placement(files, placement, outputs):
     elmo = Elmo(placement=placement, **files)
     representations = elmo(batch(SENTENCES))
-    for place, dim in enumerate((elmo.input_dim, elmo.output_dim)):
-        if place in places:
-            assert representations[place].shape == (5, 18, 12)
+    for index, dim in enumerate((elmo.input_dim, elmo.output_dim)):
+        if index in outputs:
+            assert representations[index].shape == (5, 18, 12)
             assert dim == 12
         else:
-            assert representations[place] is None
+            assert representations[index] is None
             assert dim == 0
 
 
@@ -74,41 +74,41 @@ def test_mixes_the_reference_layers(files):
     elmo.mixes["input"].scores.data = torch.tensor([1.0, 0.0, -1.0])
     shares = np.exp([1.0, 0.0, -1.0]) / np.exp([1.0, 0.0, -1.0]).sum()
     reference = NumpyBiLm(**files)
-    mixed = elmo(batch([PLACED[0]])).input[0].detach()
-    expected = np.tensordot(shares, reference(PLACED[0]), axes=1)
+    mixed = elmo(batch([NONEMPTY[0]])).input[0].detach()
+    expected = np.tensordot(shares, reference(NONEMPTY[0]), axes=1)
     np.testing.assert_allclose(mixed, expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_vectors_do_not_depend_on_the_batch(layer_norm):
     elmo = Elmo(layer_norm=layer_norm)
-    alone = [elmo(batch([words])).input[0] for words in PLACED]
-    for order in itertools.permutations(range(len(PLACED))):
+    alone = [elmo(batch([words])).input[0] for words in NONEMPTY]
+    for order in itertools.permutations(range(len(NONEMPTY))):
         for mode in (True, False):
-            together = elmo.train(mode)(batch([PLACED[i] for i in order])).input
+            together = elmo.train(mode)(batch([NONEMPTY[i] for i in order])).input
             for row, i in enumerate(order):
-                vectors = together[row, : len(PLACED[i])]
+                vectors = together[row, : len(NONEMPTY[i])]
                 torch.testing.assert_close(vectors, alone[i], atol=1e-6, rtol=0)
 
 
 def test_the_first_batch_of_stateful_is_stateless_and_the_second_is_not(files):
     stateful, stateless = Elmo(stateful=True, **files), Elmo(**files)
-    expected = stateless(batch(PLACED)).input
-    torch.testing.assert_close(stateful(batch(PLACED)).input, expected)
-    assert not torch.allclose(stateful(batch(PLACED)).input, expected, atol=1e-3)
+    expected = stateless(batch(NONEMPTY)).input
+    torch.testing.assert_close(stateful(batch(NONEMPTY)).input, expected)
+    assert not torch.allclose(stateful(batch(NONEMPTY)).input, expected, atol=1e-3)
     stateful.reset_state()
-    torch.testing.assert_close(stateful(batch(PLACED)).input, expected)
+    torch.testing.assert_close(stateful(batch(NONEMPTY)).input, expected)
 
 
 def test_frozen_and_unfrozen_at_any_time(files):
     elmo = Elmo(**files).eval()
-    frozen_vectors, state = elmo(batch(PLACED)).input, elmo.state_dict()
+    frozen_vectors, state = elmo(batch(NONEMPTY)).input, elmo.state_dict()
     assert elmo.requires_grad_(False).bilm.requires_grad_(False) is elmo.bilm
     with pytest.raises(ElmoError, match=r"requires_grad_\(True\).*biLM"):
         elmo.bilm.requires_grad_(True)
     names = list(state)
     assert elmo.requires_grad_(True) is elmo
-    vectors = elmo(batch(PLACED)).input
+    vectors = elmo(batch(NONEMPTY)).input
     torch.testing.assert_close(vectors, frozen_vectors)
     vectors.sum().backward()
     assert all(weight.grad is not None for weight in elmo.bilm.parameters())
@@ -116,16 +116,16 @@ def test_frozen_and_unfrozen_at_any_time(files):
     assert list(elmo.state_dict()) == names
     Elmo(**files).load_state_dict(elmo.state_dict())
     elmo.bilm.requires_grad_(False)
-    torch.testing.assert_close(elmo(batch(PLACED)).input, frozen_vectors, atol=0, rtol=0)
+    torch.testing.assert_close(elmo(batch(NONEMPTY)).input, frozen_vectors, atol=0, rtol=0)
     with pytest.raises(ElmoError, match=r"precision: bfloat16.*biLM"):
         Elmo(precision="bfloat16", **files).requires_grad_(True)
 
 
 def test_a_hook_on_a_frozen_bilm_runs(files):
     elmo = Elmo(**files)
-    expected = elmo(batch(PLACED)).input
+    expected = elmo(batch(NONEMPTY)).input
     elmo.bilm.register_forward_hook(lambda _, __, outputs: (2 * outputs[0], outputs[1]))
-    torch.testing.assert_close(elmo(batch(PLACED)).input, 2 * expected)
+    torch.testing.assert_close(elmo(batch(NONEMPTY)).input, 2 * expected)
 
 
 def test_stateful_lanes_of_batches_that_shrink_and_grow(files):
@@ -148,16 +148,18 @@ def test_initial_state(files, tmp_path):
     reference = NumpyBiLm(**files)
     for key in reference.state:
         reference.state[key] = np.full(6, 0.5), np.full(12, -0.5)
-    vectors = elmo(batch([PLACED[0], PLACED[1]])).input.detach()
-    expected = reference(PLACED[0])[-1]
-    np.testing.assert_allclose(vectors[0, : len(PLACED[0])], expected, atol=2e-6)
+    vectors = elmo(batch([NONEMPTY[0], NONEMPTY[1]])).input.detach()
+    expected = reference(NONEMPTY[0])[-1]
+    np.testing.assert_allclose(vectors[0, : len(NONEMPTY[0])], expected, atol=2e-6)
 
 
 def test_frozen_builds_no_graph_and_trains_only_the_mix(files):
     elmo = Elmo(placement="input+output", **files)
     learned = [name for name, p in elmo.named_parameters() if p.requires_grad]
     assert sorted(learned) == [
-        f"mixes.{place}.{name}" for place in ("input", "output") for name in ("gamma", "scores")
+        f"mixes.{representation}.{name}"
+        for representation in ("input", "output")
+        for name in ("gamma", "scores")
     ]
     assert not elmo.bilm.encode(batch(SENTENCES)).requires_grad
     elmo(batch(SENTENCES)).input.sum().backward()
@@ -172,7 +174,7 @@ def test_trainable_reaches_every_weight(files):
 
 def test_dropout_only_in_training(files):
     elmo = Elmo(dropout=0.5, **files)
-    inputs = batch([PLACED[0]])
+    inputs = batch([NONEMPTY[0]])
     assert (elmo.train()(inputs).input == 0).any()
     assert not (elmo.eval()(inputs).input == 0).any()
 
@@ -270,7 +272,7 @@ def test_ids_of_sentences(files, trainable):
 def test_bfloat16(files, block):
     exact, near = Elmo(**block, **files), Elmo(precision="bfloat16", **block, **files)
     for _ in range(2):
-        difference = (exact(batch(PLACED)).input - near(batch(PLACED)).input).abs().max()
+        difference = (exact(batch(NONEMPTY)).input - near(batch(NONEMPTY)).input).abs().max()
         assert 0 < difference < 0.5
 
 
@@ -289,27 +291,27 @@ def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
 
     with ThreadPoolExecutor(1) as pool:
         monkeypatch.setattr(FrozenBiLm, "forward", slow)
-        first = pool.submit(elmo, batch(PLACED))
+        first = pool.submit(elmo, batch(NONEMPTY))
         assert inside.wait(timeout=60)
         with pytest.raises(ElmoError, match="found two calls at once"):
-            elmo(batch(PLACED))
+            elmo(batch(NONEMPTY))
         go_on.set()
         found = [first.result().input]
     # The refused call has changed nothing, and the next one is taken.
-    found.append(elmo(batch(PLACED)).input)
-    assert all(torch.equal(vectors, other(batch(PLACED)).input) for vectors in found)
+    found.append(elmo(batch(NONEMPTY)).input)
+    assert all(torch.equal(vectors, other(batch(NONEMPTY)).input) for vectors in found)
 
 
 def test_a_stateful_one_goes_on_after_an_error(files):
     elmo = Elmo(stateful=True, **files)
     with pytest.raises(ElmoError, match=r"biLM.*character_ids"):
         elmo(torch.zeros(2, 3, dtype=torch.long))
-    assert torch.isfinite(elmo(batch(PLACED)).input).all()
+    assert torch.isfinite(elmo(batch(NONEMPTY)).input).all()
 
 
 # Carried states
 
-CARRIED = [PLACED, PLACED[:1], PLACED[1:3], PLACED * 2]
+CARRIED = [NONEMPTY, NONEMPTY[:1], NONEMPTY[1:3], NONEMPTY * 2]
 """Batches of more and fewer rows."""
 
 
@@ -361,22 +363,22 @@ def test_a_fine_tuned_one_in_evaluation_takes_the_fast_path(filling, encodings):
 def test_a_copy_has_weights_and_a_state_of_its_own(filling, trainable, stateful, copied):
     elmo = Elmo(trainable=trainable, stateful=stateful, **filling).eval()
     with torch.no_grad():
-        elmo(batch(PLACED))
+        elmo(batch(NONEMPTY))
         other = copied(elmo)
         # With its state, if it carries one
-        assert torch.equal(other(batch(PLACED)).input, elmo(batch(PLACED)).input)
+        assert torch.equal(other(batch(NONEMPTY)).input, elmo(batch(NONEMPTY)).input)
         for text in (elmo, other):
             text.reset_state()
-        expected = elmo(batch(PLACED)).input
+        expected = elmo(batch(NONEMPTY)).input
         other.load_state_dict(
             {
                 name: weight / 2 if weight.is_floating_point() else weight
                 for name, weight in other.state_dict().items()
             }
         )
-        assert not torch.allclose(other(batch(PLACED)).input, expected, atol=1e-3)
+        assert not torch.allclose(other(batch(NONEMPTY)).input, expected, atol=1e-3)
         elmo.reset_state()
-        assert torch.equal(elmo(batch(PLACED)).input, expected)
+        assert torch.equal(elmo(batch(NONEMPTY)).input, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -424,8 +426,10 @@ def test_lists_of_sentences(files, stateful):
     expected = elmo(ids)
     elmo.reset_state()
     found = elmo(ids.view(2, 2, 3, 50))
-    for place in ("input", "output"):
-        assert torch.equal(getattr(found, place), getattr(expected, place).view(2, 2, 3, elmo.dim))
+    for representation in ("input", "output"):
+        assert torch.equal(
+            getattr(found, representation), getattr(expected, representation).view(2, 2, 3, elmo.dim)
+        )
 
 
 @pytest.mark.parametrize("trainable", [False, True])

@@ -44,7 +44,7 @@ SENTENCES = [
     ],
 ]
 
-PLACED = [words for words in SENTENCES if words]
+NONEMPTY = [words for words in SENTENCES if words]
 """The sentences that are not empty."""
 
 VARIANTS: list[dict[str, Any]] = [

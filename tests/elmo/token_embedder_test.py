@@ -122,9 +122,9 @@ def test_placement_is_not_a_key(block):
 def archive(folder, *embedders: ElmoTokenEmbedder, block) -> dict[str, torch.Tensor]:
     """Writes the archive of a model whose text field embedders have the token embedder `words` each."""
     state = {}
-    for number, embedder in enumerate(embedders):
+    for i, embedder in enumerate(embedders):
         module = BasicTextFieldEmbedder({"words": embedder})
-        state |= {f"_embedder_{number}.{name}": weight for name, weight in module.state_dict().items()}
+        state |= {f"_embedder_{i}.{name}": weight for name, weight in module.state_dict().items()}
     torch.save(state, folder / ARCHIVED_WEIGHTS)
     config = {"model": {"text_field_embedder": {"token_embedders": {"words": block}}}}
     (folder / "config.json").write_text(json.dumps(config))

@@ -7,7 +7,9 @@ from elmo_tasks.embedding.corpus import MAX_TOKENS, SourceLine, read_fasta, writ
 
 
 def test_keys(tmp_path):
-    lines = [SourceLine("in", number, f" {text} ") for number, text in enumerate(["a b", "", "c"], 1)]
+    lines = [
+        SourceLine("in", line_number, f" {text} ") for line_number, text in enumerate(["a b", "", "c"], 1)
+    ]
     text = write_corpus(lines, tmp_path)
     assert not text.has_keys
     assert list(text.keys()) == ["0", "1", "2"]
@@ -39,7 +41,9 @@ X
 
 def records(text: str, where: str = "proteins.fasta") -> list[SourceLine]:
     return list(
-        read_fasta(SourceLine(where, number, line) for number, line in enumerate(text.splitlines(), 1))
+        read_fasta(
+            SourceLine(where, line_number, line) for line_number, line in enumerate(text.splitlines(), 1)
+        )
     )
 
 

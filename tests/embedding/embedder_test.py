@@ -85,7 +85,7 @@ def test_sentences_are_asked_for_when_they_are_needed(embedder):
 
 
 def test_eight_threads(embedder, expected):
-    embedder.bilm.forget_words()
+    embedder.bilm.clear_word_cache()
     with ThreadPoolExecutor(8) as pool:
         for embedded in pool.map(lambda _: list(embedder.embed_sentences(SENTENCES, 3)), range(16)):
             assert equal(embedded, expected)
@@ -195,13 +195,13 @@ def test_embed_file(embedder, expected, tmp_path, output_format):
     with open(source, encoding="utf-8") as file:
         embedder.embed_file(file, str(output), output_format, batch_size=2)
     vectors = read(output)
-    for number, layers in enumerate(expected):
+    for i, layers in enumerate(expected):
         one = {"top": layers[-1], "average": layers.mean(axis=0), "sum": layers.sum(axis=0), 1: layers[1]}
         of_format = one.get(output_format, layers)
-        assert np.allclose(vectors[str(number)], of_format, rtol=0, atol=1e-6)
+        assert np.allclose(vectors[str(i)], of_format, rtol=0, atol=1e-6)
     with h5py.File(output) as file:
         index = json.loads(file["sentence_to_index"][0])
-    assert index == {line.strip(): str(number) for number, line in enumerate(LINES)}
+    assert index == {line.strip(): str(i) for i, line in enumerate(LINES)}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.hdf5"]
 
 
@@ -214,8 +214,8 @@ def test_vectors_are_float32_whatever_the_default_of_pytorch(expected, tmp_path)
     finally:
         torch.set_default_dtype(torch.float32)
     in_file = read(tmp_path / "out.hdf5")
-    for number, layers in enumerate(expected):
-        for each in (vectors[number], in_file[str(number)]):
+    for i, layers in enumerate(expected):
+        for each in (vectors[i], in_file[str(i)]):
             assert each.dtype == np.float32
             assert np.allclose(each, layers, rtol=0, atol=1e-5)
 

@@ -28,7 +28,7 @@ SENTENCES = [NumberedSentence(line, text.split()) for line, text in enumerate(LI
 @pytest.fixture
 def text(tmp_path):
     (tmp_path / "text").mkdir()
-    lines = (SourceLine("in", number, line) for number, line in enumerate(LINES, start=1))
+    lines = (SourceLine("in", line_number, line) for line_number, line in enumerate(LINES, start=1))
     return write_corpus(lines, tmp_path / "text")
 
 

@@ -59,8 +59,8 @@ def test_accuracies_by_section_over_the_covered_questions(table):
     """Neither an unknown word nor one outside of the vocabulary is an answer."""
     sections = ["capitals", "gram1-plural", "capitals", "family"]
     asked = [
-        Question(sections[number % 4], tuple(WORDS[word] for word in question))
-        for number, question in enumerate(questions())
+        Question(sections[i % 4], tuple(WORDS[word] for word in question))
+        for i, question in enumerate(questions())
     ]
     known = torch.ones(15, dtype=torch.bool)
     known[4] = known[6] = False

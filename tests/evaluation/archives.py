@@ -34,8 +34,8 @@ def make_run(folder: Path, scores: dict[str, list[float]] | None, **elmo: Any) -
     (folder / "config.json").write_text(json.dumps(config))
     built = Model.from_params(Params(config["model"]), vocab=vocab)
     with torch.no_grad():
-        for place, given in (scores or {}).items():
-            built.elmo.mixes[place].scores.copy_(torch.tensor(given))
-            built.elmo.mixes[place].gamma.fill_(1.5)
+        for representation, given in (scores or {}).items():
+            built.elmo.mixes[representation].scores.copy_(torch.tensor(given))
+            built.elmo.mixes[representation].gamma.fill_(1.5)
     torch.save(built.state_dict(), folder / "best.th")
     return folder

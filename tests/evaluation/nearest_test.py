@@ -40,10 +40,10 @@ def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
                 if (LINES[line].split(), position) != tuple(query)
             }
             assert len(neighbors) == min(count, len(cosines))
-            places = [(line, position) for line, position, _ in neighbors]
-            assert len(set(places)) == len(places)
+            found = [(line, position) for line, position, _ in neighbors]
+            assert len(set(found)) == len(found)
             best = sorted(cosines.values(), reverse=True)[:count]
-            assert [cosines[place] for place in places] == pytest.approx(best, abs=1e-5)
+            assert [cosines[each] for each in found] == pytest.approx(best, abs=1e-5)
             assert [cosine for *_, cosine in neighbors] == pytest.approx(best, abs=1e-5)
 
 

@@ -73,14 +73,14 @@ def test_cosines(tmp_path):
     pairs = read_use_pairs(str(bundled("fixtures/evaluation/wic_dev.tsv")))
     found = use_cosines(encoder, pairs)
     assert found.shape == (len(encoder.names), len(pairs))
-    for number, pair in enumerate(pairs):
+    for i, pair in enumerate(pairs):
         one, two = (
             next(encoder.encode([use.words]))[:, use.start : use.end].double().numpy().mean(axis=1)
             for use in pair[:2]
         )
         for row in range(len(encoder.names)):
             expected = one[row] @ two[row] / np.linalg.norm(one[row]) / np.linalg.norm(two[row])
-            assert float(found[row, number]) == pytest.approx(expected, abs=1e-5)
+            assert float(found[row, i]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -16,7 +16,7 @@ from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.embedding.batches import BatchEncoder
 from elmo_tasks.jobs.embed import EmbedJob, EmbedShard, tokens_of
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import Outcome, Reading, make_shards
 from elmo_tasks.jobs.sinks import ParquetSink
 from tests.elmo.files import make_files

@@ -20,8 +20,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.jobs import predict
-from elmo_tasks.jobs.engines import Here, run_job
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.engines import LocalEngine, run_job
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import Reading
 from elmo_tasks.jobs.sinks import JsonLinesSink
 
@@ -39,7 +39,7 @@ def job_of(folder: Path, archive: str | bytes = "", **reading) -> predict.Predic
 
 def predicted(job: predict.PredictJob, source: Path, size: int) -> str:
     """Does the shards of `source` in this process, and returns the lines."""
-    run_job(job, Here(), name="predict", sources=[str(source)], settings={}, shard_bytes=size)
+    run_job(job, LocalEngine(), name="predict", sources=[str(source)], settings={}, shard_bytes=size)
     return (job.sink.folder.path.parent / "out").read_text()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     FORMER,
     MANIFEST,
@@ -149,7 +149,7 @@ def test_force_that_is_killed_leaves_no_plan(stopped):
 
 
 def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
-    monkeypatch.setattr("elmo_tasks.common.progress.in_file", lambda: {"delay": 0, "mininterval": 0})
+    monkeypatch.setattr("elmo_tasks.common.progress.log_options", lambda: {"delay": 0, "mininterval": 0})
     run = opened(stopped, resume=True)
 
     def outcomes():

@@ -27,7 +27,7 @@ def read(sources, size, reading, order=None):
     for shard in order(shards) if order else shards:
         content = reader.lines(shard)
         assert len(content) == shard.lines
-        lines += [(shard.source, shard.line + place, line) for place, line in enumerate(content)]
+        lines += [(shard.source, shard.line + i, line) for i, line in enumerate(content)]
     return shards, sorted(lines, key=lambda line: line[:2])
 
 
@@ -47,7 +47,7 @@ def test_every_line_once_in_any_order(tmp_path, lines, size, ended, packed):
         expected[0] = expected[0].removeprefix(b"\xef\xbb\xbf")
     for order in (None, lambda shards: shards[::-1]):
         shards, found = read(["text"], size, Reading(str(tmp_path)), order)
-        assert found == [("text", number, line) for number, line in enumerate(expected, start=1)]
+        assert found == [("text", line_number, line) for line_number, line in enumerate(expected, start=1)]
     assert [shard.number for shard in shards] == list(range(len(shards)))
     assert sum(shard.size for shard in shards) == len(content)
     for before, after in pairwise(shards):
@@ -61,7 +61,7 @@ def test_rows_of_parquet(tmp_path, values):
     pq.write_table(pa.table({"id": range(len(values)), "text": values}), path, row_group_size=4)
     for size in (1, 30, 10_000):
         shards, found = read([path], size, Reading("."))
-        assert found == [(path, number, value) for number, value in enumerate(values, start=1)]
+        assert found == [(path, line_number, value) for line_number, value in enumerate(values, start=1)]
         _, rows = read([path], size, Reading(".", objects=True))
         assert [row for *_, row in rows] == [{"id": n, "text": value} for n, value in enumerate(values)]
     assert len(shards) == -(-len(values) // 4)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.engines import Advance, Here, Job, OnRay, run_job
-from elmo_tasks.jobs.places import Folder
+from elmo_tasks.jobs.engines import Advance, Job, LocalEngine, RayEngine, run_job
+from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import Outcome, Reading, Shard
 from elmo_tasks.jobs.sinks import JsonLinesSink
 
@@ -40,11 +40,11 @@ class Stumble(Job):
                 return {"number": 2, "error": "shard 2 is bad"}
         return self.sink.done({"number": shard.number})
 
-    def run(self, engine: Here | OnRay) -> None:
+    def run(self, engine: LocalEngine | RayEngine) -> None:
         run_job(self, engine, name="stumble", sources=["text"], settings={}, shard_bytes=1)
 
 
-def attempts_before_an_error(engine: Here | OnRay, folder: Path, deaths: int) -> list[int]:
+def attempts_before_an_error(engine: LocalEngine | RayEngine, folder: Path, deaths: int) -> list[int]:
     """Returns the shard of each attempt, in order; the results before the error are written."""
     with pytest.raises(ElmoError, match=r"^shard 2 is bad\b"):
         Stumble(folder, deaths).run(engine)

@@ -67,8 +67,8 @@ def perplexity_of_files(folder: Path, text: str, *, passage: int) -> float:
     losses = []
     for document in text.split("\n\n"):
         sentences = [line.split() for line in document.splitlines()]
-        for number, sentence in enumerate(sentences):
-            if number % passage == 0:
+        for i, sentence in enumerate(sentences):
+            if i % passage == 0:
                 bilm.reset()
             forward, backward = ["<S>", *sentence, "</S>"], ["</S>", *reversed(sentence), "<S>"]
             for direction, row in enumerate((forward, backward)):

@@ -143,8 +143,8 @@ def expected_scores(model, folder, kind):
                 inputs = [word_vector(word) for word in steps[:-1]]
                 for vector, target in zip(reference._run(direction, inputs)[-1], steps[1:], strict=True):
                     logits = weight @ vector + bias
-                    place = classes.index(target if target in classes else "<UNK>")
-                    rows[direction].append(logits[place] - np.log(np.exp(logits).sum()))
+                    index = classes.index(target if target in classes else "<UNK>")
+                    rows[direction].append(logits[index] - np.log(np.exp(logits).sum()))
         found.append(np.array(rows))
     return found
 
@@ -176,7 +176,7 @@ def test_training_in_one_shape_is_the_same(text, bptt_steps, monkeypatch):
     """The loss of each block and the gradients, as without padding."""
     found = []
     for in_one_shape in (False, True):
-        monkeypatch.setattr(BiLmModel, "_in_one_shape", lambda self, device, answer=in_one_shape: answer)
+        monkeypatch.setattr(BiLmModel, "_has_fixed_shape", lambda self, device, answer=in_one_shape: answer)
         model = build(text).train()
         reader = reader_of(streams=3, bptt_steps=bptt_steps)
         losses = [model(block)["loss"] for block in blocks(model, reader.read(text))]
@@ -339,7 +339,7 @@ def test_which_words_are_taken_for_which(text):
         row = [metrics[confusion_name(gold, predicted)] for predicted in (*classes[:4], OTHER_WORDS)]
         assert sum(row) == counted[gold] > 0
         assert metrics[f"recall-{gold}"] == pytest.approx(metrics[confusion_name(gold, gold)] / counted[gold])
-    # Other words in the place of other words are not right.
+    # Other words in place of other words are not right.
     both = (metrics["accuracy_forward"] + metrics["accuracy_backward"]) / 2
     assert metrics["accuracy"] == pytest.approx(both)
 

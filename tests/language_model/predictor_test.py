@@ -38,10 +38,10 @@ def test_probabilities_of_all_words_sum_to_one(predictor):
     """At each position in each direction, with the sentence cut off on the other side."""
     result = predictor.predict_json({"tokens": SENTENCE})
     words = class_names(predictor._model.vocab)
-    for place in range(len(SENTENCE) + 1):
-        before, after = SENTENCE[:place], SENTENCE[place:]
+    for i in range(len(SENTENCE) + 1):
+        before, after = SENTENCE[:i], SENTENCE[i:]
         forward = [
-            r["log_probabilities_forward"][place]
+            r["log_probabilities_forward"][i]
             for r in predict(predictor, *([*before, word] for word in words))
         ]
         backward = [
@@ -50,11 +50,11 @@ def test_probabilities_of_all_words_sum_to_one(predictor):
         ]
         assert math.fsum(map(math.exp, forward)) == pytest.approx(1, abs=1e-5)
         assert math.fsum(map(math.exp, backward)) == pytest.approx(1, abs=1e-5)
-        to_come = [*SENTENCE, "</S>"][place]
-        expected = [*result["log_probabilities_forward"], result["log_probability_end"]][place]
+        to_come = [*SENTENCE, "</S>"][i]
+        expected = [*result["log_probabilities_forward"], result["log_probability_end"]][i]
         assert forward[number(words, to_come)] == pytest.approx(expected, abs=1e-5)
-        gone = ["<S>", *SENTENCE][place]
-        expected = [result["log_probability_begin"], *result["log_probabilities_backward"]][place]
+        gone = ["<S>", *SENTENCE][i]
+        expected = [result["log_probability_begin"], *result["log_probabilities_backward"]][i]
         assert backward[number(words, gone)] == pytest.approx(expected, abs=1e-5)
 
 

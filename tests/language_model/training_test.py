@@ -39,7 +39,7 @@ def run(tmp_path_factory):
 
 def assert_same(run, folder):
     assert metrics_of(folder) == metrics_of(run.folder)
-    expected, found = (weights_of(place, "model_state_e3_b0.th") for place in (run.folder, folder))
+    expected, found = (weights_of(each, "model_state_e3_b0.th") for each in (run.folder, folder))
     assert expected.keys() == found.keys()
     assert any(name.startswith("0 ") for name in expected)
     for name, weight in expected.items():
@@ -205,8 +205,8 @@ def assert_same_on_workers(expected, found):
     assert not torch.equal(*(worker["modules"]["_extra_state"]["0 hidden"] for worker in workers[0]))
     parts.extend(
         {
-            f"{number} {name}": part
-            for number, worker in enumerate(each)
+            f"{i} {name}": part
+            for i, worker in enumerate(each)
             for name, part in worker["modules"]["_extra_state"].items()
             if torch.is_tensor(part)
         }

@@ -119,8 +119,8 @@ def test_blocked_tokens(ner, overwrite):
     nlp.get_pipe("elmo_ner")(doc)
     expected = ours if overwrite else ours[1:]
     assert [(span.start, span.end) for span in doc.ents] == [(span.start, span.end) for span in expected]
-    for place in (free, *(() if overwrite else (first,))):
-        assert (doc[place].ent_iob_, doc[place].ent_type_) == ("B", "")
+    for i in (free, *(() if overwrite else (first,))):
+        assert (doc[i].ent_iob_, doc[i].ent_type_) == ("B", "")
 
 
 def test_mentions_are_those_of_the_predictor(coref):
@@ -131,8 +131,8 @@ def test_mentions_are_those_of_the_predictor(coref):
         {"tokens": [doc[i].text for i in words]}
     )
     expected = [
-        (words[first], words[last] + 1, str(number))
-        for number, cluster in enumerate(result["clusters"])
+        (words[first], words[last] + 1, str(i))
+        for i, cluster in enumerate(result["clusters"])
         for first, last in cluster
     ]
     assert mentions(doc) == expected != []

@@ -46,7 +46,7 @@ def test_sentences_are_words_by_number():
     one, two = ["One", "two", "."], ["Three", "."]
     for expected in ([[*one, *two]], [one, two]):
         doc = nlp("One  two.\n\nThree.\n ")
-        assert [[doc[place].text for place in words] for words in sentences(doc)] == expected
+        assert [[doc[i].text for i in words] for words in sentences(doc)] == expected
         if "sentencizer" not in nlp.pipe_names:
             nlp.add_pipe("sentencizer")
     assert sentences(nlp("")) == sentences(nlp(" \n")) == []
@@ -146,9 +146,9 @@ def test_bytes_of_something_else(marks, data):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
-@pytest.mark.parametrize("place", ["mark", "mark/model"])
-def test_a_pipe_is_not_waited_for(marks, tmp_path, place):
-    (tmp_path / "saved" / place).parent.mkdir(parents=True)
-    os.mkfifo(tmp_path / "saved" / place)
-    with pytest.raises(ValueError, match=rf"marks: found .*{place}"):
+@pytest.mark.parametrize("name", ["mark", "mark/model"])
+def test_a_pipe_is_not_waited_for(marks, tmp_path, name):
+    (tmp_path / "saved" / name).parent.mkdir(parents=True)
+    os.mkfifo(tmp_path / "saved" / name)
+    with pytest.raises(ValueError, match=rf"marks: found .*{name}"):
         marks.from_disk(tmp_path / "saved")

@@ -127,7 +127,7 @@ def test_character_cnn_equals_a_convolution_word_by_word(width):
     encoder = character_cnn(width=width)
     vectors = encoder(WORDS)
     assert vectors.shape == (2, 3, encoder.get_output_dim())
-    # Linear over (character, place) as the kernel of a convolution
+    # Linear over (character, offset) as the kernel of a convolution
     kernel = encoder.filters.weight.view(5, 4, width)
     for word, vector in zip(WORDS.flatten(0, 1), vectors.flatten(0, 1), strict=True):
         letters = word[word != 0]
@@ -135,8 +135,8 @@ def test_character_cnn_equals_a_convolution_word_by_word(width):
             assert not vector.any()
             continue
         characters = encoder.embedding(letters).t().unsqueeze(0)
-        places = F.conv1d(characters, kernel, encoder.filters.bias, padding=width // 2)
-        torch.testing.assert_close(vector, places.amax(dim=2).relu()[0])
+        outputs = F.conv1d(characters, kernel, encoder.filters.bias, padding=width // 2)
+        torch.testing.assert_close(vector, outputs.amax(dim=2).relu()[0])
 
 
 def test_character_cnn_of_a_larger_vocabulary():

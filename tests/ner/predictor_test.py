@@ -11,7 +11,7 @@ def predictor(trained_ner) -> NerPredictor:
     return Predictor.from_path(str(trained_ner / "model.tar.gz"))
 
 
-def test_places_of_entities(predictor):
+def test_offsets_of_entities(predictor):
     assert isinstance(predictor, NerPredictor)
     text = "  Ana Silva flew to Lisbon,  said Reuters in Paris and London."
     result = predictor.predict(text)

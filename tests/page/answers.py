@@ -44,7 +44,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _arguments(words: dict[str, str]) -> list[dict[str, Any]]:
-    """Returns arguments by the words of their places, which are in `SRL`."""
+    """Returns arguments by the words of their spans, which are in `SRL`."""
     tokens = _tokens(SRL)
     arguments = []
     for label, text in words.items():
@@ -166,7 +166,7 @@ def canned_tab(task: str) -> Tab:
         fields=(*fields, *([PREDICATES] if task == "srl" else [])),
         examples=[CONTENTS[task]],
         card=f"{task} in English text; trained on 12,000 sentences of two corpora; on dev data F1 74.0",
-        mixes=[LearnedMix(task, place, mix, None) for place in ("input", "output")],  # type: ignore[arg-type]
+        mixes=[LearnedMix(task, name, mix, None) for name in ("input", "output")],  # type: ignore[arg-type]
         explains=task in EXPLAINED,
         tokenize=lambda text: join_words(_tokens(text)),
     )
@@ -185,21 +185,18 @@ def canned_model(task: str, limits: Limits) -> ServedModel:
 
 
 def _result(task: str, content: JsonDict) -> JsonDict:
-    """Returns the answer to the example; if the task finds places, those in any other text."""
+    """Returns the answer to the example; if the task finds spans, those in any other text."""
     if task not in ("srl", "coref", "squad") or content == CONTENTS[task]:
         return RESULTS[task]
     text = next(iter(content.values()))
     tokens = _tokens(text)
     if task == "srl":
-        arguments = [
-            {"label": label, "spans": [[place, place + 1]]}
-            for place, label in enumerate(("ARG0", "V", "ARG1"))
-        ]
+        arguments = [{"label": label, "spans": [[i, i + 1]]} for i, label in enumerate(("ARG0", "V", "ARG1"))]
         return {"tokens": tokens, "predicates": [{"predicate": tokens[1], "arguments": arguments}]}
     if task == "coref":
         return {"tokens": tokens, "clusters": [[[0, 2], [2, 2]]], "resolved": text}
-    place = {"char_start": 0, "char_end": len(text), "probability": 1.0}
-    return {"answer": text, **place, "n_best": [{"text": text, "probability": 1.0}]}
+    span = {"char_start": 0, "char_end": len(text), "probability": 1.0}
+    return {"answer": text, **span, "n_best": [{"text": text, "probability": 1.0}]}
 
 
 def _explained(task: str) -> JsonDict:

@@ -124,7 +124,7 @@ def test_a_mark_keeps_its_label_over_lines(page):
 
 def test_the_mix_shows_small_differences(page):
     bars = page.goto("/show/ner") and page.locator("#mix ~ * .bar rect:nth-child(2)")
-    widths = [bars.nth(place).bounding_box()["width"] for place in range(3)]
+    widths = [bars.nth(i).bounding_box()["width"] for i in range(3)]
     assert widths[0] > 5 * widths[1]
     assert widths[2] > widths[0]
     assert "Layer 2 weighs most (37%), layer 0 least (30%)" in page.locator("main").inner_text()
@@ -175,8 +175,8 @@ def test_hebrew_runs_from_the_right(page):
     words = ["דנה", "נסעה", "אתמול", "לחיפה"]
     page.goto(f"/show/srl?sentence={'+'.join(words)}&predicates={words[1]}")
     page.get_by_role("heading", name="Answer", exact=True).wait_for()
-    places = [page.locator(".marked").get_by_text(word).bounding_box()["x"] for word in words]
-    assert places == sorted(places, reverse=True)
+    xs = [page.locator(".marked").get_by_text(word).bounding_box()["x"] for word in words]
+    assert xs == sorted(xs, reverse=True)
 
 
 def test_by_the_keyboard_alone(page):

@@ -37,7 +37,7 @@ def test_marks_of_characters():
 
 def test_tokens_are_found_in_their_text():
     text = located(["Do", "n't", "go", "."], "Don't  go.")
-    assert text.places == [(0, 2), (2, 5), (7, 9), (9, 10)]
+    assert text.offsets == [(0, 2), (2, 5), (7, 9), (9, 10)]
     assert located(["a", "-LRB-"], "a (") == located(["a", "-LRB-"], "a -LRB-")
     frame = [{"label": "ARG1", "spans": [[0, 1], [2, 4]]}, {"label": "V", "spans": [[1, 2]]}]
     assert list(arguments(frame, text)) == [Mark(0, 2, "ARG1"), Mark(7, 10, "ARG1"), Mark(2, 5, "V")]

@@ -100,7 +100,7 @@ def test_an_object_has_no_line(predictor):
 def test_answers_have_errors_of_inputs_and_of_the_model():
     predictor = Breaking()
     answers = predictor.answers([{"text": text} for text in ("aa", "", 1, "abcdef", "abc", "a")], 5)
-    assert [answers[place] for place in (0, 1, 5)] == [{"doubled": 4}, EMPTY, {"doubled": 2}]
+    assert [answers[i] for i in (0, 1, 5)] == [{"doubled": 4}, EMPTY, {"doubled": 2}]
     assert [(type(answer), str(answer)) for answer in answers[2:5]] == [
         (ConfigurationError, '"text" is 1; expected "text": a string'),
         (ConfigurationError, "found 6 tokens to read, expected at most 5"),

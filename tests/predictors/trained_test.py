@@ -1,4 +1,4 @@
-"""`load`: what a trained model takes, what it refuses, and the places of its results in the text."""
+"""`load`: what a trained model takes, what it refuses, and the offsets of its results in the text."""
 
 import re
 

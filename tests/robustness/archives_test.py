@@ -221,12 +221,12 @@ def test_what_is_not_there(tmp_path):
 
 
 @settings(max_examples=20 * FUZZ)
-@given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "insert"]))
-def test_any_damage_of_an_archive_names_it(run, tmp_path, place, kind):
+@given(position=st.integers(0), kind=st.sampled_from(["flip", "cut", "insert"]))
+def test_any_damage_of_an_archive_names_it(run, tmp_path, position, kind):
     packed = (run / "model.tar.gz").read_bytes()
-    byte = place // 8 % len(packed)
+    byte = position // 8 % len(packed)
     rest = {
-        "flip": bytes([packed[byte] ^ 1 << place % 8]) + packed[byte + 1 :],
+        "flip": bytes([packed[byte] ^ 1 << position % 8]) + packed[byte + 1 :],
         "cut": b"",
         "insert": b"\0" + packed,
     }
@@ -267,11 +267,11 @@ def test_other_models_are_opened_too(run, config, tmp_path):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("place", ["first", "middle", "last"])
-def test_weights_that_are_no_numbers(run, tmp_path, value, place):
+@pytest.mark.parametrize("position", ["first", "middle", "last"])
+def test_weights_that_are_no_numbers(run, tmp_path, value, position):
     weights = torch.load(run / "best.th")
     names = [name for name, weight in weights.items() if weight.is_floating_point()]
-    name = names[{"first": 0, "middle": len(names) // 2, "last": -1}[place]]
+    name = names[{"first": 0, "middle": len(names) // 2, "last": -1}[position]]
     weights[name].view(-1)[-1] = value
     torch.save(weights, tmp_path / "weights")
     archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())

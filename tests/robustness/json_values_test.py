@@ -20,9 +20,9 @@ def test_what_json_writes_is_read(value, ascii_only):
 
 
 @given(VALUES, st.integers(0), st.text(max_size=3))
-def test_any_text_is_a_value_or_an_error_with_a_place(value, place, inserted):
+def test_any_text_is_a_value_or_an_error_with_a_position(value, position, inserted):
     text = json.dumps(value)
-    place %= len(text) + 1
-    text = text[:place] + inserted + text[place + len(inserted) // 2 :]
+    position %= len(text) + 1
+    text = text[:position] + inserted + text[position + len(inserted) // 2 :]
     value, message = attempt(strict_json.loads, text, error=json.JSONDecodeError)
     assert re.search(r"\(char \d+\)", message) if message else value == json.loads(text)

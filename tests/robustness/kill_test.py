@@ -253,16 +253,16 @@ def test_killed(name, whole, tmp_path):
     """At moments that nobody has chosen, some of them in the second try, too."""
     case, (result, seconds, _) = whole(name)
     kills = 0
-    for number, moment in enumerate(moments(name, KILLS)):
-        folder = tmp_path / f"killed{number}"
+    for i, moment in enumerate(moments(name, KILLS)):
+        folder = tmp_path / f"killed{i}"
         folder.mkdir()
         command = Command(case.command(folder), folder / "log")
         if command.kill_after(moment * seconds):
             kills += 1
         else:  # it was faster than the first one
             seconds = command.finish()[1]
-        if number % 4 == 3:
-            again = random.Random(number).random() * seconds
+        if i % 4 == 3:
+            again = random.Random(i).random() * seconds
             kills += Command(case.go_on(folder), folder / "log").kill_after(again)
         go_on(case, folder, result)
     print(f"{name}: {kills} kills within {seconds:.2f} s")
@@ -317,8 +317,8 @@ def small_disk(size: int) -> None:
 def test_full_disk(name, whole, tmp_path):
     """It ends with a line; with more room it goes on."""
     case, (result, _, largest) = whole(name)
-    for number, share in enumerate(moments(name, KILLS // 2)):
-        folder = tmp_path / f"full{number}"
+    for i, share in enumerate(moments(name, KILLS // 2)):
+        folder = tmp_path / f"full{i}"
         folder.mkdir()
         command = Command(case.command(folder), folder / "log", partial(small_disk, int(share * largest)))
         code, _ = command.finish()
@@ -330,8 +330,8 @@ def test_full_disk(name, whole, tmp_path):
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
     _, (result, seconds, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
-    for number, moment in enumerate(moments("two", KILLS // 2)):
-        folders = [tmp_path / f"{name}{number}" for name in ("killed", "other")]
+    for i, moment in enumerate(moments("two", KILLS // 2)):
+        folders = [tmp_path / f"{name}{i}" for name in ("killed", "other")]
         for folder in folders:
             folder.mkdir()
         killed, other = (Command(case.command(folder), folder / "log") for folder in folders)

@@ -41,11 +41,11 @@ def packed(tmp_path_factory):
 
 
 @given(st.integers(0), st.sampled_from(["flip", "cut", "fill"]))
-def test_damage_is_noticed(packed, place, kind):
-    place %= len(packed) * 8
-    byte = place // 8
+def test_damage_is_noticed(packed, position, kind):
+    position %= len(packed) * 8
+    byte = position // 8
     damaged = {
-        "flip": packed[:byte] + bytes([packed[byte] ^ 1 << place % 8]) + packed[byte + 1 :],
+        "flip": packed[:byte] + bytes([packed[byte] ^ 1 << position % 8]) + packed[byte + 1 :],
         "cut": packed[:byte],
         "fill": packed[:byte] + bytes(len(packed) - byte),
     }[kind]

@@ -95,18 +95,18 @@ def test_the_longest_words_that_are_taken(predictor, tmp_path):
 @given(lines=st.lists(st.sampled_from([*GOOD, b"", *BAD.values()]), max_size=6), size=st.integers(1, 4))
 def test_any_lines(predictor, tmp_path, lines, size):
     results, message = outcome(predictor, tmp_path, b"\n".join(lines), size)
-    first = next((number for number, line in enumerate(lines) if line in BAD.values()), len(lines))
+    first = next((i for i, line in enumerate(lines) if line in BAD.values()), len(lines))
     assert len(results) == sum(bool(line) for line in lines[:first])
     assert message.startswith(f"{tmp_path}/in.jsonl, line {first + 1}: " if first < len(lines) else "")
     assert bool(message) == (first < len(lines))
 
 
-@given(content=st.binary(max_size=200), place=st.integers(0), size=st.integers(1, 4))
-def test_any_bytes(predictor, tmp_path, content, place, size):
+@given(content=st.binary(max_size=200), position=st.integers(0), size=st.integers(1, 4))
+def test_any_bytes(predictor, tmp_path, content, position, size):
     text = b"\n".join(GOOD * 2)
-    place %= len(text)
-    results, message = outcome(predictor, tmp_path, text[:place] + content + text[place:], size)
-    assert len(results) >= text[:place].count(b"\n")
+    position %= len(text)
+    results, message = outcome(predictor, tmp_path, text[:position] + content + text[position:], size)
+    assert len(results) >= text[:position].count(b"\n")
     assert not message or message.startswith(f"{tmp_path}/in.jsonl, line ")
 
 

@@ -85,9 +85,9 @@ PIECES = st.sampled_from(
 @given(changes=st.lists(st.tuples(st.integers(0), st.integers(0, 20), PIECES), min_size=1, max_size=3))
 def test_any_change_of_a_file(name, changes, tmp_path):
     content = _begin(bundled("fixtures") / name)
-    for place, length, piece in changes:
-        place %= len(content) + 1
-        content = content[:place] + piece + content[place + length :]
+    for position, length, piece in changes:
+        position %= len(content) + 1
+        content = content[:position] + piece + content[position + length :]
     file = tmp_path / Path(name).name
     file.write_bytes(content)
     _, message = attempt(LAYOUTS[name], str(file), error=InputError)

@@ -120,8 +120,8 @@ def srl_json(words: list[str], of_each: list[tuple[int, list[str]]]) -> str:
 
 
 def srl_columns(words: list[str], of_each: list[tuple[int, list[str]]]) -> str:
-    places = [index for index, _ in of_each]
-    marks = ["fly" if place in places else "-" for place in range(len(words))]
+    indices = [index for index, _ in of_each]
+    marks = ["fly" if index in indices else "-" for index in range(len(words))]
     return rows(words, marks, *(srl_cells(tags) for _, tags in of_each))
 
 
@@ -185,15 +185,15 @@ def coref_columns(document: CorefDocument) -> str:
             else:
                 marks[first].append((2, f"({name}"))
                 marks[last].append((0, f"{name})"))
-    lines, places = ["#begin document (a/b); part 000"], count()
+    lines, indices = ["#begin document (a/b); part 000"], count()
 
-    def line(number: int, word: str, place: int) -> str:
-        chains = "|".join(mark for _, mark in sorted(marks[place])) or "-"
-        cells = ["a/b", "0", str(number), word, *["-"] * 5, document.speakers[place], "*", chains]
+    def line(number: int, word: str, index: int) -> str:
+        chains = "|".join(mark for _, mark in sorted(marks[index])) or "-"
+        cells = ["a/b", "0", str(number), word, *["-"] * 5, document.speakers[index], "*", chains]
         return "   ".join(cells)
 
     for words in document.sentences:
-        lines += [line(number, word, next(places)) for number, word in enumerate(words)]
+        lines += [line(i, word, next(indices)) for i, word in enumerate(words)]
         lines.append("")
     return "\n".join([*lines, "#end document\n"])
 
@@ -359,10 +359,10 @@ def paragraphs(draw: st.DrawFn, impossible: bool) -> tuple[str, list[list[Answer
 def test_squad(tmp_path, version, data):
     gold = data.draw(st.lists(paragraphs(impossible=version == "v2.0"), min_size=1, max_size=3))
     articles, predictions = [], {}
-    for number, (passage, questions) in enumerate(gold):
+    for i, (passage, questions) in enumerate(gold):
         entries = []
         for row, answers in enumerate(questions):
-            id = f"{number}-{row}"
+            id = f"{i}-{row}"
             predictions[id] = answers[-1].text if answers else ""
             listed = [{"text": answer.text, "answer_start": answer.start} for answer in answers]
             impossible = {"is_impossible": not answers} if version == "v2.0" else {}

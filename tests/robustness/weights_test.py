@@ -101,17 +101,19 @@ def files(tmp_path_factory):
     return options, weight_file, dict(read_weights(weight_file, options))
 
 
-@given(place=st.integers(0), kind=st.sampled_from(["flip", "cut", "fill", "byte"]), value=st.integers(0, 255))
-def test_damaged_weights_are_never_read(files, place, kind, value):
+@given(
+    position=st.integers(0), kind=st.sampled_from(["flip", "cut", "fill", "byte"]), value=st.integers(0, 255)
+)
+def test_damaged_weights_are_never_read(files, position, kind, value):
     options, weight_file, weights = files
     content = bytearray(weight_file.read_bytes())
-    byte = place // 8 % len(content)
+    byte = position // 8 % len(content)
     if kind == "cut":
         del content[byte:]
     elif kind == "fill":
         content[byte : byte + 64] = bytes([value]) * len(content[byte : byte + 64])
     else:
-        content[byte] = content[byte] ^ 1 << place % 8 if kind == "flip" else value
+        content[byte] = content[byte] ^ 1 << position % 8 if kind == "flip" else value
     with tempfile.TemporaryDirectory() as folder:
         damaged = Path(folder, "weights.hdf5")
         damaged.write_bytes(content)

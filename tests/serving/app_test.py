@@ -61,12 +61,12 @@ def test_eight_clients(service, inputs):
     def answers(first):
         turn = [(first + step) % len(inputs) for step in range(len(inputs))]
         with httpx.Client() as client:
-            return [(place, client.post(service.ner, json=inputs[place]).json()) for place in turn]
+            return [(index, client.post(service.ner, json=inputs[index]).json()) for index in turn]
 
     with ThreadPoolExecutor(8) as pool:
         for client in pool.map(answers, range(8)):
-            for place, answer in client:
-                assert difference(answer, json.loads(service.expected[place])) < 1e-5
+            for index, answer in client:
+                assert difference(answer, json.loads(service.expected[index])) < 1e-5
 
 
 def raw(service, request):

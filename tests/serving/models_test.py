@@ -65,12 +65,12 @@ def test_no_answer_in_time():
 
 def test_places_in_the_queue():
     model = model_of(None, max_queue=3)
-    with model.places(2):
-        with pytest.raises(HTTPException) as caught, model.places(2):
+    with model.slots(2):
+        with pytest.raises(HTTPException) as caught, model.slots(2):
             pass
         assert caught.value.status_code == 429
         assert caught.value.detail == "found 2 inputs waiting, expected at most 3 with these"
-        with model.places(1):
+        with model.slots(1):
             assert model.taken == 3
     assert model.taken == 0
 

@@ -113,8 +113,8 @@ def test_a_token_has_the_window_with_the_most_context(length):
     split = windows.split(tokens + 1)
     # All tokens, each window with an overlap of the one before it
     assert set(split.flatten().tolist()) - {0} == set(range(1, length + 1))
-    assert split.shape == (1, windows.number, windows.size)
-    assert (windows.number == 1) == (length <= SIZE)
+    assert split.shape == (1, windows.count, windows.size)
+    assert (windows.count == 1) == (length <= SIZE)
     assert torch.equal(windows.join(split, torch.tensor([0])), tokens + 1)
 
     def context(window: int, token: int) -> int:
@@ -127,10 +127,10 @@ def test_a_token_has_the_window_with_the_most_context(length):
         return min(before, after)
 
     for token in range(length):
-        contexts = [context(window, token) for window in range(windows.number)]
+        contexts = [context(window, token) for window in range(windows.count)]
         chosen = windows.of_token[0, token].item()
         assert contexts[chosen] >= max(contexts) - 1
-        assert windows.first[0, token] == chosen * STEP * (windows.number > 1)
+        assert windows.first[0, token] == chosen * STEP * (windows.count > 1)
 
 
 def test_a_passage_has_the_same_windows_in_any_batch():
@@ -161,7 +161,7 @@ def test_the_best_spans_are_those_of_brute_force(lengths, longest):
     mask = mask_of(*lengths)
     start, end = (torch.randn(mask.shape).masked_fill(~mask, -torch.inf) for _ in range(2))
     scores = span_scores(start, end, longest=longest)
-    best, places = best_spans(scores, 1000)
+    best, spans_found = best_spans(scores, 1000)
     for row, length in enumerate(lengths):
         spans = {
             (first, last): (start[row, first] + end[row, last]).item()
@@ -169,10 +169,10 @@ def test_the_best_spans_are_those_of_brute_force(lengths, longest):
             if first <= last < first + longest
         }
         expected = sorted(spans, key=spans.get, reverse=True)
-        assert [tuple(place) for place in places[row, : len(spans)].tolist()] == expected
+        assert [tuple(span) for span in spans_found[row, : len(spans)].tolist()] == expected
         assert best[row, : len(spans)].tolist() == pytest.approx([spans[span] for span in expected])
         assert (best[row, len(spans) :] == -torch.inf).all()
-    assert torch.equal(best_spans(scores, 1)[1], places[:, :1])
+    assert torch.equal(best_spans(scores, 1)[1], spans_found[:, :1])
 
 
 HEAD_LENGTHS = (4, 1, 6)
@@ -184,8 +184,10 @@ def head_and_inputs() -> tuple[NoAnswerHead, list[torch.Tensor]]:
     head = NoAnswerHead(dim=5, start_dim=3, end_dim=2)
     mask = mask_of(*HEAD_LENGTHS)
     layers = [torch.randn(*mask.shape, size) for size in (5, 3, 2)]
-    places = [torch.randn(mask.shape).masked_fill(~mask, -torch.inf).log_softmax(1) for _ in range(2)]
-    return head, [*layers, *places, mask]
+    log_probabilities = [
+        torch.randn(mask.shape).masked_fill(~mask, -torch.inf).log_softmax(1) for _ in range(2)
+    ]
+    return head, [*layers, *log_probabilities, mask]
 
 
 def test_no_answer_by_hand():

@@ -31,15 +31,15 @@ def outputs_of(layer) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("placement", "places"), [("none", ()), ("input", "i"), ("output", "o"), ("input+output", "io")]
+    ("placement", "where"), [("none", ()), ("input", "i"), ("output", "o"), ("input+output", "io")]
 )
-def test_placement_by_one_word(placement, places):
+def test_placement_by_one_word(placement, where):
     settings = config()
     settings["model"]["elmo"]["placement"] = placement
     model, instances = build(settings)
     dim = model.elmo.dim
-    assert model.encoder.forward_layers[0].input_size == 6 + 4 + dim * ("i" in places)
-    assert model.attention.similarity.weights.shape == (3, 10 + dim * ("o" in places))
+    assert model.encoder.forward_layers[0].input_size == 6 + 4 + dim * ("i" in where)
+    assert model.attention.similarity.weights.shape == (3, 10 + dim * ("o" in where))
     check_gradients(model, batch(model, instances))
 
 
@@ -98,8 +98,8 @@ def test_a_token_is_scored_in_its_window(monkeypatch):
         states, mask = model._encode(fields["passage"])
         question = model._encode(fields["question"])
         windows = Windows(mask, size=size, overlap=overlap)
-        assert windows.number == 3
-        for window, start in enumerate(range(0, windows.number * (size - overlap), size - overlap)):
+        assert windows.count == 3
+        for window, start in enumerate(range(0, windows.count * (size - overlap), size - overlap)):
             part = states[:, start : start + size]
             reads = iter([(part, torch.ones(part.shape[:2], dtype=torch.bool)), question])
             monkeypatch.setattr(model, "_encode", lambda text, reads=reads: next(reads))
@@ -165,11 +165,11 @@ def test_answers_and_metrics():
             (answer["probability"] for answer in n_best), reverse=True
         )
         for answer in n_best:
-            place = slice(answer["token_start"], answer["token_end"])
+            span = slice(answer["token_start"], answer["token_end"])
             start, end = answer["char_start"], answer["char_end"]
             assert answer["text"] == question.passage.text[start:end]
-            assert 1 <= len(question.passage.words[place]) <= 4
-            assert answer["text"].replace(" ", "") == "".join(question.passage.words[place])
+            assert 1 <= len(question.passage.words[span]) <= 4
+            assert answer["text"].replace(" ", "") == "".join(question.passage.words[span])
             first, last = answer["token_start"], answer["token_end"] - 1
             probability = (outputs["start"][row, first] + outputs["end"][row, last]).exp().item()
             assert answer["probability"] == pytest.approx(probability, rel=1e-4)

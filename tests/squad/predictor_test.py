@@ -56,13 +56,13 @@ def test_options(run):
     assert [len(row) for row in result["question_attention"]] == [len(words)] * len(tokens)
     matrix = result["self_attention"]
     assert [len(row) for row in matrix] == [len(tokens)] * len(tokens)
-    for place, row in enumerate(matrix):
+    for index, row in enumerate(matrix):
         assert sum(row) == pytest.approx(1, abs=1e-4)
-        assert row[place] == 0
-        seen = [place, *(column for column, value in enumerate(row) if value > 0)]
+        assert row[index] == 0
+        seen = [index, *(column for column, value in enumerate(row) if value > 0)]
         assert max(seen) - min(seen) < 30
-        assert place - min(seen) >= 5 or min(seen) == 0
-        assert max(seen) - place >= 5 or max(seen) == len(tokens) - 1
+        assert index - min(seen) >= 5 or min(seen) == 0
+        assert max(seen) - index >= 5 or max(seen) == len(tokens) - 1
 
 
 def test_no_answer(tmp_path):

@@ -59,13 +59,13 @@ REMOVED = object()
 
 def changed(path, value):
     content = copy.deepcopy(CONTENT)
-    place = content
+    node = content
     for key in path[:-1]:
-        place = place[key]
+        node = node[key]
     if value is REMOVED:
-        del place[path[-1]]
+        del node[path[-1]]
     else:
-        place[path[-1]] = value
+        node[path[-1]] = value
     return content
 
 
@@ -129,7 +129,7 @@ def test_questions_without_answers(tmp_path, question, options, answers):
         ((*ANSWER, "text"), "ada", 'expected the answer "ada"'),
     ],
 )
-def test_errors_name_the_place(tmp_path, path, value, message):
+def test_errors_name_the_location(tmp_path, path, value, message):
     with pytest.raises(InputError, match=re.escape(str(tmp_path / "data.json"))) as error:
         datasets(tmp_path, changed(path, value))
     assert message in str(error.value)
@@ -232,11 +232,11 @@ def test_a_file(caplog):
 def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
     qas = [
         {
-            "id": str(number),
+            "id": str(i),
             "question": "?",
             "answers": [{"text": text, "answer_start": PASSAGE.index(text)} for text in texts],
         }
-        for number, texts in enumerate([["99", "1998"], ["am"], ["won", "won"]])
+        for i, texts in enumerate([["99", "1998"], ["am"], ["won", "won"]])
     ]
     content = {"data": [{"paragraphs": [{"context": PASSAGE, "qas": qas}]}]}
     (tmp_path / "data.json").write_text(json.dumps(content))
@@ -310,8 +310,8 @@ MRQA = [
         lines(MRQA),
         lines(
             [
-                {**record, "answers": CONTENT["data"][0]["paragraphs"][0]["qas"][number]["answers"]}
-                for number, record in enumerate(flat())
+                {**record, "answers": CONTENT["data"][0]["paragraphs"][0]["qas"][i]["answers"]}
+                for i, record in enumerate(flat())
             ]
         ),
     ],
@@ -330,7 +330,7 @@ def test_shapes(tmp_path, content):
     assert [each["metadata"].metadata.answers for each in instances] == [[], []]
 
 
-def test_whole_numbers_as_ids_and_answers_near_their_place(tmp_path, caplog):
+def test_whole_numbers_as_ids_and_answers_near_their_position(tmp_path, caplog):
     content = changed((*QUESTION, "id"), 7)
     content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] = 11
     (tmp_path / "a").write_text(json.dumps(content))

@@ -24,9 +24,9 @@ def pair(layers, dropout=0.0, input_dim=6, hidden_dim=8):
             use_input_projection_bias=False,
         )
     )
-    for number, layer in enumerate(ours.layers):
+    for i, layer in enumerate(ours.layers):
         torch.nn.init.normal_(layer.bias)
-        cell = getattr(theirs._module, f"layer_{number}").cell
+        cell = getattr(theirs._module, f"layer_{i}").cell
         with torch.no_grad():
             for theirs_of, ours_of in parts(cell, layer):
                 theirs_of.copy_(ours_of)
@@ -55,8 +55,8 @@ def assert_equal(ours, theirs, inputs, mask=MASK):
         results.append((outputs, given.grad))
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    for number, layer in enumerate(ours.layers):
-        cell = getattr(theirs._module, f"layer_{number}").cell
+    for i, layer in enumerate(ours.layers):
+        cell = getattr(theirs._module, f"layer_{i}").cell
         for expected, found in parts(cell, layer, lambda parameter: parameter.grad):
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 

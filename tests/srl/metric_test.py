@@ -95,12 +95,12 @@ def test_equals_the_script_on_random_changes(tmp_path):
 
     def tags():
         """A few spans of up to three words."""
-        spans, place = [], 0
-        while place < 12:
-            end = min(12, place + generator.randint(1, 3))
+        spans, start = [], 0
+        while start < 12:
+            end = min(12, start + generator.randint(1, 3))
             if generator.random() < 0.6:
-                spans.append(Span(place, end, generator.choice(labels)))
-            place = end
+                spans.append(Span(start, end, generator.choice(labels)))
+            start = end
         return spans
 
     def changed(spans):

@@ -60,9 +60,9 @@ def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
     assert rows == [len(sentences)]
     assert len(sentences) < len(instances)
     monkeypatch.undo()
-    for number, instance in enumerate(instances):
+    for i, instance in enumerate(instances):
         alone = outputs_of(model, [instance])["logits"][0]
-        torch.testing.assert_close(outputs["logits"][number, : len(alone)], alone, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(outputs["logits"][i, : len(alone)], alone, atol=1e-6, rtol=1e-5)
 
 
 def test_a_proposition_has_one_result_in_any_batch(tmp_path):
@@ -77,7 +77,7 @@ def test_the_predicate_makes_the_difference(tmp_path):
     model, _ = build(config(tmp_path))
     reader = DatasetReader.from_params(Params(config(tmp_path)["dataset_reader"]))
     words = ["Anna", "sold", "it", "and", "left"]
-    instances = [reader.text_to_instance(words, place) for place in (1, 4, 1)]
+    instances = [reader.text_to_instance(words, index) for index in (1, 4, 1)]
     for instance in instances:
         reader.apply_token_indexers(instance)
     logits = outputs_of(model.eval(), instances)["logits"]
@@ -154,8 +154,8 @@ def test_what_people_read(tmp_path):
     assert "loss" not in outputs
     readable = model.make_output_human_readable(outputs)
     words = ["He", "could", "not", "find", "a", "lamp", "that", "fits", "the", "frame", "."]
-    place = readable["tokens"].index(words)
-    assert readable["predicates"][place + 1] == [
+    index = readable["tokens"].index(words)
+    assert readable["predicates"][index + 1] == [
         {
             "index": 7,
             "predicate": "fits",
@@ -165,7 +165,7 @@ def test_what_people_read(tmp_path):
                 {"label": "V", "text": "fits", "spans": [[7, 8]]},
                 {"label": "ARG1", "text": "the frame", "spans": [[8, 10]]},
             ],
-            "tags": instances[place + 1]["metadata"].metadata.gold_tags,
+            "tags": instances[index + 1]["metadata"].metadata.gold_tags,
             "description": "He could not find [ARG0: a lamp] [R-ARG0: that] [V: fits] [ARG1: the frame] .",
         }
     ]

@@ -179,19 +179,19 @@ def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):
 
 
 def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
-    def places(found, inputs):
+    def indices(found, inputs):
         return [each["index"] for each in found.predict_json(inputs)["predicates"]]
 
     with_tagger = another(predictor, spacy_model=tagger)
-    assert places(with_tagger, {"sentence": SENTENCE}) == [1]
-    assert places(with_tagger, {"tokens": ["It", "was", "late", "and", "he", "had", "sold", "it"]}) == [1, 6]
-    assert places(with_tagger, {"tokens": ["", "He", "sold", "it"]}) == [2]
+    assert indices(with_tagger, {"sentence": SENTENCE}) == [1]
+    assert indices(with_tagger, {"tokens": ["It", "was", "late", "and", "he", "had", "sold", "it"]}) == [1, 6]
+    assert indices(with_tagger, {"tokens": ["", "He", "sold", "it"]}) == [2]
     assert with_tagger.predict("") == {"tokens": [], "predicates": []}
     # Without the trained archive, an installed model is found by itself.
     monkeypatch.setattr(module, "trained_archives", dict)
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
-    assert places(another(predictor), {"sentence": SENTENCE}) == [1]
+    assert indices(another(predictor), {"sentence": SENTENCE}) == [1]
 
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):

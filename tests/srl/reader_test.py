@@ -205,11 +205,9 @@ def test_the_predicate_inside_of_an_argument(tmp_path):
 
 
 def test_bad_sentences_are_left_out(tmp_path, caplog):
-    for number, content in enumerate(
-        (CONLL.replace("(ARG1*) -", "(ARG1 -", 1), lines(JSON_LINES[:1]) + "{\n")
-    ):
-        assert gold(read(tmp_path / "a", content, skip_bad=True)) == PROPOSITIONS[2 * (1 - number) :][:2]
-        assert caplog.text.count("1 bad records") == number + 1
+    for i, content in enumerate((CONLL.replace("(ARG1*) -", "(ARG1 -", 1), lines(JSON_LINES[:1]) + "{\n")):
+        assert gold(read(tmp_path / "a", content, skip_bad=True)) == PROPOSITIONS[2 * (1 - i) :][:2]
+        assert caplog.text.count("1 bad records") == i + 1
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_workers_share_the_phrases(tmp_path):
         (NEUTRAL, "found 0 sentences and 0 phrases inside them; 1 neutral left out"),
     ],
 )
-def test_errors_name_the_place(tmp_path, content, message):
+def test_errors_name_the_location(tmp_path, content, message):
     with pytest.raises(InputError) as caught:
         read(tmp_path / "some.txt", content, granularity=2)
     assert f"{tmp_path}/some.txt" in str(caught.value)
@@ -241,10 +241,10 @@ def test_what_is_no_tree(line, column, found, expected):
 
 def test_a_tree_without_any_one_bracket_is_none():
     line = random.Random(0).choice((bundled("fixtures/sst") / "train.txt").read_text().splitlines())
-    for place, character in enumerate(line):
+    for index, character in enumerate(line):
         if character in "()":
             with pytest.raises(TreeError):
-                parse(line[:place] + line[place + 1 :])
+                parse(line[:index] + line[index + 1 :])
 
 
 def test_every_sentence_has_an_instance_for_prediction(tmp_path):

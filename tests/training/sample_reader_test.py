@@ -37,9 +37,9 @@ def test_a_part_of_each_reader(reader, path):
     whole = texts(DatasetReader.by_name(reader)(), path)
     small, large = (texts(sampled(reader, fraction), path) for fraction in (0.1, 0.5))
     assert (len(small), len(large)) == (round(0.1 * len(whole)), round(0.5 * len(whole)))
-    places = [whole.index(text) for text in large]
-    assert places == sorted(places)
-    assert places != list(range(len(places)))
+    indices = [whole.index(text) for text in large]
+    assert indices == sorted(indices)
+    assert indices != list(range(len(indices)))
     assert set(small) < set(large)
     assert texts(sampled(reader, 0.5), path) == large
     assert texts(sampled(reader, 0.5, seed=2), path) != large
@@ -96,5 +96,5 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
 
 def test_the_first_of_the_drawn_instances():
     drawn = sampled("elmo_ner", 0.5)
-    first = SampleReader(reader=drawn.whole, fraction=0.5, seed=drawn.seed, max_instances=3)
+    first = SampleReader(reader=drawn.wrapped_reader, fraction=0.5, seed=drawn.seed, max_instances=3)
     assert texts(first, FILES["elmo_ner"]) == texts(drawn, FILES["elmo_ner"])[:3]

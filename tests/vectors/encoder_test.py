@@ -41,7 +41,7 @@ def test_items_come_with_their_vectors(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "POSITIONS", 20)
     encoder = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={})
     items = list(encoder.encode_items(enumerate(SENTENCES), lambda item: item[1]))
-    assert [number for (number, _), _ in items] == list(range(len(SENTENCES)))
+    assert [i for (i, _), _ in items] == list(range(len(SENTENCES)))
     for ((_, words), vectors), alone in zip(items, encoder.encode(SENTENCES), strict=True):
         assert vectors.shape[1] == len(words)
         assert torch.equal(vectors, alone)

@@ -121,8 +121,8 @@ def test_archive_does_not_need_the_file(tmp_path):
         "dataset_reader": {"type": "elmo_bilm", "input": "words"},
     }
     model = Model.from_params(Params(settings).duplicate()["model"], vocab=vocab)
-    place = vocab.get_token_index("the") - 1
-    assert model.bilm.token_encoder.embedding[place].tolist() == [1, 2, 3, 4, 5, 6]
+    row = vocab.get_token_index("the") - 1
+    assert model.bilm.token_encoder.embedding[row].tolist() == [1, 2, 3, 4, 5, 6]
     Params(settings).to_file(str(tmp_path / "config.json"))
     vocab.save_to_files(str(tmp_path / "vocabulary"))
     torch.save(model.state_dict(), tmp_path / "best.th")

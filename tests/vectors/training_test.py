@@ -79,9 +79,9 @@ def counted(text: list[list[str]], words: list[str], window: int) -> np.ndarray:
     pairs = Counter()
     for sentence in text:
         kept = [word for word in sentence if word in words]
-        for place, word in enumerate(kept):
-            for other in range(max(0, place - window), min(len(kept), place + window + 1)):
-                if other != place:
+        for i, word in enumerate(kept):
+            for other in range(max(0, i - window), min(len(kept), i + window + 1)):
+                if other != i:
                     pairs[word, kept[other]] += 1
     return np.array([[float(pairs[one, other]) for other in words] for one in words])
 

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 import torch
 
-from elmo_tasks.vectors.encoder import alone, in_contexts, sample_occurrences
+from elmo_tasks.vectors.encoder import in_contexts, out_of_context, sample_occurrences
 from tests.vectors.examples import tiny_encoder
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]
@@ -12,7 +12,7 @@ WORDS = ["cat", "oslo", "Dog", "the", "absent"]
 
 def test_alone(tmp_path):
     encoder = tiny_encoder(tmp_path)
-    found = alone(encoder, WORDS)
+    found = out_of_context(encoder, WORDS)
     assert [vectors.name for vectors in found] == encoder.names
     for row, vectors in enumerate(found):
         assert vectors.known.all()
@@ -23,7 +23,7 @@ def test_alone(tmp_path):
 
 def test_averaged_over_all_occurrences(tmp_path):
     """A word as it stands, or, if it never does, in any case."""
-    places = {
+    positions = {
         "cat": [(0, 1), (2, 1), (2, 4), (4, 2)],
         "oslo": [(3, 0)],
         "Dog": [(2, 7)],
@@ -35,7 +35,7 @@ def test_averaged_over_all_occurrences(tmp_path):
     for row, vectors in enumerate(found):
         assert vectors.known.tolist() == [True, True, True, True, False]
         for word, vector in zip(WORDS[:4], vectors.vectors, strict=False):
-            expected = [lines[line][row, position] for line, position in places[word]]
+            expected = [lines[line][row, position] for line, position in positions[word]]
             assert torch.allclose(vector, torch.stack(expected).mean(dim=0), rtol=0, atol=1e-6)
 
 
@@ -49,8 +49,8 @@ def test_a_limit_draws_each_occurrence_with_the_same_chance():
     lines = ["a b a", "a", "b a a"]
     drawn = Counter()
     for seed in range(2000):
-        places = sample_occurrences(lines, ["a"], limit=2, seed=seed)
-        kept = [(line, position) for line, words in places.items() for position, _ in words]
+        positions = sample_occurrences(lines, ["a"], limit=2, seed=seed)
+        kept = [(line, position) for line, words in positions.items() for position, _ in words]
         assert len(set(kept)) == 2
         drawn.update(kept)
     assert len(drawn) == 5

@@ -2,7 +2,7 @@
 Files to records: a module a family of formats, for all tasks.
 
 A reader knows a task, and a format knows files. A format gets the path of one file and yields its records
-with their places; the reader says which of their values it needs. Files, folders, patterns, archives and URLs
+with their lines; the reader says which of their values it needs. Files, folders, patterns, archives and URLs
 are found by `data.input_files.input_files`, and lines of any encoding, packed or not, come from
 `data.input_files.read_lines`.
 

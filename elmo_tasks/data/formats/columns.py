@@ -39,7 +39,7 @@ class ColumnLayout:
     names : names of the columns in order.
     delimiter : text between two columns; `None` for any run of blanks and tabs.
     needed : names that must occur exactly once.
-    comments : the begin of lines that are no rows; with `auto`, lines that begin with `#` and a blank, or
+    comments : the start of lines that are no rows; with `auto`, lines that begin with `#` and a blank, or
         with `###`, before the first word of a sentence, and do not look like a row: they have another number
         of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of
         columns. `None`: there are no comments.
@@ -97,7 +97,7 @@ class ColumnLayout:
             if group:
                 yield group
 
-    def row(self, path: Path, number: int, line: str) -> list[str]:
+    def row(self, path: Path, line_number: int, line: str) -> list[str]:
         """Returns the cells of a line without empty ones too many; another number is an `InputError`."""
         cells, names = self.split(line), self.names
         if len(cells) != len(names):
@@ -106,7 +106,7 @@ class ColumnLayout:
                 expected = f"{len(names)}: {', '.join(names)}"
                 if line.startswith("#"):
                     expected += "; a reader's key `comments` leaves out lines of the same begin"
-                raise InputError.at(path, number, found=found, expected=expected)
+                raise InputError.at(path, line_number, found=found, expected=expected)
             del cells[len(names) :]
         return cells
 
@@ -143,9 +143,9 @@ def split_cells(line: str, delimiter: str | None) -> list[str]:
 def line_groups(lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()) -> Iterator[Lines]:
     """Groups numbered lines into sentences, between blank lines or lines that begin with `separators`."""
     group: Lines = []
-    for number, line in lines:
+    for line_number, line in lines:
         if line.strip(BLANKS) and not line.startswith(separators):
-            group.append((number, line))
+            group.append((line_number, line))
         elif group:
             yield group
             group = []
@@ -191,7 +191,7 @@ def unescape(word: str) -> str:
     return _ESCAPED.get(word, word)
 
 
-def begun_document(line: str) -> str | None:
+def begin_document_id(line: str) -> str | None:
     """
     Returns the id of the document that a line begins, with the number of its part, such as `nw/wsj_0001_0`;
     empty if the line has none, and `None` for any other line.

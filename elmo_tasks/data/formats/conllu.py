@@ -37,16 +37,16 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
     empty = True
     for group in line_groups(read_lines(path, encoding=encoding)):
         rows, comments = [], []
-        for number, line in group:
+        for line_number, line in group:
             if line.startswith("#"):
                 comments.append(line)
                 continue
             cells = line.split("\t")
             if len(cells) != _COLUMNS:
                 expected = f"{_COLUMNS}, separated by tabs"
-                raise InputError.at(path, number, found=f"{len(cells)} columns", expected=expected)
+                raise InputError.at(path, line_number, found=f"{len(cells)} columns", expected=expected)
             if cells[0].isdecimal():
-                rows.append((number, cells))
+                rows.append((line_number, cells))
         if rows:
             empty = False
             yield ConlluSentence(rows, comments)

@@ -1,7 +1,7 @@
 """
 Records with named columns between delimiters: csv, tsv and their like.
 
-With quotes, `"` stands around a cell with delimiters or line breaks, and `""` is a quote in it (RFC 4180).
+With quotes, a cell with delimiters or line breaks is enclosed in `"`, and `""` is a quote in it (RFC 4180).
 """
 
 import csv
@@ -74,18 +74,18 @@ def read_delimited(
         for name in columns:
             if name and columns.count(name) > 1:
                 raise InputError.at(path, header, found=f"the column {name!r} twice", expected="a header")
-    named = max((number for number, name in enumerate(columns, start=1) if name), default=0)
-    places = [(place, name) for place, name in enumerate(columns) if name]
+    num_named = max((count for count, name in enumerate(columns, start=1) if name), default=0)
+    named_columns = [(index, name) for index, name in enumerate(columns) if name]
     unnamed: list[int] = []
     for line, row in rows:
-        if not named <= len(row) or any(row[len(columns) :]):
+        if not num_named <= len(row) or any(row[len(columns) :]):
             expected = f"{len(columns)}: {', '.join(columns)}"
             error = InputError.at(path, line, found=f"{len(row)} columns", expected=expected)
             yield Record(path, line, error)
             continue
-        if any(row[named:]):
+        if any(row[num_named:]):
             unnamed.append(line)
-        yield Record(path, line, {name: row[place] for place, name in places})
+        yield Record(path, line, {name: row[index] for index, name in named_columns})
     if unnamed:
         logger.warning(
             "%s, line %d: found text after the last column with a name, which is not read (such rows: %d)",
@@ -116,7 +116,7 @@ def _lines(path: Path, encoding: str | None) -> list[tuple[int, str]]:
     if len(lines) == 1:
         lines = list(enumerate(lines[0][1].removesuffix("\r").split("\r"), start=1))
     first = 1 if lines and _SEPARATOR.fullmatch(lines[0][1]) else 0
-    return [(number, line.rstrip(" ")) for number, line in lines[first:]]
+    return [(line_number, line.rstrip(" ")) for line_number, line in lines[first:]]
 
 
 def _find_dialect(lines: Sequence[tuple[int, str]], layout: DelimitedLayout) -> Dialect:
@@ -176,12 +176,12 @@ def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -
 
 def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
     doubled: list[int] = []
-    for number, line in lines:
+    for line_number, line in lines:
         if line.strip():
             cells = line.split(delimiter)
             if '""' in line and any(map(_DOUBLED.fullmatch, cells)):
-                doubled.append(number)
-            yield number, cells
+                doubled.append(line_number)
+            yield line_number, cells
     if doubled:
         logger.warning(
             "%s, line %d: found a doubled quote in quotes, which is read as it stands; the key `quotes` with "

@@ -44,11 +44,11 @@ def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Re
     first = list(zip(range(2), lines, strict=False))
     begin = [line for _, line in first]
     if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _list_in(begin[0][1]) is None):
-        for number, line in chain(begin, lines):
+        for line_number, line in chain(begin, lines):
             try:
-                yield _record(path, number, parse_json(line, path, number, expected="JSON"))
+                yield _record(path, line_number, parse_json(line, path, line_number, expected="JSON"))
             except InputError as error:
-                yield Record(path, number, error)
+                yield Record(path, line_number, error)
     elif begin:
         yield from _listed(path, "\n".join(line for _, line in read_lines(path, encoding=encoding)))
 
@@ -58,7 +58,7 @@ def _is_object(line: str) -> bool:
         value = json.loads(line)
         return isinstance(value, dict) or _is_pair(value)
     except (ValueError, RecursionError):
-        # A damaged line of JSON Lines, too, unless it could be the begin of a longer value
+        # A damaged line of JSON Lines, too, unless it could be the start of a longer value
         return re.fullmatch(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:.*\}\s*', line) is not None
 
 
@@ -67,13 +67,13 @@ def _is_pair(value: Any) -> bool:
 
 
 def _list_in(text: str) -> tuple[list[Any], int] | None:
-    """Returns the list of records in the text of an object, and its place, if it has one."""
-    place = 0
+    """Returns the list of records in the text of an object, and its position, if it has one."""
+    position = 0
     try:
         while True:
-            key, place = _decode(text, _end(_BEFORE_KEY, text, place))
-            start = _end(_BEFORE_VALUE, text, place)
-            value, place = _decode(text, start)
+            key, position = _decode(text, _end(_BEFORE_KEY, text, position))
+            start = _end(_BEFORE_VALUE, text, position)
+            value, position = _decode(text, start)
             if isinstance(value, list) and (
                 (key == _DATA and all(isinstance(each, dict) for each in value))
                 or (key == _ANNOTATIONS and any(map(_is_pair, value)))
@@ -85,25 +85,25 @@ def _list_in(text: str) -> tuple[list[Any], int] | None:
 
 def _listed(path: Path, text: str) -> Iterator[Record]:
     whole = parse_json(text, path, 1, expected="JSON")
-    place = 0
+    position = 0
     if isinstance(whole, dict) and (found := _list_in(text)) is not None:
-        whole, place = found
+        whole, position = found
     if not isinstance(whole, list):
         expected = 'an object a line, a list of objects, or {"data": [...]}'
         raise InputError.at(path, found=shorten_json(whole), expected=expected)
     # Parses each object once more, since the parser of the list does not tell where it starts.
-    place = text.index("[", place) + 1
-    line = 1 + text.count("\n", 0, place)
+    position = text.index("[", position) + 1
+    line = 1 + text.count("\n", 0, position)
     for _ in whole:
-        start = _end(_BEFORE_ITEM, text, place)
-        line += text.count("\n", place, start)
-        value, place = _decode(text, start)
+        start = _end(_BEFORE_ITEM, text, position)
+        line += text.count("\n", position, start)
+        value, position = _decode(text, start)
         yield _record(path, line, value)
-        line += text.count("\n", start, place)
+        line += text.count("\n", start, position)
 
 
-def _end(separator: re.Pattern[str], text: str, place: int) -> int:
-    return separator.match(text, place).end()  # type: ignore[union-attr]
+def _end(separator: re.Pattern[str], text: str, position: int) -> int:
+    return separator.match(text, position).end()  # type: ignore[union-attr]
 
 
 def _record(path: Path, line: int, value: Any) -> Record:
@@ -123,14 +123,16 @@ _ROWS = 1024
 def read_parquet(path: Path) -> Iterator[Record]:
     """Yields the rows of a file, numbered from 1. `InputError`: pyarrow is missing, or cannot read it."""
     pyarrow, file = _open(path)
-    number = 0
+    row_number = 0
     with file:
         try:
             for batch in file.iter_batches(batch_size=_ROWS):
-                for number, values in enumerate(batch.to_pylist(), start=number + 1):  # noqa: B020
-                    yield Record(path, number, values)
+                for row_number, values in enumerate(batch.to_pylist(), start=row_number + 1):  # noqa: B020
+                    yield Record(path, row_number, values)
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError.at(path, number + 1, found=str(error), expected="a row of Parquet") from error
+            raise InputError.at(
+                path, row_number + 1, found=str(error), expected="a row of Parquet"
+            ) from error
 
 
 def class_names(path: Path) -> dict[str, list[str]]:
@@ -190,7 +192,7 @@ def is_rejected(values: Mapping[str, Any]) -> bool:
 
 
 def record_format(path: Path, *, encoding: str | None = None) -> RecordFormat:
-    """Returns the format of a file, by its begin."""
+    """Returns the format of a file, by its first bytes or line."""
     if is_parquet(path):
         return "parquet"
     first = next((line for _, line in nonblank_lines(path, encoding)), "")

@@ -12,7 +12,7 @@ _SAMPLE = 20
 
 def read_text(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """Yields a record with `text` for each line that is not blank."""
-    return (Record(path, number, {"text": line}) for number, line in nonblank_lines(path, encoding))
+    return (Record(path, line_number, {"text": line}) for line_number, line in nonblank_lines(path, encoding))
 
 
 def read_document(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
@@ -28,22 +28,22 @@ def read_label_text(path: Path, names: Collection[str], *, encoding: str | None 
     only the part of the label before a colon is one of `names`, as in `DESC:manner`, it is the label. A line
     of one word is a damaged record.
     """
-    for number, line in nonblank_lines(path, encoding):
+    for line_number, line in nonblank_lines(path, encoding):
         label, *text = line.split(maxsplit=1)
         if text:
-            yield Record(path, number, {"label": _known(label, names), "text": text[0]})
+            yield Record(path, line_number, {"label": _known(label, names), "text": text[0]})
         else:
-            error = InputError.at(path, number, found=repr(label), expected="a label and a text")
-            yield Record(path, number, error)
+            error = InputError.at(path, line_number, found=repr(label), expected="a label and a text")
+            yield Record(path, line_number, error)
 
 
 def read_fasttext(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """Yields a record with `text` and `label`, the list of its labels, for each line that is not blank."""
-    for number, line in nonblank_lines(path, encoding):
+    for line_number, line in nonblank_lines(path, encoding):
         words = line.split()
         labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
         text = " ".join(word for word in words if not word.startswith(FASTTEXT))
-        yield Record(path, number, {"label": labels, "text": text})
+        yield Record(path, line_number, {"label": labels, "text": text})
 
 
 def line_format(path: Path, names: Collection[str], *, encoding: str | None = None) -> str | None:

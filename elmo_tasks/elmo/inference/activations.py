@@ -14,7 +14,7 @@ token layer, once, and the LSTM layers, both directions side by side.
 LMDB (https://lmdb.readthedocs.io) never writes to a page in use, and makes a transaction visible by one write
 of a meta page: a process killed at any moment leaves all of a batch or nothing. But LMDB trusts its file, and
 a damaged page may crash the process. So the pages are verified before a file is opened, and checksums protect
-the values. LMDB's locks reach over the processes of one machine, not over a network file system.
+the values. LMDB's locks work between the processes of one machine, not over a network file system.
 """
 
 import hashlib
@@ -204,7 +204,7 @@ class ActivationStore:
     # Parameters
 
     folder : of the database.
-    about : the source, for people.
+    about : a description of the source.
     limit : bytes that this database and the others beside it may take together.
     """
 
@@ -219,7 +219,7 @@ class ActivationStore:
         """Fills the arrays `(tokens, features)` of the keys that are stored, and removes these keys."""
         if not self._reading:
             return
-        damaged, asked = 0, len(arrays)
+        damaged, requested = 0, len(arrays)
         try:
             with _LOCK:
                 self._environment = _opened(self.folder)
@@ -237,7 +237,7 @@ class ActivationStore:
         except (OSError, lmdb.Error) as error:
             self._reading = False
             self._stop_writing(f"cannot read {self.folder}: {error}")
-        self.counts["found"] += asked - len(arrays)
+        self.counts["found"] += requested - len(arrays)
         if damaged:
             self.counts["damaged"] += damaged
             logger.warning(

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.machine import SHARED
 from elmo_tasks.common.packed_weights import Pack, PackedWeight, sigmoid
-from elmo_tasks.elmo.model.characters import FILLING, shortened
+from elmo_tasks.elmo.model.characters import PADDING_ID, shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway, WordEncoder, looked_up
 
 WINDOWS_AT_ONCE = 1024
@@ -32,9 +32,9 @@ CAPACITY = 1 << 15
 """The number of cached words; they take 64 MB for the original size."""
 
 Encoder = TypeVar("Encoder", CharacterEncoder, WordEncoder)
-Rows = Callable[[torch.Tensor], torch.Tensor]
+LinearMap = Callable[[torch.Tensor], torch.Tensor]
 """`(rows, in)` to `(rows, out)`."""
-Product = Callable[[torch.Tensor, torch.Tensor], Rows]
+MakeLinearMap = Callable[[torch.Tensor, torch.Tensor], LinearMap]
 """Makes the product with a weight `(out, in)` and a bias `(out,)`."""
 
 
@@ -54,7 +54,7 @@ class FrozenCharacters:
         names = {id(parameter): name for name, parameter in encoder.named_parameters()}
         self._packed: dict[str, PackedWeight] = {}
 
-        def product(weight: torch.Tensor, bias: torch.Tensor) -> Rows:
+        def product(weight: torch.Tensor, bias: torch.Tensor) -> LinearMap:
             packed = pack(weight.detach())
             if id(weight) in names:
                 self._packed[names[id(weight)]] = packed
@@ -62,7 +62,7 @@ class FrozenCharacters:
 
         self._cnn = CharacterCnn(encoder, product)
         self._plain = {name: weight for name, weight in weights.items() if name not in self._packed}
-        self.forget_words()
+        self.clear_word_cache()
 
     def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -73,7 +73,7 @@ class FrozenCharacters:
         """
         return self._cache.vectors(words, self._cnn)
 
-    def forget_words(self) -> None:
+    def clear_word_cache(self) -> None:
         self._cache = WordCache()
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -96,7 +96,7 @@ class FrozenWords:
     def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return vectors_of_distinct(words, self._encoder)
 
-    def forget_words(self) -> None:
+    def clear_word_cache(self) -> None:
         """Does nothing."""
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -132,12 +132,12 @@ class CharacterCnn:
     product : makes the product with a weight and a bias; it is called once for each weight.
     """
 
-    def __init__(self, encoder: CharacterEncoder, product: Product) -> None:
+    def __init__(self, encoder: CharacterEncoder, product: MakeLinearMap) -> None:
         self.length = encoder.max_characters
         self.widest = max(convolution.kernel_size[0] for convolution in _convolutions(encoder))
         self.filters = product(*joined_filters(encoder))
         self.highways = [
-            tuple(product(gate.weight, gate.bias) for gate in (highway.carry, highway.transform))
+            tuple(product(linear.weight, linear.bias) for linear in (highway.carry, highway.transform))
             for highway in cast(Iterable[Highway], encoder.highways)
         ]
         projection = encoder.projection
@@ -154,7 +154,7 @@ class CharacterCnn:
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """Encodes distinct words. *Shape:* `(words, 50)` to `(words, projection_dim)`."""
-        blocks, order = blocks_of_like_length(shortened(words, self.length))
+        blocks, order = blocks_by_length(shortened(words, self.length))
         # (words, filters): more words at once than in a block, since the highway layers have large weights
         features = torch.cat([self._features(block, windows) for block, windows in blocks])
         cut = torch.cat([block for block, _ in blocks])
@@ -181,7 +181,7 @@ class CharacterCnn:
         *Shape:* ids `(words, length)` to `(words, windows + widest - 1)`.
         """
         missing = windows + self.widest - 1 - self.length
-        return self.characters(F.pad(words, (0, missing), value=FILLING)).int()
+        return self.characters(F.pad(words, (0, missing), value=PADDING_ID)).int()
 
     def outside(self, windows: int) -> torch.Tensor | None:
         """
@@ -220,15 +220,15 @@ def joined_filters(encoder: CharacterEncoder) -> tuple[torch.Tensor, torch.Tenso
     return torch.cat(weights).flatten(1), torch.cat(biases)
 
 
-def blocks_of_like_length(words: torch.Tensor) -> tuple[list[tuple[torch.Tensor, int]], torch.Tensor]:
+def blocks_by_length(words: torch.Tensor) -> tuple[list[tuple[torch.Tensor, int]], torch.Tensor]:
     """
     Splits words into blocks of few windows, by length. The last window of a word starts after its last
-    character, since all later windows hold the same filling.
+    character, since all later windows hold the same padding.
 
     *Shape:* `(words, length)` to blocks `(words of the block, length)`, each with the number of windows that
     its longest word needs, and the order of the words in them, `(words,)`.
     """
-    lengths, order = (words != FILLING).sum(dim=1).sort()
+    lengths, order = (words != PADDING_ID).sum(dim=1).sort()
     windows = (lengths + 1).tolist()
     sizes = list(batch_sizes(windows, WINDOWS_ON_GPU if words.is_cuda else WINDOWS_AT_ONCE))
     longest = [min(windows[end - 1], words.size(1)) for end in accumulate(sizes)]

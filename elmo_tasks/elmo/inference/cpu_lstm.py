@@ -2,7 +2,7 @@
 The stacked biLSTM of a frozen biLM on a CPU.
 
 `CpuLstm` computes what `elmo.model.lstm.StackedBiLstm` computes, with packed weights, without padding, and in
-place. `CudaLstm` takes its place on a GPU.
+place. `CudaLstm` replaces it on a GPU.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,24 +40,24 @@ class PackedSteps(NamedTuple):
     def of(cls, lengths: torch.Tensor) -> "PackedSteps":
         """Orders the steps of sequences of `lengths` `(batch,)`."""
         # NumPy takes a third of PyTorch's time for so few values.
-        numbers = lengths.cpu().numpy()
-        order = np.argsort(-numbers, kind="stable")
-        ordered = numbers[order]
+        lengths_array = lengths.cpu().numpy()
+        order = np.argsort(-lengths_array, kind="stable")
+        ordered = lengths_array[order]
         steps = np.arange(ordered[0])[:, np.newaxis]
-        first = (numbers.cumsum() - numbers)[order]
+        first = (lengths_array.cumsum() - lengths_array)[order]
         # (longest, batch)
         real = steps < ordered
         forward = (first + steps)[real]
         backward = (first + ordered - 1 - steps)[real]
 
-        def placed(numbers: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(numbers).to(lengths.device)
+        def to_device(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(lengths.device)
 
         return cls(
-            placed(order),
+            to_device(order),
             real.sum(axis=1).tolist(),
-            (placed(forward), placed(backward)),
-            (placed(forward.argsort()), placed(backward.argsort())),
+            (to_device(forward), to_device(backward)),
+            (to_device(forward.argsort()), to_device(backward.argsort())),
         )
 
     def unpacked(self, packed: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
@@ -90,7 +90,7 @@ def read_steps(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     Returns the steps of `steps_with_bos_eos`, the length of each sequence, and a mask of the steps whose
-    vectors are wanted: the tokens, or, with `marked`, where the ids have both marks already, all steps.
+    vectors are wanted: the tokens; or all steps with `marked`, for ids that already have BOS and EOS.
     """
     if marked:
         inside = torch.arange(ids.size(1), device=ids.device) < lengths.unsqueeze(1)
@@ -282,11 +282,18 @@ def run_direction(
         input_index = index
     else:
         inputs = inputs.index_select(0, index)
-    for number, layer in enumerate(layers):
+    for layer_index, layer in enumerate(layers):
         output, last_hidden, last_cell = run_layer(
-            layer, inputs, input_index, batch_sizes, hidden[number], cell[number], rows_at_once, threads
+            layer,
+            inputs,
+            input_index,
+            batch_sizes,
+            hidden[layer_index],
+            cell[layer_index],
+            rows_at_once,
+            threads,
         )
-        inputs = output + inputs if number > 0 and skip else output
+        inputs = output + inputs if layer_index > 0 and skip else output
         input_index = None
         outputs.append(inputs)
         final_hidden.append(last_hidden)

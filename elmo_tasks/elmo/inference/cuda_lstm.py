@@ -1,8 +1,8 @@
 """
 The stacked biLSTM of a frozen biLM on a GPU, which takes longer to launch a computation than to do it.
 
-So `CudaLstm` runs some steps of both directions in one launch, as a CUDA graph. The course of `CudaLayer`
-depends on no value; sequences that have ended go on with their last state.
+So `CudaLstm` runs some steps of both directions in one launch, as a CUDA graph. The control flow of
+`CudaLayer` depends on no value; sequences that have ended keep their last state.
 """
 
 import logging
@@ -47,11 +47,11 @@ class CudaLstm:
     ) -> tuple[list[torch.Tensor], LstmState]:
         steps = PackedSteps.of(lengths)
         sizes, order = steps.batch_sizes, steps.order
-        batch = _whole_launch(sizes[0])
-        # Sequences without steps, after the others, fill the last launch.
-        filling = (0, 0, 0, batch - sizes[0])
-        hidden = F.pad(state.hidden[:, :, order], filling)
-        doubled_cell = F.pad(state.cell[:, :, order] * 2, filling)
+        batch = _rounded_up(sizes[0])
+        # Sequences without steps, after the others, pad each launch.
+        padding = (0, 0, 0, batch - sizes[0])
+        hidden = F.pad(state.hidden[:, :, order], padding)
+        doubled_cell = F.pad(state.cell[:, :, order] * 2, padding)
         # (longest, batch): which sequences reach a step
         columns = torch.arange(batch, device=order.device)
         real = torch.tensor(sizes, device=order.device).unsqueeze(1) > columns
@@ -65,27 +65,28 @@ class CudaLstm:
             ]
         )
         layers = []
-        for number, run in enumerate(self._layers):
+        for layer_index, run in enumerate(self._layers):
             outputs = torch.zeros_like(padded)
             for start in range(0, len(sizes), STEPS_AT_ONCE):
                 steps_now = slice(start, start + STEPS_AT_ONCE)
                 missing = max(0, start + STEPS_AT_ONCE - len(sizes))
-                running = _whole_launch(sizes[start])
+                running = _rounded_up(sizes[start])
                 step_outputs, *state_now = run(
                     F.pad(padded[:, steps_now, :running], (0, 0, 0, 0, 0, missing)),
                     F.pad(real[steps_now, :running], (0, 0, 0, missing)),
-                    hidden[number, :, :running],
-                    doubled_cell[number, :, :running],
+                    hidden[layer_index, :, :running],
+                    doubled_cell[layer_index, :, :running],
                 )
                 outputs[:, steps_now, :running] = step_outputs[:, : len(sizes) - start]
-                hidden[number, :, :running], doubled_cell[number, :, :running] = state_now
-            padded = outputs + padded if number and self._skip else outputs
+                hidden[layer_index, :, :running], doubled_cell[layer_index, :, :running] = state_now
+            padded = outputs + padded if layer_index and self._skip else outputs
             layers.append(steps.unpacked((padded[0][real], padded[1][real])))
         inverse_order = order.argsort()
         return layers, LstmState(hidden[:, :, inverse_order], doubled_cell[:, :, inverse_order] / 2)
 
 
-def _whole_launch(sequences: int) -> int:
+def _rounded_up(sequences: int) -> int:
+    """Returns the next multiple of `SEQUENCES_AT_ONCE`."""
     return -(-sequences // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
 
 
@@ -153,8 +154,8 @@ class CudaGraph:
 
     # Parameters
 
-    function : takes tensors and returns a tuple of tensors. It leaves its inputs as they are, and its course
-        depends on nothing but their shapes and types.
+    function : takes tensors and returns a tuple of tensors. It leaves its inputs as they are, and its control
+        flow depends on nothing but their shapes and types.
     capacity : the number of recordings; beyond it, the one used longest ago is dropped.
     """
 

@@ -78,7 +78,7 @@ class FrozenBiLm(nn.Module):
         self.options = options
         self.precision = precision
         # Its device and type are those of the biLM.
-        self.register_buffer("_place", torch.empty(0), persistent=False)
+        self.register_buffer("_reference", torch.empty(0), persistent=False)
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
         # Made of the weights at the first use
         self._kernels: Kernels | None = None
@@ -103,7 +103,7 @@ class FrozenBiLm(nn.Module):
         bilm = cls(options=options, precision=precision)
         bilm._weights = dict(read_weights(weight_file, options))
         if words is not None:
-            buffers = vocabulary_rows(words, number=len(bilm._weights["token_encoder.embedding"]))
+            buffers = vocabulary_rows(words, num_rows=len(bilm._weights["token_encoder.embedding"]))
             bilm._weights |= {f"token_encoder.{name}": part for name, part in buffers.items()}
         return bilm
 
@@ -114,7 +114,7 @@ class FrozenBiLm(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return cast(torch.Tensor, self._place).device
+        return cast(torch.Tensor, self._reference).device
 
     @property
     def _blueprint(self) -> BiLm:
@@ -147,7 +147,7 @@ class FrozenBiLm(nn.Module):
         *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
 
         # Raises
-        `ElmoError`: a text in the place of its tokens.
+        `ElmoError`: a text in place of its tokens.
         """
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
@@ -162,7 +162,7 @@ class FrozenBiLm(nn.Module):
 
     def initial_state(self, batch: int) -> LstmState:
         """Returns a state of zeros, from which the original starts a text."""
-        return zero_state(self.options, batch, like=cast(torch.Tensor, self._place))
+        return zero_state(self.options, batch, like=cast(torch.Tensor, self._reference))
 
     def digest(self) -> str:
         """Returns a hash of all that the vectors depend on."""
@@ -171,14 +171,14 @@ class FrozenBiLm(nn.Module):
                 self._digest = digest(self.options, self.weights().items(), self.precision)
             return self._digest
 
-    def forget_words(self) -> None:
+    def clear_word_cache(self) -> None:
         if self._kernels is not None:
-            self._kernels.token_layer.forget_words()
+            self._kernels.token_layer.clear_word_cache()
 
     def forward(
         self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
-        """See `BiLm.forward`. With `marked` the ids have the two marks already, which have vectors, too."""
+        """See `BiLm.forward`. With `marked` the ids already have BOS and EOS, which get vectors, too."""
         # Tensors that are made in inference mode could not be written into below.
         with torch.inference_mode(False):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
@@ -202,7 +202,7 @@ class FrozenBiLm(nn.Module):
         def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
-            before = LstmState(*(half.expand(-1, -1, len(part.rows), -1) for half in after_bos))
+            before = LstmState(*(each.expand(-1, -1, len(part.rows), -1) for each in after_bos))
             # `[]` would start PyTorch's threads, which then spin and keep those of the LSTM from a core.
             words = ids.flatten(0, 1).index_select(0, part.positions)
             vectors, index, outputs, _ = kernels.run(words, part.lengths, before)
@@ -244,7 +244,7 @@ class FrozenBiLm(nn.Module):
                 with torch.inference_mode(False), torch.no_grad():
                     # The weights of a file are float32, whatever PyTorch's default type is.
                     for name, weight in self._weights.items():
-                        self._weights[name] = self._placed(weight)
+                        self._weights[name] = self._converted(weight)
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
             return self._kernels
 
@@ -257,7 +257,7 @@ class FrozenBiLm(nn.Module):
             lengths = present.sum(dim=1)
             positions = torch.arange(present.numel(), device=ids.device).view_as(present)
             shape = self.num_layers, *present.shape, self.options.output_dim
-            layers = cast(torch.Tensor, self._place).new_zeros(shape)
+            layers = cast(torch.Tensor, self._reference).new_zeros(shape)
             for rows in _parts(lengths, TOKENS_AT_ONCE):
                 part = _Part(rows, lengths[rows], positions[rows][present[rows]])
                 for layer, vectors in zip(layers.flatten(1, 2), run(kernels, part), strict=True):
@@ -313,19 +313,19 @@ class FrozenBiLm(nn.Module):
                 )
             else:
                 weight = weight.detach()
-                placed = self._placed(weight)
-                is_ours = placed is not weight or _private_state.get()
-                weights[name] = placed if is_ours else placed.clone()
+                converted = self._converted(weight)
+                is_ours = converted is not weight or _private_state.get()
+                weights[name] = converted if is_ours else converted.clone()
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
         with SHARED:
             unchanged = self.weights() if len(weights) < len(expected) else {}
             self._weights, self._kernels, self._digest = unchanged | weights, None, None
 
-    def _placed(self, weight: torch.Tensor) -> torch.Tensor:
+    def _converted(self, weight: torch.Tensor) -> torch.Tensor:
         """Returns the weight on the biLM's device and of its type; the same tensor if it is so already."""
-        place = cast(torch.Tensor, self._place)
-        return weight.to(place.device, place.dtype if weight.is_floating_point() else weight.dtype)
+        reference = cast(torch.Tensor, self._reference)
+        return weight.to(reference.device, reference.dtype if weight.is_floating_point() else weight.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy packs its own weights."""
@@ -356,7 +356,7 @@ class Kernels:
         check_precision(precision, embedding.device)
         pack_weight = partial(pack, precision=precision)
         self.present = encoder.present
-        self.bos_eos_ids = encoder.padded_ids([encoder.marks])[0].to(embedding.device)
+        self.bos_eos_ids = encoder.padded_ids([encoder.bos_eos])[0].to(embedding.device)
         encoder_weights = _taken(weights, "token_encoder.")
         self.token_layer = (
             FrozenWords(encoder, encoder_weights)
@@ -364,14 +364,14 @@ class Kernels:
             else FrozenCharacters(encoder, encoder_weights, pack_weight)
         )
         self._layers = {
-            f"lstm.directions.{direction}.{number}.": FrozenLstmLayer(
-                _taken(weights, f"lstm.directions.{direction}.{number}."),
+            f"lstm.directions.{direction}.{layer}.": FrozenLstmLayer(
+                _taken(weights, f"lstm.directions.{direction}.{layer}."),
                 cell_clip=options.cell_clip,
                 proj_clip=options.proj_clip,
                 pack=pack_weight,
             )
             for direction in range(2)
-            for number in range(options.n_layers)
+            for layer in range(options.n_layers)
         }
         layers = list(self._layers.values())
         directions = layers[: options.n_layers], layers[options.n_layers :]

@@ -3,7 +3,7 @@ The biLM with weights that are trained: fast with gradients, and in evaluation a
 
 In the character CNN, each filter yields the maximum over a word's windows. Autograd would keep the values
 of all filters at all windows, and go over them several times. Here some windows at a time are computed while
-they are in the processor's cache, and only the places of the maxima are kept.
+they are in the processor's cache, and only the positions of the maxima are kept.
 
 In evaluation, a frozen biLM of the weights runs, as they are now. PyTorch counts what is written into a
 parameter, but not what is written through `parameter.data`, by NumPy, or by another process into the same
@@ -26,8 +26,8 @@ from elmo_tasks.common.machine import SHARED, one_thread_in_forks
 from elmo_tasks.elmo.inference.character_cnn import (
     WINDOWS_AT_ONCE,
     CharacterCnn,
-    Rows,
-    blocks_of_like_length,
+    LinearMap,
+    blocks_by_length,
     joined_filters,
     vectors_of_distinct,
 )
@@ -35,9 +35,9 @@ from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, read_steps, state_af
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained_layer
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLoan,
     Product,
     Products,
+    Workspace,
     product,
     weight_gradient,
 )
@@ -73,33 +73,38 @@ class TrainedFilters(Function):
         weight: torch.Tensor,
         bias: torch.Tensor,
     ) -> torch.Tensor:
-        dtype, loan = products.dtype(embedding), BufferLoan(products.buffers)
+        dtype, workspace = products.dtype(embedding), Workspace(products.buffers)
         rows = len(parts) * WINDOWS_AT_ONCE
         rounded_embedding, rounded_weight, rounded_bias = (x.to(dtype) for x in (embedding, weight, bias))
-        # What the filters see, and where each is highest: (parts * windows, ...)
-        seen = loan.empty(embedding, rows, weight.size(1), dtype=dtype)
-        highest = loan.empty(embedding, rows, len(weight), dtype=dtype)
+        # The inputs of the filters, and whether each has its maximum there: (parts * windows, ...)
+        filter_inputs = workspace.empty(embedding, rows, weight.size(1), dtype=dtype)
+        is_maximum = workspace.empty(embedding, rows, len(weight), dtype=dtype)
         widest, maxima, counts = weight.size(1) // embedding.size(1), [], []
-        for (ids, missing), its_seen, its_highest in zip(
-            parts, seen.split(WINDOWS_AT_ONCE), highest.split(WINDOWS_AT_ONCE), strict=True
+        for (ids, missing), part_inputs, part_is_maximum in zip(
+            parts, filter_inputs.split(WINDOWS_AT_ONCE), is_maximum.split(WINDOWS_AT_ONCE), strict=True
         ):
             words, windows = len(ids), ids.size(1) - widest + 1
             real = words * windows
             # (words, windows, widest, dim)
             by_window = F.embedding(ids, rounded_embedding).unfold(1, widest, 1).transpose(2, 3)
-            its_seen[:real].view(by_window.shape).copy_(by_window)
-            its_seen[real:] = 0
+            part_inputs[:real].view(by_window.shape).copy_(by_window)
+            part_inputs[real:] = 0
             # (words, windows, filters)
-            filtered = product(its_seen, rounded_weight, rounded_bias)[:real].view(words, windows, -1)
+            filtered = product(part_inputs, rounded_weight, rounded_bias)[:real].view(words, windows, -1)
             if missing is not None:
                 filtered.masked_fill_(missing, -torch.inf)
             # (words, filters)
             maximum = filtered.amax(dim=1)
-            equal = torch.eq(filtered, maximum.unsqueeze(1), out=its_highest[:real].view(filtered.shape))
-            its_highest[real:] = 0
+            equal = torch.eq(filtered, maximum.unsqueeze(1), out=part_is_maximum[:real].view(filtered.shape))
+            part_is_maximum[real:] = 0
             maxima.append(maximum)
             counts.append(equal.sum(dim=1))
-        ctx.loan, ctx.parts, ctx.seen, ctx.highest = loan, parts, seen, highest
+        ctx.workspace, ctx.parts, ctx.filter_inputs, ctx.is_maximum = (
+            workspace,
+            parts,
+            filter_inputs,
+            is_maximum,
+        )
         ctx.save_for_backward(embedding, rounded_weight, torch.cat(counts))
         return torch.cat(maxima).to(embedding.dtype)
 
@@ -109,33 +114,33 @@ class TrainedFilters(Function):
         embedding, weight, counts = ctx.saved_tensors
         dim = embedding.size(1)
         widest = weight.size(1) // dim
-        # Windows that are equally high are alike, and share the gradient.
+        # Windows with the same maximum share the gradient.
         shares = (grad_maxima / counts).to(weight.dtype).split([len(part.ids) for part in ctx.parts])
         grad_embedding, grad_weight = torch.zeros_like(embedding), embedding.new_zeros(weight.shape)
-        grad_filtered = ctx.highest.new_zeros(WINDOWS_AT_ONCE, len(weight))
-        for (ids, _), share, seen, highest in zip(
+        grad_filtered = ctx.is_maximum.new_zeros(WINDOWS_AT_ONCE, len(weight))
+        for (ids, _), share, filter_inputs, is_maximum in zip(
             ctx.parts,
             shares,
-            ctx.seen.split(WINDOWS_AT_ONCE),
-            ctx.highest.split(WINDOWS_AT_ONCE),
+            ctx.filter_inputs.split(WINDOWS_AT_ONCE),
+            ctx.is_maximum.split(WINDOWS_AT_ONCE),
             strict=True,
         ):
             words, windows = len(ids), ids.size(1) - widest + 1
             real = words * windows
             shape = words, windows, -1
-            torch.mul(highest[:real].view(shape), share.unsqueeze(1), out=grad_filtered[:real].view(shape))
+            torch.mul(is_maximum[:real].view(shape), share.unsqueeze(1), out=grad_filtered[:real].view(shape))
             grad_filtered[real:] = 0
-            grad_weight += weight_gradient(grad_filtered, seen)
+            grad_weight += weight_gradient(grad_filtered, filter_inputs)
             # (words, windows, widest, dim)
-            grad_seen = product(grad_filtered, weight.t())[:real].view(words, windows, widest, dim)
+            grad_inputs = product(grad_filtered, weight.t())[:real].view(words, windows, widest, dim)
             grad_characters = embedding.new_zeros(*ids.shape, dim)
-            for place in range(widest):
-                grad_characters[:, place : place + windows] += grad_seen[:, :, place]
+            for offset in range(widest):
+                grad_characters[:, offset : offset + windows] += grad_inputs[:, :, offset]
             grad_embedding.index_add_(0, ids.flatten(), grad_characters.flatten(0, 1))
         return None, None, grad_embedding, grad_weight, grad_maxima.sum(dim=0)
 
 
-RECURRING_WORDS = 64
+WORD_MULTIPLE = 64
 """Words of a product are a multiple of it: oneDNN compiles a kernel for each size."""
 
 
@@ -150,7 +155,7 @@ class TrainedCharacterCnn(CharacterCnn):
     """
 
     def __init__(self, encoder: CharacterEncoder, products: Products) -> None:
-        def product(weight: torch.Tensor, bias: torch.Tensor) -> Rows:
+        def product(weight: torch.Tensor, bias: torch.Tensor) -> LinearMap:
             return lambda rows: Product.apply(products, rows, weight, bias)
 
         super().__init__(encoder, product)
@@ -159,14 +164,14 @@ class TrainedCharacterCnn(CharacterCnn):
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         words = shortened(words, self.length)
-        blocks, order = blocks_of_like_length(words)
+        blocks, order = blocks_by_length(words)
         parts = [
             WordBlock(self.characters_in(block, windows), self.outside(windows)) for block, windows in blocks
         ]
         features = TrainedFilters.apply(self._products, parts, self.embedding, self._weight, self._bias)
-        filling = 0, 0, 0, -len(words) % RECURRING_WORDS
-        features = F.pad(self.activation(features), filling)
-        return self.projected(features, F.pad(words[order], filling))[: len(words)][order.argsort()]
+        padding = 0, 0, 0, -len(words) % WORD_MULTIPLE
+        features = F.pad(self.activation(features), padding)
+        return self.projected(features, F.pad(words[order], padding))[: len(words)][order.argsort()]
 
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -178,7 +183,7 @@ class TrainedBiLm(BiLm):
     `BiLm`, with the same results.
 
     Without gradients, in evaluation or if no parameter wants one, a `FrozenBiLm` is made of the weights, and
-    used until they change, in whatever way (`WatchedWeights`). With modules of others or hooks inside, the
+    used until they change, in whatever way (`FrozenCopy`). With foreign modules or hooks inside, the
     plain `BiLm` runs.
 
     # Parameters
@@ -193,12 +198,12 @@ class TrainedBiLm(BiLm):
         one_thread_in_forks()
         self.products, self._exact_products = Products(precision), Products()
         self._recordings: dict[tuple[Clips, Products], RecordedLayer] = {}
-        self._watched = WatchedWeights()
+        self._frozen_copy = FrozenCopy()
         self._structure = structure(self)
 
     def weights_changed(self) -> None:
         """Forgets what was made of the weights."""
-        self._watched.forget()
+        self._frozen_copy.forget()
 
     def forward(
         self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
@@ -207,7 +212,7 @@ class TrainedBiLm(BiLm):
         See `FrozenBiLm.forward`.
 
         # Raises
-        `ElmoError`: `marked` ids, and modules of others or hooks inside.
+        `ElmoError`: `marked` ids, and foreign modules or hooks inside.
         """
         if structure(self) != self._structure:
             if marked:
@@ -225,7 +230,7 @@ class TrainedBiLm(BiLm):
         steps, lengths, wanted = read_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids, marked)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
         outputs, after = self._run(steps, lengths, before)
-        layers = _scattered([output[wanted] for output in outputs], present, self._no_layers(ids))
+        layers = _scattered([output[wanted] for output in outputs], present, self._zero_layers(ids))
         return layers, LstmState(
             *(part.index_copy(2, rows, new) for part, new in zip(state, after, strict=True))
         )
@@ -242,7 +247,7 @@ class TrainedBiLm(BiLm):
         after_bos = state_after_bos(self._run, bos_eos_ids, start or self.initial_state(1))
         before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in after_bos))
         outputs, _ = self._run(ids[present], lengths, before)
-        return _scattered(outputs, present, self._no_layers(ids))
+        return _scattered(outputs, present, self._zero_layers(ids))
 
     def token_vectors(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
@@ -270,11 +275,11 @@ class TrainedBiLm(BiLm):
         steps: PackedSteps,
         state: LstmState,
         dropout: float = 0.0,
-        recurring: bool = False,
+        fixed_shape: bool = False,
     ) -> tuple[list[Pair], LstmState]:
         """
         Runs all LSTM layers. `dropout` is the probability with which an input of a layer is left out.
-        `recurring` says that all sequences have one length, and all batches this shape: then a GPU records
+        `fixed_shape` says that all sequences have one length, and all batches this shape: then a GPU records
         the passes.
 
         *Shape:* of each direction `inputs` `(steps, projection_dim)`, packed in the order in which it reads,
@@ -286,27 +291,27 @@ class TrainedBiLm(BiLm):
             inputs = inputs[0].to(dtype), inputs[1].to(dtype)
             order, in_order = steps.order, steps.order.argsort()
             layers, ended = [], []
-            for number, pair in enumerate(zip(*map(self.lstm.layers, range(2)), strict=True)):
+            for layer_index, pair in enumerate(zip(*map(self.lstm.layers, range(2)), strict=True)):
                 inputs = F.dropout(inputs[0], dropout), F.dropout(inputs[1], dropout)
                 tensors = [
                     tensor
                     for direction, lstm in enumerate(pair)
                     for tensor in (
                         inputs[direction],
-                        state.hidden[number, direction, order],
-                        state.cell[number, direction, order],
+                        state.hidden[layer_index, direction, order],
+                        state.cell[layer_index, direction, order],
                         lstm.weight,
                         lstm.bias,
                         lstm.projection,
                     )
                 ]
                 clips = Clips(pair[0].cell_clip, pair[0].proj_clip)
-                recorded = self._recorded(clips) if recurring else None
+                recorded = self._recorded(clips) if fixed_shape else None
                 results = trained_layer(
                     steps.batch_sizes, clips, self._products(), *tensors, recorded=recorded
                 )
                 (forward, *forward_state), (backward, *backward_state) = results[:3], results[3:]
-                if number and self.lstm.use_skip_connections:
+                if layer_index and self.lstm.use_skip_connections:
                     forward, backward = forward + inputs[0], backward + inputs[1]
                 inputs = forward, backward
                 layers.append(inputs)
@@ -316,7 +321,7 @@ class TrainedBiLm(BiLm):
 
     def check_structure(self) -> None:
         """
-        Checks that nothing is placed inside, since `token_vectors` and `run_layers` would pass it by.
+        Checks that no foreign module is inside, since `token_vectors` and `run_layers` would bypass it.
 
         # Raises
         `ElmoError`: a module of another class, with other weights, or with hooks.
@@ -336,7 +341,7 @@ class TrainedBiLm(BiLm):
             self.weights_changed()
         if trained and (self.training or torch.is_grad_enabled()):
             return None
-        return self._watched.frozen(chain(self.parameters(), self.buffers()), self._made_frozen)
+        return self._frozen_copy.frozen(chain(self.parameters(), self.buffers()), self._made_frozen)
 
     def _made_frozen(self) -> FrozenBiLm:
         weights = {name: weight.detach() for name, weight in self.state_dict().items()}
@@ -366,7 +371,7 @@ class TrainedBiLm(BiLm):
         layers, after = self.run_layers(inputs, steps, state)
         return [vectors[index].repeat(1, 2), *map(steps.unpacked, layers)], after
 
-    def _no_layers(self, ids: torch.Tensor) -> torch.Tensor:
+    def _zero_layers(self, ids: torch.Tensor) -> torch.Tensor:
         shape = self.num_layers, *ids.shape[:2], self.options.output_dim
         return self.token_encoder.embedding.new_zeros(shape)
 
@@ -387,19 +392,19 @@ WIDTH = 64
 """Words of 64 bits in a checksum, which PyTorch sums up at the speed of the memory."""
 
 
-class WatchedWeights:
-    """Keeps the frozen biLM of some weights as long as these stay as they are. Threads may share it."""
+class FrozenCopy:
+    """A frozen biLM of some weights, made anew when these change. Threads may share it."""
 
     def __init__(self) -> None:
-        self._made: tuple[FrozenBiLm, list[Any], torch.Tensor] | None = None
+        self._cached: tuple[FrozenBiLm, list[Any], torch.Tensor] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy makes a frozen biLM of its own weights."""
-        return WatchedWeights, ()
+        return FrozenCopy, ()
 
     def forget(self) -> None:
         """Gives the memory of the frozen biLM back."""
-        self._made = None
+        self._cached = None
 
     def frozen(self, weights: Iterable[torch.Tensor], make: Callable[[], FrozenBiLm]) -> FrozenBiLm:
         """
@@ -411,18 +416,18 @@ class WatchedWeights:
         sums = torch.cat([part for tensor in tensors for part in checksums(tensor)])
         with SHARED:
             # Once, since another thread may empty it
-            made = self._made
-            if made is None or made[1] != kinds or not torch.equal(made[2], sums):
+            cached = self._cached
+            if cached is None or cached[1] != kinds or not torch.equal(cached[2], sums):
                 frozen = make()
                 frozen.prepare()
-                self._made = made = frozen, kinds, sums
-            return made[0]
+                self._cached = cached = frozen, kinds, sums
+            return cached[0]
 
 
 def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """
     Yields sums of the bits of a tensor, on its device, that change with each of its values and with the order
-    of its rows. Values of one sum that change places with each other are not noticed.
+    of its rows. Two values of one sum that are swapped are not noticed.
 
     *Shape:* any, to `(sums,)`, int64.
     """
@@ -432,7 +437,7 @@ def checksums(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     octets = values.view(torch.uint8)
     whole = len(octets) // 8 * 8
     words = octets[:whole].view(torch.int64)
-    # Rows of one sum could change places with each other. So a tensor of shorter rows, which is small, is
+    # Two rows of one sum could be swapped. So a tensor of shorter rows, which is small, is
     # compared whole.
     has_long_rows = tensor.dim() > 1 and 8 * WIDTH * len(tensor) <= len(octets)
     summed = len(words) // WIDTH * WIDTH if has_long_rows else 0

@@ -16,9 +16,9 @@ from torch.autograd.function import once_differentiable
 
 from elmo_tasks.elmo.inference.cuda_lstm import CudaGraph
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLoan,
-    Buffers,
+    BufferPool,
     Products,
+    Workspace,
     packed,
     product,
     weight_gradient,
@@ -76,13 +76,13 @@ class Steps(NamedTuple):
     step follow the rows of the step before.
     """
 
-    read: torch.Tensor
-    """`(2, steps, 2 projection_dim)`: the input and the hidden before the step, in the dtype of products."""
+    gate_inputs: torch.Tensor
+    """`(2, steps, 2 projection_dim)`: the input and the previous hidden state, in the dtype of products."""
     gates: torch.Tensor
     """`(2, steps, 4 dim)`, after their sigmoid or tanh, in the order i, f, candidate, o."""
     cell: torch.Tensor
     """`(2, steps, dim)`"""
-    squashed: torch.Tensor
+    tanh_cell: torch.Tensor
     """`(2, steps, dim)`: tanh of the cell."""
 
 
@@ -137,7 +137,7 @@ class LayerPasses:
         self.clips, self.products = clips, products
 
     def forward(
-        self, batch_sizes: list[int], loan: BufferLoan, tensors: Sequence[Any]
+        self, batch_sizes: list[int], workspace: Workspace, tensors: Sequence[Any]
     ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
         """
         Runs the layer on the `tensors` of `TrainedLayer`. *Shape:* hidden and cell at the end, `(2, batch,
@@ -146,18 +146,18 @@ class LayerPasses:
         inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
         start, dtype = torch.stack(cell), self.products.dtype(weight[0])
         weights = Weights(
-            _stacked(weight, loan, dtype),
-            _stacked(bias, loan, dtype),
-            _stacked(projection, loan, dtype) if projection[0] is not None else None,
+            _stacked(weight, workspace, dtype),
+            _stacked(bias, workspace, dtype),
+            _stacked(projection, workspace, dtype) if projection[0] is not None else None,
         )
-        (_, outer, width), dim, total = weights.gates.shape, start.size(2), sum(batch_sizes)
+        (_, gates_size, inputs_size), dim, total = weights.gates.shape, start.size(2), sum(batch_sizes)
         steps = Steps(
-            loan.empty(start, 2, total, width, dtype=dtype),
-            loan.empty(start, 2, total, outer),
-            *(loan.empty(start, 2, total, dim) for _ in range(2)),
+            workspace.empty(start, 2, total, inputs_size, dtype=dtype),
+            workspace.empty(start, 2, total, gates_size),
+            *(workspace.empty(start, 2, total, dim) for _ in range(2)),
         )
         for direction, part in enumerate(inputs):
-            steps.read[direction, :, : part.size(1)] = part
+            steps.gate_inputs[direction, :, : part.size(1)] = part
         outputs, last_hidden, last_cell = _forward(
             batch_sizes, self.clips, weights, steps, torch.stack(hidden), start
         )
@@ -173,12 +173,12 @@ class LayerPasses:
         tensors of a direction, for both directions each.
         """
         outputs, start, weights, steps = saved
-        loan = BufferLoan(self.products.buffers)
-        (_, total, outer), dim = steps.gates.shape, start.size(2)
+        workspace = Workspace(self.products.buffers)
+        (_, total, gates_size), dim = steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
-        widths = outer, outputs.size(2), dim
-        step_buffers = grad_gates, grad_projected, raw = [
-            loan.empty(steps.read, 2, total, width) for width in widths
+        widths = gates_size, outputs.size(2), dim
+        step_buffers = grad_gates, grad_projected, unprojected = [
+            workspace.empty(steps.gate_inputs, 2, total, width) for width in widths
         ]
         grad_inputs, grad_bias = _backward(
             batch_sizes, self.clips, weights, steps, outputs, start, grad_results, step_buffers
@@ -193,9 +193,9 @@ class LayerPasses:
             grad_inputs,
             grad_hidden,
             grad_cell,
-            of_weight(grad_gates, steps.read),
+            of_weight(grad_gates, steps.gate_inputs),
             grad_bias,
-            None if weights.projection is None else of_weight(grad_projected, raw),
+            None if weights.projection is None else of_weight(grad_projected, unprojected),
         )
 
 
@@ -216,7 +216,7 @@ class RecordedLayer(LayerPasses):
         return RecordedLayer, (self.clips, self.products)
 
     def forward(
-        self, batch_sizes: list[int], loan: BufferLoan, tensors: Sequence[Any]
+        self, batch_sizes: list[int], workspace: Workspace, tensors: Sequence[Any]
     ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
         not_none = [tensor.detach() for tensor in tensors if tensor is not None]
         hidden, cell, outputs, start, *others = self._forward_graph(*not_none)
@@ -235,8 +235,8 @@ class RecordedLayer(LayerPasses):
         both = [[*part, *[None] * (6 - half)] for part in (tensors[:half], tensors[half:])]
         batch_sizes = _same_sizes(tensors[0], tensors[1])
         # The recording keeps this memory, so that it takes none from the shared buffers.
-        loan = BufferLoan(Buffers())
-        hidden, cell, saved = super().forward(batch_sizes, loan, [*both[0], *both[1]])
+        workspace = Workspace(BufferPool())
+        hidden, cell, saved = super().forward(batch_sizes, workspace, [*both[0], *both[1]])
         outputs, start, weights, steps = saved
         return hidden, cell, outputs, start, *(part for part in weights if part is not None), *steps
 
@@ -269,11 +269,11 @@ class TrainedLayer(Function):
 
     @staticmethod
     def forward(ctx: Any, passes: LayerPasses, batch_sizes: list[int], *tensors: Any) -> Tensors:
-        loan = BufferLoan(passes.products.buffers)
-        *ends, saved = passes.forward(batch_sizes, loan, tensors)
+        workspace = Workspace(passes.products.buffers)
+        *ends, saved = passes.forward(batch_sizes, workspace, tensors)
         outputs, start, weights, steps = saved
         ctx.passes, ctx.batch_sizes = passes, batch_sizes
-        ctx.weights, ctx.steps, ctx.loan = weights, steps, loan
+        ctx.weights, ctx.steps, ctx.workspace = weights, steps, workspace
         ctx.save_for_backward(outputs, start)
         return tuple(part[direction].clone() for direction in range(2) for part in (outputs, *ends))
 
@@ -312,32 +312,32 @@ def _forward(
     for part in (weights.gates, weights.bias):
         part[:, 2 * dim : 3 * dim] *= 2
     on_cpu = weights.gates.device.type == "cpu"
-    for_gates = [packed(part) for part in weights.gates] if on_cpu else weights.gates
-    raw_buffer = steps.read.new_empty(2, batch_sizes[0], dim)
-    for now, rows, still in _ranges(batch_sizes):
-        steps.read[:, now, size:] = hidden[:, :rows]
+    gate_weights = [packed(part) for part in weights.gates] if on_cpu else weights.gates
+    unprojected_buffer = steps.gate_inputs.new_empty(2, batch_sizes[0], dim)
+    for step, rows, next_rows in _ranges(batch_sizes):
+        steps.gate_inputs[:, step, size:] = hidden[:, :rows]
         # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
-        gates = _multiply(steps.read[:, now], for_gates, weights.bias, steps.gates[:, now])
+        gates = _multiply(steps.gate_inputs[:, step], gate_weights, weights.bias, steps.gates[:, step])
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
         gates.sigmoid_()
         candidate.mul_(2).sub_(1)
         # (2, rows, dim)
-        before, cell = cell, steps.cell[:, now]
+        before, cell = cell, steps.cell[:, step]
         torch.mul(forget_gate, before[:, :rows], out=cell).addcmul_(input_gate, candidate)
         if clips.cell:
             cell.clamp_(-clips.cell, clips.cell)
-        squashed = torch.mul(cell, 2, out=steps.squashed[:, now]).sigmoid_().mul_(2).sub_(1)
-        hidden = outputs[:, now]
+        tanh_cell = torch.mul(cell, 2, out=steps.tanh_cell[:, step]).sigmoid_().mul_(2).sub_(1)
+        hidden = outputs[:, step]
         if weights.projection is None:
-            torch.mul(output_gate, squashed, out=hidden)
+            torch.mul(output_gate, tanh_cell, out=hidden)
         else:
-            raw = torch.mul(output_gate, squashed, out=raw_buffer[:, :rows])
-            _multiply(raw, weights.projection, None, hidden)
+            unprojected = torch.mul(output_gate, tanh_cell, out=unprojected_buffer[:, :rows])
+            _multiply(unprojected, weights.projection, None, hidden)
             if clips.projection:
                 hidden.clamp_(-clips.projection, clips.projection)
-        if still < rows:
-            last_hidden[:, still:rows] = hidden[:, still:]
-            last_cell[:, still:rows] = cell[:, still:]
+        if next_rows < rows:
+            last_hidden[:, next_rows:rows] = hidden[:, next_rows:]
+            last_cell[:, next_rows:rows] = cell[:, next_rows:]
     weights.gates[:, 2 * dim : 3 * dim] /= 2
     return outputs, last_hidden, last_cell
 
@@ -358,60 +358,71 @@ def _backward(
     cell at the end; the last two become those at the start, in place. *Shape:* the gradients of the inputs,
     `(2, steps, projection_dim)`, and of the bias, `(2, 4 dim)`.
     """
-    (grad_outputs, grad_hidden, grad_cell), (grad_gates, grad_projected, raw) = grad_results, step_buffers
-    size, dim, most = outputs.size(2), start.size(2), batch_sizes[0]
+    (grad_outputs, grad_hidden, grad_cell), (grad_gates, grad_projected, unprojected) = (
+        grad_results,
+        step_buffers,
+    )
+    size, dim, max_rows = outputs.size(2), start.size(2), batch_sizes[0]
     grad_inputs, grad_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
-    grad_read_buffer = start.new_empty(2, most, 2 * size)
-    grad_raw_buffer, grad_new_cell_buffer = start.new_empty(2, 2, most, dim).unbind()
-    grad_step_gates_buffer = start.new_empty(2, most, 4 * dim)
+    grad_gate_inputs_buffer = start.new_empty(2, max_rows, 2 * size)
+    grad_unprojected_buffer, grad_new_cell_buffer = start.new_empty(2, 2, max_rows, dim).unbind()
+    grad_step_gates_buffer = start.new_empty(2, max_rows, 4 * dim)
     ranges = list(_ranges(batch_sizes))
-    earlier = [start, *(steps.cell[:, now] for now, _, _ in ranges)]
-    for (now, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
-        squashed = steps.squashed[:, now]
-        _, forget_gate, _, output_gate = steps.gates[:, now].chunk(4, dim=2)
+    earlier = [start, *(steps.cell[:, step] for step, _, _ in ranges)]
+    for (step, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
+        tanh_cell = steps.tanh_cell[:, step]
+        _, forget_gate, _, output_gate = steps.gates[:, step].chunk(4, dim=2)
         # (2, rows, projection_dim), (2, rows, dim)
-        grad_raw = grad_output = grad_outputs[:, now].add_(grad_hidden[:, :rows])
+        grad_unprojected = grad_output = grad_outputs[:, step].add_(grad_hidden[:, :rows])
         if weights.projection is not None:
             if clips.projection:
-                _not_clipped(grad_output, outputs[:, now], clips.projection)
-            grad_projected[:, now] = grad_output
-            torch.mul(output_gate, squashed, out=raw[:, now])
-            grad_raw = _multiply(
-                grad_projected[:, now], weights.projection.transpose(1, 2), None, grad_raw_buffer[:, :rows]
+                _clip_backward_(grad_output, outputs[:, step], clips.projection)
+            grad_projected[:, step] = grad_output
+            torch.mul(output_gate, tanh_cell, out=unprojected[:, step])
+            grad_unprojected = _multiply(
+                grad_projected[:, step],
+                weights.projection.transpose(1, 2),
+                None,
+                grad_unprojected_buffer[:, :rows],
             )
-        grad_new_cell = torch.mul(grad_raw, output_gate, out=grad_new_cell_buffer[:, :rows])
-        tanh_backward_(grad_new_cell, squashed).add_(grad_cell[:, :rows])
+        grad_new_cell = torch.mul(grad_unprojected, output_gate, out=grad_new_cell_buffer[:, :rows])
+        tanh_backward_(grad_new_cell, tanh_cell).add_(grad_cell[:, :rows])
         if clips.cell:
-            _not_clipped(grad_new_cell, steps.cell[:, now], clips.cell)
+            _clip_backward_(grad_new_cell, steps.cell[:, step], clips.cell)
         grad_step_gates = (
-            grad_gates[:, now] if grad_gates.dtype == start.dtype else grad_step_gates_buffer[:, :rows]
+            grad_gates[:, step] if grad_gates.dtype == start.dtype else grad_step_gates_buffer[:, :rows]
         )
         _gate_gradients(
-            steps.gates[:, now], squashed, before[:, :rows], grad_raw, grad_new_cell, grad_step_gates
+            steps.gates[:, step],
+            tanh_cell,
+            before[:, :rows],
+            grad_unprojected,
+            grad_new_cell,
+            grad_step_gates,
         )
         grad_bias += grad_step_gates.sum(dim=1)
         if grad_step_gates.dtype != grad_gates.dtype:
-            grad_gates[:, now] = grad_step_gates
+            grad_gates[:, step] = grad_step_gates
         torch.mul(grad_new_cell, forget_gate, out=grad_cell[:, :rows])
-        grad_read = _multiply(
-            grad_gates[:, now], weights.gates.transpose(1, 2), None, grad_read_buffer[:, :rows]
+        grad_gate_inputs = _multiply(
+            grad_gates[:, step], weights.gates.transpose(1, 2), None, grad_gate_inputs_buffer[:, :rows]
         )
-        grad_inputs[:, now] = grad_read[..., :size]
-        grad_hidden[:, :rows] = grad_read[..., size:]
+        grad_inputs[:, step] = grad_gate_inputs[..., :size]
+        grad_hidden[:, :rows] = grad_gate_inputs[..., size:]
     return grad_inputs, grad_bias
 
 
 def _gate_gradients(
     gates: torch.Tensor,
-    squashed: torch.Tensor,
+    tanh_cell: torch.Tensor,
     cell_before: torch.Tensor,
-    grad_raw: torch.Tensor,
+    grad_unprojected: torch.Tensor,
     grad_cell: torch.Tensor,
     out: torch.Tensor,
 ) -> None:
     """
     Writes to `out` the gradients of a step's gates before their sigmoid or tanh, from those of what is
-    projected, `grad_raw`, and of the cell. *Shape:* `gates` and `out` `(2, rows, 4 dim)`, all others
+    projected, `grad_unprojected`, and of the cell. *Shape:* `gates` and `out` `(2, rows, 4 dim)`, all others
     `(2, rows, dim)`.
     """
     input_gate, _, candidate, output_gate = gates.chunk(4, dim=2)
@@ -419,7 +430,7 @@ def _gate_gradients(
     torch.mul(grad_cell, candidate, out=grad_input_gate)
     torch.mul(grad_cell, cell_before, out=grad_forget_gate)
     torch.mul(grad_cell, input_gate, out=grad_candidate)
-    torch.mul(grad_raw, squashed, out=grad_output_gate)
+    torch.mul(grad_unprojected, tanh_cell, out=grad_output_gate)
     two_gates = 2 * candidate.size(2)
     _sigmoid_backward_(out[..., :two_gates], gates[..., :two_gates])
     _sigmoid_backward_(grad_output_gate, output_gate)
@@ -429,16 +440,16 @@ def _gate_gradients(
 def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
     """Yields the packed rows of each step, their number, and that of the next step."""
     start = 0
-    for rows, still in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
-        yield slice(start, start + rows), rows, still
+    for rows, next_rows in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
+        yield slice(start, start + rows), rows, next_rows
         start += rows
 
 
-def _stacked(parts: Tensors, loan: BufferLoan, dtype: torch.dtype) -> torch.Tensor:
+def _stacked(parts: Tensors, workspace: Workspace, dtype: torch.dtype) -> torch.Tensor:
     """Returns the tensors of both directions as one, `(2, ...)`."""
-    stacked = loan.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
-    for place, part in zip(stacked, parts, strict=True):
-        place.copy_(part)
+    stacked = workspace.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
+    for target, part in zip(stacked, parts, strict=True):
+        target.copy_(part)
     return stacked
 
 
@@ -472,6 +483,6 @@ def tanh_backward_(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
 
 
-def _not_clipped(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:
-    """Sets the gradient to 0, in place, where a value stands at its bound."""
+def _clip_backward_(gradient: torch.Tensor, value: torch.Tensor, bound: float) -> None:
+    """Sets the gradient to 0, in place, where a value is at its bound."""
     torch.ops.aten.hardtanh_backward.grad_input(gradient, value, -bound, bound, grad_input=gradient)

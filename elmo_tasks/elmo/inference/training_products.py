@@ -42,7 +42,7 @@ class Products:
                 "ARM with bfloat16, and PyTorch with oneDNN): set precision to 'float32'"
             )
         self.precision = precision
-        self.buffers = Buffers()
+        self.buffers = BufferPool()
 
     def dtype(self, like: torch.Tensor) -> torch.dtype:
         """Returns the dtype in which tensors such as `like` are multiplied."""
@@ -50,21 +50,21 @@ class Products:
         return torch.bfloat16 if rounded else like.dtype
 
 
-class Buffers:
-    """Memory that is used again, since the first touch of a page costs more than the rest."""
+class BufferPool:
+    """A pool of buffers that are reused, since the first touch of a page costs more than the rest."""
 
     def __init__(self) -> None:
         self.free: list[torch.Tensor] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy begins without memory."""
-        return Buffers, ()
+        return BufferPool, ()
 
 
-class BufferLoan:
-    """Tensors from `Buffers`, given back when the loan is no longer referred to."""
+class Workspace:
+    """Tensors from a `BufferPool`, given back when the workspace is no longer referred to."""
 
-    def __init__(self, buffers: Buffers) -> None:
+    def __init__(self, buffers: BufferPool) -> None:
         self._buffers = buffers
         self._taken: list[torch.Tensor] = []
 
@@ -87,8 +87,8 @@ class BufferLoan:
         """Returns the smallest that is free and large enough."""
         free = self._buffers.free
         with SHARED:
-            fitting = [place for place, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
-            return free.pop(min(fitting, key=lambda place: len(free[place]))) if fitting else None
+            fitting = [index for index, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
+            return free.pop(min(fitting, key=lambda index: len(free[index]))) if fitting else None
 
     def __del__(self) -> None:
         # Without the lock, which the thread in which this happens may hold: it moves no other buffer.
@@ -115,7 +115,7 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
 
 def weight_gradient(grad_outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
     """Computes `grad_outputs.T @ inputs`. *Shape:* `(rows, out)` and `(rows, in)` to `(out, in)`."""
-    # The kernel makes a transposed left factor contiguous: so the narrower one stands there.
+    # The kernel makes a transposed left factor contiguous: so the narrower one is the left one.
     if grad_outputs.size(1) <= inputs.size(1):
         return product(grad_outputs.t(), inputs.t())
     return product(inputs.t(), grad_outputs.t()).t()

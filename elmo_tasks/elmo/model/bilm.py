@@ -48,7 +48,7 @@ class BiLm(nn.Module):
         """
         Continues each row from the state of the row in the batch before, as in the original.
 
-        The biLM reads `<S> sentence </S>`; the vectors of the two marks are not returned. A row without
+        The biLM reads `<S> sentence </S>`; the vectors of these two are not returned. A row without
         tokens is left out, and its state stays.
 
         *Shape:* `ids` `(batch, tokens, *id)`, all 0 after the end of a sentence. Returns the layers
@@ -95,7 +95,7 @@ class BiLm(nn.Module):
         Returns the ids of sentences, on the biLM's device, as `forward` reads them.
 
         # Raises
-        `ElmoError`: a text in the place of its tokens.
+        `ElmoError`: a text in place of its tokens.
         """
         return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
 

@@ -34,7 +34,7 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
     path = Path(path)
     if path.is_dir():
         yield BiLmFolder(path)
-    elif path.is_file() and _begin(path) == _ZIP_MAGIC:
+    elif path.is_file() and _first_bytes(path) == _ZIP_MAGIC:
         with TemporaryDirectory() as scratch:
             try:
                 folder = BiLmFolder(path, Path(scratch))
@@ -48,7 +48,7 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
         yield None
 
 
-def _begin(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with open(path, "rb") as file:
         return file.read(len(_ZIP_MAGIC))
 
@@ -73,7 +73,7 @@ class BiLmFolder:
                 members = [member for member in archive.infolist() if not member.is_dir()]
             self._members = _by_name(members)
             self._unpacked = {
-                name: scratch / f"{number:06}" for number, name in enumerate(sorted(self._members))
+                name: scratch / f"{index:06}" for index, name in enumerate(sorted(self._members))
             }
 
     def has(self, name: str) -> bool:
@@ -100,22 +100,22 @@ class BiLmFolder:
             return self.file(name)
         raise ElmoError(f"{self._path}: {' or '.join(names)} is missing")
 
-    def file(self, name: str, *, most: int | None = None) -> Path:
+    def file(self, name: str, *, max_bytes: int | None = None) -> Path:
         """
         Returns a file, which is unpacked if need be.
 
         # Raises
-        `ElmoError`: it is missing, or damaged; or, in a zip, larger than `most` (`MAX_BYTES`).
+        `ElmoError`: it is missing, or damaged; or, in a zip, larger than `max_bytes` (`MAX_BYTES`).
         """
         if not self.has(name):
             raise ElmoError(f"{self._path}: {name} is missing")
         if self._scratch is None:
             return Path(self._path, name)
         member, target = self._members[name], self._unpacked[name]
-        most = MAX_BYTES if most is None else most
-        if member.file_size > most:
+        max_bytes = MAX_BYTES if max_bytes is None else max_bytes
+        if member.file_size > max_bytes:
             raise ElmoError(
-                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {most:,}"
+                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {max_bytes:,}"
             )
         if not target.exists():
             try:
@@ -131,11 +131,13 @@ class BiLmFolder:
 
     def text(self, name: str) -> str:
         """Reads a file of UTF-8, of at most `MAX_TEXT` bytes; for errors see `file` and `read_text`."""
-        return read_text(self.file(name, most=MAX_TEXT), most=MAX_TEXT, where=self.where(name))
+        return read_text(self.file(name, max_bytes=MAX_TEXT), max_bytes=MAX_TEXT, where=self.where(name))
 
     def json(self, name: str) -> dict[str, Any]:
         """Reads a file of JSON; for errors see `file` and `strict_json.read_object`."""
-        return strict_json.read_object(self.file(name, most=strict_json.MAX_BYTES), where=self.where(name))
+        return strict_json.read_object(
+            self.file(name, max_bytes=strict_json.MAX_BYTES), where=self.where(name)
+        )
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

@@ -9,7 +9,7 @@ for "no word":
 | --- | --- |
 | 0 | no word: a position after the end of a sentence |
 | 1 to 256 | the byte 0 to 255 |
-| 257, 258 | the marks inside the words `<S>` and `</S>`, the borders of a sentence |
+| 257, 258 | the character inside `<S>`, and inside `</S>`: the boundary tokens of a sentence |
 | 259, 260 | begin and end of a word |
 | 261 | padding after the end of a word |
 
@@ -19,7 +19,7 @@ the same ids, and a code point comes after them all.
 **Hashes**, for a biLM whose token layer is a table of word vectors.
 
 An id says which character or word it is, and nothing about a dictionary: the biLM holds the entries that it
-knows (`UnicodeEncoder`, `WordEncoder`). So indexing needs no file, and an archive stands alone.
+knows (`UnicodeEncoder`, `WordEncoder`). So indexing needs no file, and an archive is self-contained.
 """
 
 from collections.abc import Iterable
@@ -35,28 +35,28 @@ CHARACTERS_PER_WORD = 50
 NUM_CHARACTERS = 262
 """Ids 0 to 261: 261 rows in the official weights, and the zero row of "no word"."""
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<S>", "</S>", "<UNK>"
-MARKERS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+SPECIAL_TOKENS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 """The entries of every vocabulary beside the words of a text."""
 _NO_WORD = "!!!MAXTERMID"
 """A line of some vocabularies that bilm-tf passes over: it has no row."""
 BEGIN_TEXT, END_TEXT = "<bos>", "<eos>"
-"""The borders of a sentence in ELMoForManyLangs, which are words."""
-BEGIN_WORD, END_WORD, FILLING = 259, 260, 261
-SENTENCE_MARK_IDS = 257, 258
-MARK_IDS = {
-    **dict(zip((BEGIN_TEXT, END_TEXT), SENTENCE_MARK_IDS, strict=True)),
+"""The boundary tokens of a sentence in ELMoForManyLangs."""
+BEGIN_WORD, END_WORD, PADDING_ID = 259, 260, 261
+BOUNDARY_IDS = 257, 258
+SPECIAL_IDS = {
+    **dict(zip((BEGIN_TEXT, END_TEXT), BOUNDARY_IDS, strict=True)),
     # The two are swapped in the weights, as the original's own reader swaps them.
     "<eow>": BEGIN_WORD,
     "<bow>": END_WORD,
-    "<pad>": FILLING,
+    "<pad>": PADDING_ID,
 }
 """The ids of a dictionary's entries that are no characters."""
 
-_SENTENCE_MARKS = dict(zip((BEGIN_SENTENCE, END_SENTENCE), SENTENCE_MARK_IDS, strict=True))
-_AS_BYTES = [np.int16(number).tobytes() for number in range(NUM_CHARACTERS)]
+_ID_OF_BOUNDARY = dict(zip((BEGIN_SENTENCE, END_SENTENCE), BOUNDARY_IDS, strict=True))
+_AS_BYTES = [np.int16(each).tobytes() for each in range(NUM_CHARACTERS)]
 """The bytes of each id in an `int16` array, so that a word, and a sentence, is one `join`."""
 _AFTER_A_WORD = [
-    _AS_BYTES[END_WORD] + _AS_BYTES[FILLING] * filling for filling in range(CHARACTERS_PER_WORD - 1)
+    _AS_BYTES[END_WORD] + _AS_BYTES[PADDING_ID] * padding for padding in range(CHARACTERS_PER_WORD - 1)
 ]
 _POSITIVE = (1 << 63) - 1
 
@@ -66,7 +66,7 @@ def character_ids(words: Iterable[str]) -> np.ndarray:
     Returns the official character ids of words.
 
     Any string has a defined result: the empty one is the begin and the end mark alone, `<S>` and `</S>`
-    are the sentence borders, a word longer than 48 UTF-8 bytes is cut.
+    are the sentence boundaries, a word longer than 48 UTF-8 bytes is cut.
 
     *Shape:* `(len(words), 50)`, `int16`, read-only.
     """
@@ -77,8 +77,8 @@ def character_ids(words: Iterable[str]) -> np.ndarray:
 @lru_cache(maxsize=1 << 17)
 def _encode(word: str) -> bytes:
     """Returns one word as the bytes of 50 `int16`."""
-    if word in _SENTENCE_MARKS:
-        inner = [_AS_BYTES[_SENTENCE_MARKS[word]]]
+    if word in _ID_OF_BOUNDARY:
+        inner = [_AS_BYTES[_ID_OF_BOUNDARY[word]]]
     else:
         # As in the official code, characters without UTF-8 bytes (lone surrogates) are left out, and only
         # 48 bytes fit between the marks; a cut may split a multi-byte character.
@@ -92,14 +92,14 @@ def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
     if length == ids.size(1):
         return ids
     start, last = ids[:, : length - 1], ids[:, length - 1 : length]
-    goes_on = (last > 0) & (last != END_WORD) & (last != FILLING)
+    goes_on = (last > 0) & (last != END_WORD) & (last != PADDING_ID)
     return torch.cat([start, last.masked_fill(goes_on, END_WORD)], dim=1)
 
 
 def unicode_ids(words: Iterable[str]) -> np.ndarray:
     """
     Returns the ids of the Unicode characters of words. Any string has a defined result: `<bos>` and `<eos>`
-    are the borders of a sentence, a word longer than 48 characters is cut.
+    are the sentence boundaries, a word longer than 48 characters is cut.
 
     *Shape:* `(len(words), 50)`, `int32`, read-only.
     """
@@ -110,9 +110,9 @@ def unicode_ids(words: Iterable[str]) -> np.ndarray:
 @lru_cache(maxsize=1 << 17)
 def _encode_unicode(word: str) -> bytes:
     """Returns one word as the bytes of 50 `int32`."""
-    inner = [MARK_IDS[word]] if word in (BEGIN_TEXT, END_TEXT) else map(character_id, word)
+    inner = [SPECIAL_IDS[word]] if word in (BEGIN_TEXT, END_TEXT) else map(character_id, word)
     ids = [BEGIN_WORD, *list(inner)[: CHARACTERS_PER_WORD - 2], END_WORD]
-    return np.array(ids + [FILLING] * (CHARACTERS_PER_WORD - len(ids)), dtype=np.int32).tobytes()
+    return np.array(ids + [PADDING_ID] * (CHARACTERS_PER_WORD - len(ids)), dtype=np.int32).tobytes()
 
 
 def character_id(character: str) -> int:
@@ -140,17 +140,19 @@ def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str
     `ElmoError`, with `where` and the line: an empty line, a repeated word, no `<S>`, `</S>` or `<UNK>`.
     """
     line_of_word: dict[str, int] = {}
-    for number, line in lines:
+    for line_number, line in lines:
         # bilm-tf strips its lines. No token begins or ends with a blank, but it may hold other white space.
         word = line.strip(" \t")
         if not word.strip():
-            raise ElmoError.at(where, number, found="an empty line", expected="a word")
+            raise ElmoError.at(where, line_number, found="an empty line", expected="a word")
         if word in line_of_word:
             repeated = f"{word!r}, which stands in line {line_of_word[word]} too"
-            raise ElmoError.at(where, number, found=repeated, expected="each word once")
+            raise ElmoError.at(where, line_number, found=repeated, expected="each word once")
         if word != _NO_WORD:
-            line_of_word[word] = number
-    for marker in MARKERS:
+            line_of_word[word] = line_number
+    for marker in SPECIAL_TOKENS:
         if marker not in line_of_word:
-            raise ElmoError.at(where, None, found=f"no {marker}", expected=f"the lines {', '.join(MARKERS)}")
+            raise ElmoError.at(
+                where, None, found=f"no {marker}", expected=f"the lines {', '.join(SPECIAL_TOKENS)}"
+            )
     return list(line_of_word)

@@ -29,9 +29,9 @@ from elmo_tasks.elmo.model.characters import (
     BEGIN_TEXT,
     END_SENTENCE,
     END_TEXT,
-    MARK_IDS,
-    MARKERS,
     NUM_CHARACTERS,
+    SPECIAL_IDS,
+    SPECIAL_TOKENS,
     UNKNOWN,
     character_id,
     character_ids,
@@ -59,17 +59,17 @@ class TokenEncoder(nn.Module):
     """The type of the ids."""
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = ()
     """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
-    marks: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
-    """The borders of a sentence."""
+    bos_eos: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
+    """The boundary tokens of a sentence: BOS and EOS."""
     num_ids: ClassVar[int | None] = None
     """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
-    """The ids of `marks`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
+    """The ids of `bos_eos`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("bos_eos_ids", self.padded_ids([self.marks])[0].long(), persistent=False)
+        self.register_buffer("bos_eos_ids", self.padded_ids([self.bos_eos])[0].long(), persistent=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""
@@ -93,7 +93,7 @@ class TokenEncoder(nn.Module):
         # Raises
         `ElmoError`: see `checked_words`.
         """
-        checked = [checked_words(number, words) for number, words in enumerate(sentences)]
+        checked = [checked_words(index, words) for index, words in enumerate(sentences)]
         ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
         return pad_sequence(ids, batch_first=True)[: len(checked)]
 
@@ -131,22 +131,22 @@ class TokenEncoder(nn.Module):
             )
 
 
-def checked_words(number: int, words: Iterable[str]) -> list[str]:
+def checked_words(index: int, words: Iterable[str]) -> list[str]:
     """
-    Returns the tokens of the sentence with this number.
+    Returns the tokens of the sentence with this index.
 
     # Raises
-    `ElmoError`: a text, a mapping or a set in the place of its tokens, or a token that is no string.
+    `ElmoError`: a text, a mapping or a set in place of its tokens, or a token that is no string.
     """
     if not isinstance(words, Iterable) or isinstance(words, str | Mapping | Set):
         raise ElmoError(
-            f"sentence {number}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
+            f"sentence {index}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
         )
     tokens = list(words)
     for token in tokens:
         if not isinstance(token, str):
             raise ElmoError(
-                f"sentence {number}: found the token {textwrap.shorten(repr(token), 60)}, expected a string"
+                f"sentence {index}: found the token {textwrap.shorten(repr(token), 60)}, expected a string"
             )
     return tokens
 
@@ -171,7 +171,7 @@ class CharacterEncoder(TokenEncoder):
         self.characters, self.words = nn.Identity(), None
         self.embedding = nn.Parameter(torch.empty(NUM_CHARACTERS, options.dim))
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(options.dim, number, width) for width, number in options.filters
+            nn.Conv1d(options.dim, count, width) for width, count in options.filters
         )
         self.highways = nn.ModuleList(Highway(size=options.num_filters) for _ in range(options.n_highway))
         # The official layout leaves the projection out where the sizes agree.
@@ -228,17 +228,17 @@ class UnicodeEncoder(CharacterEncoder):
     dtype = torch.int32
     also_dtypes = ()
     num_ids = None
-    marks = BEGIN_TEXT, END_TEXT
+    bos_eos = BEGIN_TEXT, END_TEXT
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
         super().__init__(options=options, projection_dim=projection_dim)
         sizes = options.dictionaries
         assert sizes is not None
-        self.characters = Lookup(number=sizes.n_characters)
+        self.characters = Lookup(num_rows=sizes.n_characters)
         self.embedding = nn.Parameter(torch.empty(sizes.n_characters, options.dim))
         nn.init.uniform_(self.embedding, -1.0, 1.0)
         if sizes.word_dim:
-            self.words = WordTable(number=sizes.n_words, dim=sizes.word_dim)
+            self.words = WordTable(num_rows=sizes.n_words, dim=sizes.word_dim)
         self.projection = nn.Linear(options.num_filters + sizes.word_dim, projection_dim)
 
     @staticmethod
@@ -249,10 +249,10 @@ class UnicodeEncoder(CharacterEncoder):
 class WordTable(nn.Module):
     """Vectors of words, which are found by their characters."""
 
-    def __init__(self, *, number: int, dim: int) -> None:
+    def __init__(self, *, num_rows: int, dim: int) -> None:
         super().__init__()
-        self.lookup = Lookup(number=number)
-        self.embedding = nn.Parameter(torch.empty(number, dim))
+        self.lookup = Lookup(num_rows=num_rows)
+        self.embedding = nn.Parameter(torch.empty(num_rows, dim))
         nn.init.uniform_(self.embedding, -1.0, 1.0)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -272,13 +272,13 @@ class WordEncoder(TokenEncoder):
     def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
         super().__init__()
         self.embedding = nn.Parameter(torch.empty(options.n_tokens, projection_dim))
-        register_lookup(self, number=options.n_tokens)
+        register_lookup(self, num_rows=options.n_tokens)
         nn.init.xavier_uniform_(self.embedding)
 
     @torch.no_grad()
     def set_vocabulary(self, words: Sequence[str]) -> None:
         """Sets the words of the table's rows; for errors see `vocabulary_rows`."""
-        for name, part in vocabulary_rows(words, number=len(self.embedding)).items():
+        for name, part in vocabulary_rows(words, num_rows=len(self.embedding)).items():
             self.get_buffer(name).copy_(part)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -297,21 +297,21 @@ class WordEncoder(TokenEncoder):
 
 
 class Lookup(nn.Module):
-    """The rows of ids in a table of `number` rows."""
+    """The rows of ids in a table of `num_rows` rows."""
 
-    def __init__(self, *, number: int) -> None:
+    def __init__(self, *, num_rows: int) -> None:
         super().__init__()
-        register_lookup(self, number=number)
+        register_lookup(self, num_rows=num_rows)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """*Shape:* any, kept."""
         return looked_up(ids, self)
 
 
-def register_lookup(module: nn.Module, *, number: int) -> None:
-    """Gives a module the three buffers of a table of `number` rows, with zeros."""
-    module.register_buffer("known", torch.zeros(number, dtype=torch.long))
-    module.register_buffer("rows", torch.zeros(number, dtype=torch.long))
+def register_lookup(module: nn.Module, *, num_rows: int) -> None:
+    """Gives a module the three buffers of a table of `num_rows` rows, with zeros."""
+    module.register_buffer("known", torch.zeros(num_rows, dtype=torch.long))
+    module.register_buffer("rows", torch.zeros(num_rows, dtype=torch.long))
     module.register_buffer("unknown", torch.tensor(0))
 
 
@@ -323,30 +323,30 @@ def looked_up(ids: torch.Tensor, module: nn.Module) -> torch.Tensor:
     return torch.where(known[indices] == ids, rows[indices], unknown)
 
 
-def vocabulary_rows(words: Sequence[str], *, number: int) -> dict[str, torch.Tensor]:
+def vocabulary_rows(words: Sequence[str], *, num_rows: int) -> dict[str, torch.Tensor]:
     """
-    Returns the buffers of a `WordEncoder` with `number` rows, which are those of `words`.
+    Returns the buffers of a `WordEncoder` with `num_rows` rows, which are those of `words`.
 
     # Raises
-    `ElmoError`: a wrong number of words, one of the `MARKERS` is missing, or two words with one id.
+    `ElmoError`: a wrong number of words, one of the `SPECIAL_TOKENS` is missing, or two words with one id.
     """
-    if len(words) != number:
-        raise ElmoError(f"the vocabulary has {len(words):,} words, expected {number:,}, as the options say")
-    for marker in MARKERS:
+    if len(words) != num_rows:
+        raise ElmoError(f"the vocabulary has {len(words):,} words, expected {num_rows:,}, as the options say")
+    for marker in SPECIAL_TOKENS:
         if marker not in words:
-            raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(MARKERS)}")
+            raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(SPECIAL_TOKENS)}")
     known, rows = sorted_ids(torch.from_numpy(word_ids(words)), words, where="the vocabulary")
     return {"known": known, "rows": rows, "unknown": torch.tensor(words.index(UNKNOWN))}
 
 
-def character_lookup(dictionary: Dictionary, *, number: int) -> dict[str, torch.Tensor]:
+def character_lookup(dictionary: Dictionary, *, num_rows: int) -> dict[str, torch.Tensor]:
     """Returns the buffers of the `Lookup` of characters, from the entries that are a character or a mark."""
-    entries = [entry for entry in dictionary if len(entry) == 1 or entry in MARK_IDS]
-    ids = torch.tensor([MARK_IDS.get(entry) or character_id(entry) for entry in entries])
-    return _lookup(ids, entries, dictionary, number)
+    entries = [entry for entry in dictionary if len(entry) == 1 or entry in SPECIAL_IDS]
+    ids = torch.tensor([SPECIAL_IDS.get(entry) or character_id(entry) for entry in entries])
+    return _lookup(ids, entries, dictionary, num_rows)
 
 
-def word_lookup(dictionary: Dictionary, *, number: int, length: int) -> dict[str, torch.Tensor]:
+def word_lookup(dictionary: Dictionary, *, num_rows: int, length: int) -> dict[str, torch.Tensor]:
     """
     Returns the buffers of the `Lookup` of words, as `length` characters. Words that are too long to be read
     whole are left out.
@@ -356,16 +356,16 @@ def word_lookup(dictionary: Dictionary, *, number: int, length: int) -> dict[str
     """
     words = [word for word in dictionary if len(word) <= length - 2]
     ids = shortened(torch.tensor(unicode_ids(words)), length)
-    return _lookup(row_keys(ids), words, dictionary, number)
+    return _lookup(row_keys(ids), words, dictionary, num_rows)
 
 
 def _lookup(
-    ids: torch.Tensor, entries: Sequence[str], dictionary: Dictionary, number: int
+    ids: torch.Tensor, entries: Sequence[str], dictionary: Dictionary, num_rows: int
 ) -> dict[str, torch.Tensor]:
     known, order = sorted_ids(ids, entries, where="the dictionary")
     rows = torch.tensor([dictionary[entry] for entry in entries])[order]
     # The buffers have one entry per row, so that the sizes say all shapes: the last entry is repeated.
-    missing = number - len(known)
+    missing = num_rows - len(known)
     return {
         "known": torch.cat([known, known[-1:].expand(missing)]),
         "rows": torch.cat([rows, rows[-1:].expand(missing)]),
@@ -375,13 +375,13 @@ def _lookup(
 
 def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Sorts the ids of `entries`. Returns them, and the place of each in the order before, both `(entries,)`.
+    Sorts the ids of `entries`. Returns them, and the previous index of each, both `(entries,)`.
 
     # Raises
     `ElmoError`, with `where`: two entries with one id.
     """
     ascending, order = ids.sort(stable=True)
     for index in (ascending[1:] == ascending[:-1]).nonzero()[:1, 0].tolist():
-        one, other = (entries[place] for place in order[index : index + 2].tolist())
+        one, other = (entries[i] for i in order[index : index + 2].tolist())
         raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
     return ascending, order

@@ -26,7 +26,7 @@ from elmo_tasks.elmo.model.characters import (
     BEGIN_TEXT,
     END_SENTENCE,
     END_TEXT,
-    MARK_IDS,
+    SPECIAL_IDS,
     UNKNOWN,
 )
 from elmo_tasks.elmo.model.encoders import (
@@ -65,7 +65,7 @@ _PUBLISHED = {
 SHIPPED = {f"cnn_{number}_100_512_4096_sample.json": _PUBLISHED for number in (0, 50)}
 """The files of sizes that come with the original package, by their names; both say the same."""
 _AS_IN_WORDS = {BEGIN_SENTENCE: BEGIN_TEXT, END_SENTENCE: END_TEXT, UNKNOWN: OUT_OF_VOCABULARY}
-"""The marks of a biLM that reads words, with their names in ELMoForManyLangs."""
+"""The special tokens of a biLM that reads words, with their names in ELMoForManyLangs."""
 
 
 def is_many_langs(folder: BiLmFolder) -> bool:
@@ -94,7 +94,7 @@ def read_options(folder: BiLmFolder) -> BiLmOptions:
             },
             "embedding": {"dim": tokens["char_dim"]},
             "encoding": UNICODE,
-            "n_characters": _rows(_dictionary(folder, CHARACTERS, (*MARK_IDS, OUT_OF_VOCABULARY))),
+            "n_characters": _rows(_dictionary(folder, CHARACTERS, (*SPECIAL_IDS, OUT_OF_VOCABULARY))),
             "n_words": _rows(words),
             "word_dim": tokens.get("word_dim"),
         }
@@ -137,22 +137,22 @@ def _token_weights(
         # Marks that the dictionary lacks are unknown words.
         marks = [words.get(mark, words[OUT_OF_VOCABULARY]) for mark in _AS_IN_WORDS.values()]
         yield "embedding", torch.cat([projected, projected[marks]])
-        yield from vocabulary_rows(_vocabulary(words), number=tokens.n_tokens).items()
+        yield from vocabulary_rows(_vocabulary(words), num_rows=tokens.n_tokens).items()
         return
     sizes, filters = tokens.dictionaries, tokens.num_filters
     assert sizes is not None
     yield "embedding", weights.take("char_emb_layer.embedding.weight", sizes.n_characters, tokens.dim)
-    characters = _dictionary(folder, CHARACTERS, (*MARK_IDS, OUT_OF_VOCABULARY))
-    for name, part in character_lookup(characters, number=sizes.n_characters).items():
+    characters = _dictionary(folder, CHARACTERS, (*SPECIAL_IDS, OUT_OF_VOCABULARY))
+    for name, part in character_lookup(characters, num_rows=sizes.n_characters).items():
         yield f"characters.{name}", part
     if sizes.word_dim:
         yield "words.embedding", weights.take(_WORD_TABLE, sizes.n_words, sizes.word_dim)
-        for name, part in word_lookup(words, number=sizes.n_words, length=tokens.max_characters).items():
+        for name, part in word_lookup(words, num_rows=sizes.n_words, length=tokens.max_characters).items():
             yield f"words.lookup.{name}", part
-    for i, (width, number) in enumerate(tokens.filters):
+    for i, (width, count) in enumerate(tokens.filters):
         convolution = f"convolutions.{i}"
-        yield f"{convolution}.weight", weights.take(f"{convolution}.weight", number, tokens.dim, width)
-        yield f"{convolution}.bias", weights.take(f"{convolution}.bias", number)
+        yield f"{convolution}.weight", weights.take(f"{convolution}.weight", count, tokens.dim, width)
+        yield f"{convolution}.bias", weights.take(f"{convolution}.bias", count)
     for i in range(tokens.n_highway):
         for name, shape in (("weight", (2 * filters, filters)), ("bias", (2 * filters,))):
             transform, gate = weights.take(f"highways._layers.{i}.{name}", *shape).chunk(2)
@@ -280,13 +280,13 @@ def _dictionary(
     where = folder.where(name)
     lines = folder.text(name).split("\n")
     rows: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         parts = line.strip().split("\t")
-        if not (number == len(lines) and parts == [""]):
+        if not (line_number == len(lines) and parts == [""]):
             # Rows count from 0, and each row has a line.
             if len(parts) > 2 or not re.fullmatch("[0-9]{1,9}", parts[-1]) or int(parts[-1]) >= len(lines):
                 raise ElmoError.at(
-                    where, number, found=repr(line[:100]), expected="an entry, a tab, and its row"
+                    where, line_number, found=repr(line[:100]), expected="an entry, a tab, and its row"
                 )
             rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
     for entry in expected:
@@ -300,7 +300,7 @@ def _rows(dictionary: Dictionary) -> int:
 
 
 def _vocabulary(dictionary: Dictionary) -> list[str]:
-    """Returns a word for each row of the table, and then the marks of a `WordEncoder`."""
+    """Returns a word for each row of the table, and then the special tokens of a `WordEncoder`."""
     words = [f"\0{row}" for row in range(_rows(dictionary))]
     for word, row in dictionary.items():
         words[row] = word

@@ -36,7 +36,7 @@ class CharacterOptions:
     """The sizes of a token layer that reads characters."""
 
     filters: tuple[tuple[int, int], ...]
-    """(width, number) of each character convolution."""
+    """(width, count) of each character convolution."""
     dim: int
     """The size of a character's vector."""
     activation: str
@@ -49,7 +49,7 @@ class CharacterOptions:
 
     @property
     def num_filters(self) -> int:
-        return sum(number for _, number in self.filters)
+        return sum(count for _, count in self.filters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class BiLmOptions:
 
 
 def _character_options(options: "_Options") -> CharacterOptions:
-    number = options.get("char_cnn.n_characters", int)
+    n_characters = options.get("char_cnn.n_characters", int)
     dictionaries = None
     if options.get("char_cnn.encoding", str, "utf-8") == UNICODE:
         dictionaries = DictionaryOptions(
@@ -164,10 +164,10 @@ def _character_options(options: "_Options") -> CharacterOptions:
             n_words=options.get("char_cnn.n_words", Annotated[int, Range(0, MAX_WORDS)], 0),
             word_dim=options.get("char_cnn.word_dim", Annotated[int, Range(0, MAX_UNITS)], 0),
         )
-    elif number != NUM_CHARACTERS:
+    elif n_characters != NUM_CHARACTERS:
         raise ElmoError(
-            f"{options.where}: char_cnn.n_characters is {number}, expected {NUM_CHARACTERS} (261 is what "
-            "bilm-tf trains with; a trained model is read with 262)"
+            f"{options.where}: char_cnn.n_characters is {n_characters}, expected {NUM_CHARACTERS} (261 is "
+            "what bilm-tf trains with; a trained model is read with 262)"
         )
     length = options.get(
         "char_cnn.max_characters_per_token",
@@ -181,7 +181,7 @@ def _character_options(options: "_Options") -> CharacterOptions:
             f"{options.where}: char_cnn.filters has {len(filters)} filters, expected at most {MAX_LAYERS}"
         )
     return CharacterOptions(
-        filters=tuple((width, number) for width, number in filters),
+        filters=tuple((width, count) for width, count in filters),
         dim=options.get("char_cnn.embedding.dim", _Units),
         activation=options.get("char_cnn.activation", Literal["relu", "tanh"]),
         n_highway=options.get("char_cnn.n_highway", Annotated[int, Range(0, MAX_LAYERS)], 0),

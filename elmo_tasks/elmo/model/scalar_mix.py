@@ -66,11 +66,13 @@ class ScalarMix(nn.Module):
         if self.layer_norm:
             layers = F.layer_norm(layers, layers.shape[-1:])
         # One layer at a time: a product with all of them would take as much memory as they do.
-        shared = (share * layer for share, layer in zip(self._shares(layers), layers, strict=True))
-        mixed = reduce(torch.add, shared)
+        weighted = (
+            weight * layer for weight, layer in zip(self._normalised_weights(layers), layers, strict=True)
+        )
+        mixed = reduce(torch.add, weighted)
         return mixed if self.gamma is None else self.gamma * mixed
 
-    def _shares(self, layers: torch.Tensor) -> torch.Tensor:
+    def _normalised_weights(self, layers: torch.Tensor) -> torch.Tensor:
         """
         Returns the normalised weights of the layers. *Shape:* `(num_layers, ..., dim)` to `(num_layers, ...,
         1)`, or to `(1,)` with `top`.

@@ -172,10 +172,10 @@ def _character_layout(
 ) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     encoder, filters = "token_encoder", options.num_filters
     yield f"{encoder}.embedding", CHARACTER_TABLE, (NUM_CHARACTERS - 1, options.dim)
-    for i, (width, number) in enumerate(options.filters):
-        kernel = (1, width, options.dim, number)
+    for i, (width, count) in enumerate(options.filters):
+        kernel = (1, width, options.dim, count)
         yield f"{encoder}.convolutions.{i}.weight", f"CNN/W_cnn_{i}", kernel
-        yield f"{encoder}.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (number,)
+        yield f"{encoder}.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (count,)
     for i in range(options.n_highway):
         for gate in ("carry", "transform"):
             highway = f"{encoder}.highways.{i}.{gate}"
@@ -319,10 +319,10 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
     with np.errstate(over="ignore"):
         array = content.astype(np.float32, copy=False)
     if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
-        place = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
-        what = "that are too large" if np.isfinite(array[place]) else "that are not finite"
+        index = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
+        what = "that are too large" if np.isfinite(array[index]) else "that are not finite"
         raise ElmoError(
-            f"{path}: dataset {dataset} holds values {what}, the first {array[place]} at {place}; expected "
+            f"{path}: dataset {dataset} holds values {what}, the first {array[index]} at {index}; expected "
             f"at most {MAX_WEIGHT:,}"
         )
     return array
@@ -335,8 +335,8 @@ def _refuse_unreadable(stored: h5py.Dataset, dataset: str, path: str) -> None:
     if stored.dtype.kind != "f":
         raise ElmoError(f"{path}: dataset {dataset} has the type {stored.dtype}, expected floating point")
     # Deflate packs at most 1032 bytes into one.
-    most = os.path.getsize(path) * (1032 if stored.chunks else 1)
-    if stored.id.get_storage_size() == 0 or stored.nbytes > most:
+    max_bytes = os.path.getsize(path) * (1032 if stored.chunks else 1)
+    if stored.id.get_storage_size() == 0 or stored.nbytes > max_bytes:
         raise ElmoError(
             f"{path}: dataset {dataset} has {stored.nbytes:,} bytes by its header, and the file holds "
             f"{stored.id.get_storage_size():,} of them"

@@ -48,7 +48,7 @@ def test_gold_files(tmp_path, caplog, names, gold, left_out):
         (tmp_path / name).touch()
     with caplog.at_level(logging.INFO):
         files = gold_files(str(tmp_path))
-    assert [file.name for file in files] == [names[place] for place in gold]
+    assert [file.name for file in files] == [names[i] for i in gold]
     assert f"{tmp_path}: {left_out}" in caplog.text
     (tmp_path / "c_skel").touch()
     with pytest.raises(InputError, match="c_skel:"):

@@ -14,10 +14,10 @@ from elmo_tasks.elmo.inference.character_cnn import (
     FrozenCharacters,
     FrozenWords,
     WordCache,
-    blocks_of_like_length,
+    blocks_by_length,
 )
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, CharacterOptions
-from elmo_tasks.elmo.model.characters import FILLING, character_ids, word_ids
+from elmo_tasks.elmo.model.characters import PADDING_ID, character_ids, word_ids
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 from tests.elmo.files import VARIANTS, VOCABULARY, changed, make_word_files, random_bilm, read_bilm
 from tests.elmo.inference.precisions import PRECISIONS, needs_bfloat16
@@ -81,12 +81,12 @@ def test_a_word_has_the_same_bits_alone_and_beside_others(monkeypatch, precision
 
 def test_blocks_hold_few_windows():
     lengths = torch.tensor([2] * 500 + [50] * 30 + [10] * 200)
-    words = torch.where(torch.arange(50) < lengths.unsqueeze(1), 7, FILLING)
-    blocks, order = blocks_of_like_length(words)
+    words = torch.where(torch.arange(50) < lengths.unsqueeze(1), 7, PADDING_ID)
+    blocks, order = blocks_by_length(words)
     assert torch.equal(torch.cat([block for block, _ in blocks]), words[order])
     for block, windows in blocks:
         # 50 characters leave no window behind the last
-        assert windows == min(int((block != FILLING).sum(dim=1).max()) + 1, 50)
+        assert windows == min(int((block != PADDING_ID).sum(dim=1).max()) + 1, 50)
         assert len(block) * windows <= character_cnn.WINDOWS_AT_ONCE
 
 
@@ -112,7 +112,7 @@ def test_characters_equal_the_model(changes):
         vectors, index = layer(ids[first:last])
         assert len(vectors) == len(set(TEXT[first:last]))
         torch.testing.assert_close(vectors[index], expected[first:last], atol=1e-6, rtol=1e-5)
-    layer.forget_words()
+    layer.clear_word_cache()
     vectors, index = layer(ids)
     torch.testing.assert_close(vectors[index], expected, atol=1e-6, rtol=1e-5)
 
@@ -125,7 +125,7 @@ def test_words_equal_the_model(tmp_path):
     vectors, index = layer(ids)
     assert torch.equal(vectors[index], encoder(ids))
     assert len(vectors) == len(VOCABULARY)
-    layer.forget_words()
+    layer.clear_word_cache()
     assert all(torch.equal(layer.weights()[name], weight) for name, weight in encoder.state_dict().items())
 
 

@@ -17,7 +17,7 @@ import torch
 from elmo_tasks.elmo.inference import frozen_bilm
 from elmo_tasks.elmo.inference.character_cnn import WordCache
 from elmo_tasks.elmo.model.characters import character_ids
-from tests.elmo.files import FILLING, PLACED, SENTENCES, VARIANTS, batch, frozen, random_bilm, trained
+from tests.elmo.files import FILLING, NONEMPTY, SENTENCES, VARIANTS, batch, frozen, random_bilm, trained
 from tests.elmo.inference.precisions import PRECISIONS
 from tests.elmo.threads import at_once
 
@@ -39,7 +39,7 @@ def each_alone(bilm, sentences):
 def test_not_a_bit_depends_on_the_batch(precision, threads, monkeypatch):
     model = random_bilm(**FILLING)
     torch.set_num_threads(1)
-    expected = each_alone(frozen(model, precision), PLACED)
+    expected = each_alone(frozen(model, precision), NONEMPTY)
     torch.set_num_threads(threads)
     # Warm, of all words or of some, and cold each time
     warm = frozen(model, precision)
@@ -48,9 +48,9 @@ def test_not_a_bit_depends_on_the_batch(precision, threads, monkeypatch):
         if any(sentences):
             assert_rows(warm.encode(batch(sentences)), sentences, expected)
             assert_rows(frozen(model, precision).encode(batch(sentences)), sentences, expected)
-            warm.forget_words()
+            warm.clear_word_cache()
             assert_rows(warm.encode(batch(sentences)), sentences, expected)
-    assert_rows(warm.encode(batch([PLACED[-1]])), [PLACED[-1]], expected)
+    assert_rows(warm.encode(batch([NONEMPTY[-1]])), [NONEMPTY[-1]], expected)
     monkeypatch.setattr(frozen_bilm, "TOKENS_AT_ONCE", 8)
     assert_rows(warm.encode(batch(SENTENCES)), SENTENCES, expected)
 
@@ -58,9 +58,9 @@ def test_not_a_bit_depends_on_the_batch(precision, threads, monkeypatch):
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_nor_with_sizes_that_fill_no_vectors(changes, threads):
     bilm = frozen(random_bilm(**changes))
-    expected = each_alone(bilm, PLACED)
+    expected = each_alone(bilm, NONEMPTY)
     assert_rows(bilm.encode(batch(SENTENCES)), SENTENCES, expected)
-    bilm.forget_words()
+    bilm.clear_word_cache()
     assert_rows(bilm.encode(batch(SENTENCES[::-1])), SENTENCES[::-1], expected)
 
 
@@ -68,7 +68,7 @@ def test_nor_with_sizes_that_fill_no_vectors(changes, threads):
 def test_nor_with_enough_values_for_many_threads(sizes):
     """PyTorch shares an operation among threads from 32,768 values on; here one has up to 246,000."""
     bilm = frozen(random_bilm(n_layers=1, filters=[[1, 32], [2, 1000]], **sizes))
-    sentences = [[f"w{row}{place}" for place in range(1 + row % 4)] for row in range(60)]
+    sentences = [[f"w{row}{i}" for i in range(1 + row % 4)] for row in range(60)]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     expected = each_alone(bilm, sentences)
@@ -76,7 +76,7 @@ def test_nor_with_enough_values_for_many_threads(sizes):
         for number in (1, 3, 5, 8):
             torch.set_num_threads(number)
             for some in (sentences, sentences[:17], sentences[:41]):
-                bilm.forget_words()
+                bilm.clear_word_cache()
                 assert_rows(bilm.encode(batch(some)), some, expected)
     finally:
         torch.set_num_threads(before)
@@ -121,7 +121,7 @@ def test_a_text_goes_on_with_the_same_bits_alone_and_beside_others(precision, th
 # Many callers
 
 
-BATCHES = [random.Random(seed).choices(PLACED, k=1 + seed % 4) for seed in range(CALLERS)]
+BATCHES = [random.Random(seed).choices(NONEMPTY, k=1 + seed % 4) for seed in range(CALLERS)]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -133,8 +133,8 @@ def test_eight_callers_of_a_cold_bilm(precision):
         cold = frozen(model, precision)
         order = random.Random(repetition).sample(range(CALLERS), CALLERS)
         found = at_once(*(partial(cold.encode, batch(BATCHES[number])) for number in order))
-        for number, layers in zip(order, found, strict=True):
-            assert torch.equal(layers, expected[number]), repetition
+        for i, layers in zip(order, found, strict=True):
+            assert torch.equal(layers, expected[i]), repetition
         # And it is not wrong for good
         assert torch.equal(cold.encode(batch(BATCHES[0])), expected[0])
 
@@ -148,17 +148,17 @@ def test_eight_callers_with_different_starts_and_an_emptied_cache():
     ]
     expected = [call() for call in calls]
     for _ in range(20):
-        bilm.forget_words()
+        bilm.clear_word_cache()
         assert all(map(torch.equal, at_once(*calls), expected))
 
 
 def test_eight_callers_while_the_weights_are_read_and_copied():
     model = random_bilm(**FILLING)
-    expected = frozen(model).encode(batch(PLACED))
+    expected = frozen(model).encode(batch(NONEMPTY))
     state = model.state_dict()
     for _ in range(10):
         cold = frozen(model)
-        encode = [partial(cold.encode, batch(PLACED))] * 4
+        encode = [partial(cold.encode, batch(NONEMPTY))] * 4
         found = at_once(*encode, cold.state_dict, cold.state_dict, cold.digest, cold.to_trainable)
         assert all(torch.equal(layers, expected) for layers in found[:4])
         for weights in (*found[4:6], found[7].state_dict()):
@@ -171,7 +171,7 @@ def test_eight_texts_at_once():
 
     def read(number):
         state, found = None, []
-        for words in random.Random(number).sample(PLACED, len(PLACED)) * 2:
+        for words in random.Random(number).sample(NONEMPTY, len(NONEMPTY)) * 2:
             layers, state = bilm(batch([words]), state)
             found.append(layers)
         return found
@@ -190,7 +190,7 @@ def same_in_a_fork(bilm, expected):
         signal.alarm(10)
         # PyTorch's own threads are not here.
         torch.set_num_threads(1)
-        os._exit(0 if torch.equal(bilm.encode(batch(PLACED)), expected) else 1)
+        os._exit(0 if torch.equal(bilm.encode(batch(NONEMPTY)), expected) else 1)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
 
 
@@ -198,7 +198,7 @@ def same_in_a_fork(bilm, expected):
 @pytest.mark.parametrize("trainable", [False, True])
 def test_a_process_forks_while_a_thread_computes(monkeypatch, owner, step, trainable):
     model = random_bilm()
-    expected = frozen(model).encode(batch(PLACED))
+    expected = frozen(model).encode(batch(NONEMPTY))
     bilm = trained(model).requires_grad_(False).eval() if trainable else frozen(model)
     plain, within = getattr(owner, step), threading.Event()
 
@@ -208,7 +208,7 @@ def test_a_process_forks_while_a_thread_computes(monkeypatch, owner, step, train
         return plain(*arguments)
 
     monkeypatch.setattr(owner, step, slow)
-    thread = threading.Thread(target=bilm.encode, args=(batch(PLACED),))
+    thread = threading.Thread(target=bilm.encode, args=(batch(NONEMPTY),))
     thread.start()
     assert within.wait(10)
     assert same_in_a_fork(bilm, expected)
@@ -230,8 +230,8 @@ def numbered(numbers):
     """*Shape:* ids of words of six digits each, `(words, 50)`, without the cache of the encoding."""
     ids = np.full((len(numbers), 50), 261, dtype=np.int16)
     ids[:, 0], ids[:, 7] = 259, 260
-    for place in range(6):
-        ids[:, 6 - place] = 49 + numbers // 10**place % 10
+    for i in range(6):
+        ids[:, 6 - i] = 49 + numbers // 10**i % 10
     return torch.from_numpy(ids)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.inference.cuda_lstm import RECORDINGS, CudaGraph, CudaLstm
-from tests.elmo.files import FILLING, PLACED, SENTENCES, batch, frozen, random_bilm, trained
+from tests.elmo.files import FILLING, NONEMPTY, SENTENCES, batch, frozen, random_bilm, trained
 from tests.elmo.inference.layers import (
     SIZES,
     assert_near,
@@ -51,7 +51,7 @@ def test_the_state_that_is_given_stays_as_it_is():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("sentences", [SENTENCES, PLACED[:1], PLACED[3:]])
+@pytest.mark.parametrize("sentences", [SENTENCES, NONEMPTY[:1], NONEMPTY[3:]])
 def test_a_gpu_gives_the_same(sentences):
     bilm = frozen(random_bilm(**FILLING))
     on_gpu = copy.deepcopy(bilm).cuda()
@@ -113,7 +113,7 @@ def test_more_shapes_than_are_recorded():
 @pytest.mark.cuda
 def test_eight_callers_of_one_on_a_gpu():
     bilm = frozen(random_bilm(**FILLING)).cuda()
-    batches = [batch([words] * (1 + number)).cuda() for number, words in enumerate(PLACED * 2)]
+    batches = [batch([words] * (1 + i)).cuda() for i, words in enumerate(NONEMPTY * 2)]
     expected = [bilm.encode(ids) for ids in batches]
     cold = copy.deepcopy(bilm)
     with ThreadPoolExecutor(8) as pool:
@@ -128,12 +128,12 @@ def test_training_on_a_gpu(autocast):
     model = random_bilm(**FILLING)
     bilm = trained(model).cuda()
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=autocast):
-        layers = bilm.encode(batch(PLACED).cuda())
+        layers = bilm.encode(batch(NONEMPTY).cuda())
         loss = layers.square().sum()
     loss.backward()
     assert all(torch.isfinite(weight.grad).all() for weight in bilm.parameters())
     if not autocast:
-        expected = model.encode(batch(PLACED))
+        expected = model.encode(batch(NONEMPTY))
         expected.square().sum().backward()
         torch.testing.assert_close(layers.cpu(), expected, atol=1e-4, rtol=1e-4)
         for ours, theirs in zip(bilm.parameters(), model.parameters(), strict=True):
@@ -144,7 +144,7 @@ def test_training_on_a_gpu(autocast):
 def test_a_stateful_elmo_on_a_gpu(files):
     elmo = Elmo(stateful=True, **files)
     on_gpu = Elmo(stateful=True, **files).cuda()
-    for sentences in (SENTENCES, PLACED[:2], SENTENCES[::-1]):
+    for sentences in (SENTENCES, NONEMPTY[:2], SENTENCES[::-1]):
         found = on_gpu(batch(sentences).cuda()).input
         torch.testing.assert_close(found.cpu(), elmo(batch(sentences)).input, atol=1e-3, rtol=1e-3)
 

@@ -11,7 +11,7 @@ from elmo_tasks.elmo.model import BiLmOptions, LstmState
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.files import (
     FILLING,
-    PLACED,
+    NONEMPTY,
     SENTENCES,
     VARIANTS,
     VOCABULARY,
@@ -93,7 +93,7 @@ def test_bfloat16_where_there_is_none(monkeypatch):
     take_bfloat16_away(monkeypatch)
     model = random_bilm()
     bilm = frozen(model, "bfloat16")
-    for run in (bilm.prepare, lambda: bilm.encode(batch(PLACED)), lambda: bilm(batch(PLACED))):
+    for run in (bilm.prepare, lambda: bilm.encode(batch(NONEMPTY)), lambda: bilm(batch(NONEMPTY))):
         with pytest.raises(ElmoError) as caught:
             run()
         assert all(part in str(caught.value) for part in REFUSAL)
@@ -102,10 +102,10 @@ def test_bfloat16_where_there_is_none(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [frozen, trained, lambda model: model])
-@pytest.mark.parametrize("place", [0, 1])
-def test_ids_with_padding_before_a_word(make, place):
+@pytest.mark.parametrize("index", [0, 1])
+def test_ids_with_padding_before_a_word(make, index):
     bilm, ids = make(random_bilm()), batch([["a", "b", "c"], ["d"]])
-    ids[0, place] = 0
+    ids[0, index] = 0
     for run in (bilm, bilm.encode):
         with pytest.raises(ElmoError, match="ids of 0 before a word"):
             run(ids)
@@ -113,7 +113,7 @@ def test_ids_with_padding_before_a_word(make, place):
 
 def test_without_weights():
     bilm = FrozenBiLm(options=BiLmOptions.read(changed()))
-    for run in (bilm.prepare, lambda: bilm.encode(batch(PLACED))):
+    for run in (bilm.prepare, lambda: bilm.encode(batch(NONEMPTY))):
         with pytest.raises(ElmoError, match="no weights yet"):
             run()
 
@@ -130,12 +130,12 @@ def test_starts_where_it_is_told_to():
 def test_a_start_that_changes_in_place_is_noticed():
     bilm = frozen(random_bilm(**FILLING))
     start = LstmState(*(part.clone() for part in bilm.initial_state(1)))
-    before = bilm.encode(batch(PLACED), start)
+    before = bilm.encode(batch(NONEMPTY), start)
     start.cell.fill_(1.0)
-    changed_start = bilm.encode(batch(PLACED), start)
+    changed_start = bilm.encode(batch(NONEMPTY), start)
     assert not torch.allclose(changed_start, before, atol=1e-3)
     start.cell.zero_()
-    assert torch.equal(bilm.encode(batch(PLACED), start), before)
+    assert torch.equal(bilm.encode(batch(NONEMPTY), start), before)
 
 
 def test_the_state_that_is_given_stays_as_it_is():
@@ -208,7 +208,7 @@ def test_strict_loading(packed):
     bilm = frozen(random_bilm())
     if packed:
         bilm.prepare()
-    state, before = bilm.state_dict(), bilm.encode(batch(PLACED))
+    state, before = bilm.state_dict(), bilm.encode(batch(NONEMPTY))
     name = "lstm.directions.1.0.bias"
     for wrong, expected in (
         (
@@ -225,7 +225,7 @@ def test_strict_loading(packed):
     found = bilm.load_state_dict({name: state[name] + 1, "lstm.more": torch.zeros(1)}, strict=False)
     assert set(found.missing_keys) == set(state) - {name}
     assert torch.equal(bilm.state_dict()[name], state[name] + 1)
-    assert not torch.allclose(bilm.encode(batch(PLACED)), before, atol=1e-3)
+    assert not torch.allclose(bilm.encode(batch(NONEMPTY)), before, atol=1e-3)
 
 
 def test_loading_copies_unless_the_state_dict_is_private():
@@ -247,9 +247,9 @@ def test_loaded_weights_take_the_type_that_it_computes_in(given, own):
     model = random_bilm().to(given)
     bilm = FrozenBiLm(options=model.options).to(own)
     bilm.load_state_dict(model.state_dict())
-    layers = bilm.encode(batch(PLACED))
+    layers = bilm.encode(batch(NONEMPTY))
     assert layers.dtype == own
-    torch.testing.assert_close(layers, model.to(own).encode(batch(PLACED)), atol=2e-6, rtol=0)
+    torch.testing.assert_close(layers, model.to(own).encode(batch(NONEMPTY)), atol=2e-6, rtol=0)
 
 
 # Changes
@@ -290,7 +290,7 @@ def test_other_words(tmp_path):
     model = read_bilm(**files)
     bilm = frozen(model)
     before, digest = bilm.encode(WordEncoder.padded_ids(SENTENCES)), bilm.digest()
-    # <S> and </S> change places: only where a sentence starts
+    # <S> and </S> are swapped: only where a sentence starts
     model.token_encoder.set_vocabulary(
         [{"<S>": "</S>", "</S>": "<S>"}.get(word, word) for word in VOCABULARY]
     )

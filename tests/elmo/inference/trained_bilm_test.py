@@ -17,7 +17,7 @@ from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
 from tests.elmo.files import (
     FILLING,
-    PLACED,
+    NONEMPTY,
     SENTENCES,
     VARIANTS,
     VOCABULARY,
@@ -54,8 +54,8 @@ def fast_paths(monkeypatch):
 def test_gradients_equal_allennlps(tmp_path, stateful):
     files = make_files(tmp_path)
     bilm = trained(read_bilm(*files)).double()
-    layers = bilm(batch(PLACED))[0] if stateful else bilm.encode(batch(PLACED))
-    assert_gradients_equal_allennlps(bilm, layers, files, PLACED)
+    layers = bilm(batch(NONEMPTY))[0] if stateful else bilm.encode(batch(NONEMPTY))
+    assert_gradients_equal_allennlps(bilm, layers, files, NONEMPTY)
 
 
 def loss_of(bilm, stateful):
@@ -162,10 +162,10 @@ def test_training_goes_on_after_inference_mode():
 
 def test_no_parameter_wants_a_gradient(fast_paths):
     bilm = trained(random_bilm()).requires_grad_(False)
-    bilm.train().encode(batch(PLACED))
-    bilm.eval().encode(batch(PLACED))
+    bilm.train().encode(batch(NONEMPTY))
+    bilm.eval().encode(batch(NONEMPTY))
     assert len(fast_paths) == 2
-    assert bilm.requires_grad_(True).encode(batch(PLACED)).requires_grad
+    assert bilm.requires_grad_(True).encode(batch(NONEMPTY)).requires_grad
     assert len(fast_paths) == 2
 
 
@@ -265,7 +265,7 @@ class Doubled(torch.nn.Module):
         return self.base(inputs) * 2
 
 
-PLACED_INSIDE = {
+MODIFIED_INSIDE = {
     "adapter": lambda bilm: setattr(bilm.token_encoder, "projection", Doubled(bilm.token_encoder.projection)),
     "hook": lambda bilm: bilm.token_encoder.register_forward_hook(lambda _, __, vectors: vectors * 2),
     "hook of a layer": lambda bilm: bilm.lstm.directions[0][1].register_forward_pre_hook(
@@ -282,28 +282,28 @@ PLACED_INSIDE = {
 }
 
 
-@pytest.mark.parametrize("place", PLACED_INSIDE.values(), ids=PLACED_INSIDE)
+@pytest.mark.parametrize("insert", MODIFIED_INSIDE.values(), ids=MODIFIED_INSIDE)
 @pytest.mark.parametrize("requires_grad", [False, True])
-def test_modules_that_are_placed_inside_run(place, requires_grad):
+def test_modules_that_are_placed_inside_run(insert, requires_grad):
     model = random_bilm(**FILLING)
     bilm = trained(model).eval().requires_grad_(requires_grad)
-    for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
+    for run in (lambda each: each.encode(batch(NONEMPTY)), lambda each: each(batch(NONEMPTY))[0]):
         before = run(bilm).detach()
-    place(bilm)
-    place(model)
-    for run in (lambda each: each.encode(batch(PLACED)), lambda each: each(batch(PLACED))[0]):
+    insert(bilm)
+    insert(model)
+    for run in (lambda each: each.encode(batch(NONEMPTY)), lambda each: each(batch(NONEMPTY))[0]):
         torch.testing.assert_close(run(bilm).detach(), run(model).detach(), atol=1e-6, rtol=0)
         assert not torch.allclose(run(bilm), before, atol=1e-3)
     with pytest.raises(ElmoError, match=r"bilm.*: found another"):
-        bilm.token_vectors(batch(PLACED)[0])
+        bilm.token_vectors(batch(NONEMPTY)[0])
     with pytest.raises(ElmoError, match=r"bilm: found other modules"):
-        bilm(batch(PLACED), marked=True)
+        bilm(batch(NONEMPTY), marked=True)
 
 
 def test_the_engine_runs_under_allennlps_checks(fast_paths):
     bilm = trained(random_bilm()).eval().requires_grad_(False)
     NormalizationBiasVerification(bilm).register_hooks()
-    bilm.encode(batch(PLACED))
+    bilm.encode(batch(NONEMPTY))
     assert len(fast_paths) == 1
     bilm.check_structure()
 
@@ -330,7 +330,7 @@ def test_state_dict_is_that_of_the_model():
     model = random_bilm()
     bilm = trained(model).eval()
     with torch.no_grad():
-        bilm.encode(batch(PLACED))
+        bilm.encode(batch(NONEMPTY))
     assert list(bilm.state_dict()) == list(model.state_dict())
     assert list(dict(bilm.named_parameters())) == list(dict(model.named_parameters()))
     assert all(torch.equal(weight, bilm.state_dict()[name]) for name, weight in model.state_dict().items())
@@ -368,13 +368,13 @@ def test_training_under_autocast(dtype, worker):
     """Without errors of dtypes, in float32 or near it, in this thread and in another."""
     model = random_bilm(**FILLING)
     bilm, found = trained(model), []
-    model.encode(batch(PLACED)).square().sum().backward()
+    model.encode(batch(NONEMPTY)).square().sum().backward()
 
     def train():
         with torch.autocast("cpu", dtype=dtype):
-            layers = bilm.encode(batch(PLACED))
+            layers = bilm.encode(batch(NONEMPTY))
             layers.square().sum().backward()
-            stateful, _ = bilm(batch(PLACED))
+            stateful, _ = bilm(batch(NONEMPTY))
             found.extend([layers.detach(), stateful.detach()])
 
     if worker:
@@ -384,7 +384,7 @@ def test_training_under_autocast(dtype, worker):
     else:
         train()
     for layers in found:
-        torch.testing.assert_close(layers.float(), model.encode(batch(PLACED)).detach(), atol=0.05, rtol=0)
+        torch.testing.assert_close(layers.float(), model.encode(batch(NONEMPTY)).detach(), atol=0.05, rtol=0)
     assert len(found) == 2
     for (name, ours), theirs in zip(bilm.named_parameters(), model.parameters(), strict=True):
         assert ours.grad.dtype == torch.float32

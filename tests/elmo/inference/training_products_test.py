@@ -5,10 +5,10 @@ import torch
 
 from elmo_tasks.elmo.inference import training_products as module
 from elmo_tasks.elmo.inference.training_products import (
-    BufferLoan,
-    Buffers,
+    BufferPool,
     Product,
     Products,
+    Workspace,
     product,
     trains_in_bfloat16,
     weight_gradient,
@@ -59,15 +59,15 @@ def test_the_weight_may_be_a_transposed_view():
 
 
 def test_memory_is_lent_to_one_thread_alone():
-    buffers, like = Buffers(), torch.zeros(())
+    buffers, like = BufferPool(), torch.zeros(())
 
     def use() -> int:
         broken = 0
         for number in range(2000):
-            loan = BufferLoan(buffers)
-            part = loan.empty(like, 8)
+            workspace = Workspace(buffers)
+            part = workspace.empty(like, 8)
             part.fill_(number)
-            other = loan.empty(like, 8)
+            other = workspace.empty(like, 8)
             other.fill_(-number)
             broken += not (part == number).all()
         return broken

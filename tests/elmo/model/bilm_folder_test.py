@@ -57,9 +57,11 @@ def test_a_packed_member_that_is_damaged(tmp_path, packing):
     with zipfile.ZipFile(path, "w", packing) as archive:
         archive.writestr("vocab.txt", "\n".join(map(str, range(2000))))
     content = path.read_bytes()
-    for place in range(100, 500, 100):
+    for offset in range(100, 500, 100):
         path.write_bytes(
-            content[:place] + bytes(99 - byte % 99 for byte in content[place:][:50]) + content[place + 50 :]
+            content[:offset]
+            + bytes(99 - byte % 99 for byte in content[offset:][:50])
+            + content[offset + 50 :]
         )
         with opened_folder(path) as folder, pytest.raises(ElmoError, match=r"vocab\.txt: cannot be"):
             folder.file("vocab.txt")

@@ -6,7 +6,7 @@ from allennlp.modules.elmo import _ElmoBiLm
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
 from tests.elmo.allennlp_reference import allennlp_layers, assert_gradients_equal_allennlps
 from tests.elmo.files import (
-    PLACED,
+    NONEMPTY,
     SENTENCES,
     VARIANTS,
     batch,
@@ -76,8 +76,8 @@ def test_equals_allennlp_in_all_layers(tmp_path):
 def test_gradients_equal_allennlps(tmp_path, stateful):
     files = make_files(tmp_path)
     bilm = read_bilm(*files).double()
-    layers = bilm(batch(PLACED))[0] if stateful else bilm.encode(batch(PLACED))
-    assert_gradients_equal_allennlps(bilm, layers, files, PLACED)
+    layers = bilm(batch(NONEMPTY))[0] if stateful else bilm.encode(batch(NONEMPTY))
+    assert_gradients_equal_allennlps(bilm, layers, files, NONEMPTY)
 
 
 def test_state_of_a_row_without_tokens_stays(tmp_path):

@@ -20,7 +20,7 @@ from elmo_tasks.elmo.model.encoders import (
     word_lookup,
 )
 from tests.elmo.files import (
-    PLACED,
+    NONEMPTY,
     SENTENCES,
     VARIANTS,
     VOCABULARY,
@@ -74,12 +74,12 @@ def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
     """Ids of bytes and of Unicode characters have the same shape; those of AllenNLP have 64 bits."""
     of_bytes, of_words = random_bilm(), read_bilm(**word_files)
     of_bytes.encode(of_bytes.padded_ids([["Ann"]]).long())
-    sixteen_bits, words = of_bytes.padded_ids(PLACED), WordEncoder.padded_ids(PLACED)
+    sixteen_bits, words = of_bytes.padded_ids(NONEMPTY), WordEncoder.padded_ids(NONEMPTY)
     for bilm, ids, found in (
         (of_bytes, words, "the biLM reads character_ids: found ids of shape (4, 18)"),
         (
             of_bytes,
-            unicode_bilm.padded_ids(PLACED),
+            unicode_bilm.padded_ids(NONEMPTY),
             "the biLM reads character_ids: found ids of type",
         ),
         (of_words, sixteen_bits, "the biLM reads word_ids: found ids of shape (4, 18, 50)"),
@@ -135,8 +135,8 @@ def unicode_bilm():
     options["char_cnn"]["word_dim"] = 3
     bilm = BiLm(options=BiLmOptions.read(options))
     encoder = bilm.token_encoder
-    encoder.characters.load_state_dict(character_lookup(CHARACTERS, number=len(CHARACTERS)))
-    encoder.words.lookup.load_state_dict(word_lookup(DICTIONARY, number=6, length=50))
+    encoder.characters.load_state_dict(character_lookup(CHARACTERS, num_rows=len(CHARACTERS)))
+    encoder.words.lookup.load_state_dict(word_lookup(DICTIONARY, num_rows=6, length=50))
     return bilm
 
 
@@ -158,7 +158,7 @@ def test_the_engine_equals_the_unicode_model(unicode_bilm, make):
     torch.testing.assert_close(fast.encode(ids), bilm.encode(ids), atol=1e-5, rtol=0)
     fast.eval()
     state, reference_state = None, None
-    for sentences in (PLACED, SENTENCES[: len(PLACED)]):
+    for sentences in (NONEMPTY, SENTENCES[: len(NONEMPTY)]):
         ids = bilm.padded_ids(sentences)
         layers, state = fast(ids, state)
         expected, reference_state = bilm(ids, reference_state)
@@ -215,7 +215,7 @@ def test_words_of_a_vocabulary(word_files, words, expected):
 
 
 def test_ids_and_their_rows():
-    lookup = Lookup(number=3)
+    lookup = Lookup(num_rows=3)
     assert lookup(torch.tensor([[1, 300]])).tolist() == [[0, 0]]
     known, rows = sorted_ids(torch.tensor([70, -5, 30]), ["c", "a", "d"], where="the list")
     lookup.load_state_dict({"known": known, "rows": rows, "unknown": torch.tensor(1)})
@@ -228,7 +228,7 @@ def test_entries_with_one_id_are_refused(monkeypatch, word_files):
         sorted_ids(torch.tensor([7, -5, 7]), ["c", "a", "d"], where="the list")
     monkeypatch.setattr(encoders, "row_keys", lambda ids: torch.zeros(len(ids), dtype=torch.long))
     with pytest.raises(ElmoError, match=r"'cat'.*'<oov>'"):
-        word_lookup(DICTIONARY, number=6, length=50)
+        word_lookup(DICTIONARY, num_rows=6, length=50)
     monkeypatch.setattr(encoders, "word_ids", lambda words: np.array([len(word) for word in words]))
     words = ["the", "cat", *("x" * length for length in range(6, 14)), "<S>", "</S>", "<UNK>"]
     encoder = read_bilm(**word_files | {"vocabulary_file": None}).token_encoder

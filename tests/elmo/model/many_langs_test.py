@@ -60,9 +60,9 @@ def test_carried_state_over_a_file(tmp_path, changes):
     batches = [sorted(sentences[i : i + size], key=len, reverse=True) for i, size in ((0, 4), (4, 2), (6, 6))]
     bilm, state = read(folder), None
     with reference(folder) as embedder:
-        for number, batch in enumerate(batches):
+        for i, batch in enumerate(batches):
             theirs = embedder.sents2elmo(batch, output_layer=-2)
-            if number == 0:
+            if i == 0:
                 state = bilm.initial_state(6)
             rows = batch + [[]] * (6 - len(batch))
             layers, state = bilm(bilm.padded_ids(rows), state)

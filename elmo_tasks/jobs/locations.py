@@ -52,20 +52,20 @@ def input_sources(path: str) -> list[str]:
 
 def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[str]:
     """
-    Returns the `sources`, for which `path` stands, without the files that a command writes: those in the
-    places `outputs`, and those beside Parquet files whose names begin with `_`, such as `_metadata`.
+    Returns the `sources`, for which `path` stands, without the files that a command writes: those at the
+    locations `outputs`, and those beside Parquet files whose names begin with `_`, such as `_metadata`.
 
     # Raises
     `ElmoError`: no other file is there.
     """
     tables = {os.path.dirname(source) for source in sources if source.endswith(".parquet")}
-    folders = list(map(_location, outputs))
+    folders = list(map(_resolved, outputs))
 
     def is_written(source: str) -> bool:
         if os.path.basename(source).startswith("_") and os.path.dirname(source) in tables:
             return True
-        place = _location(source)
-        return any(place == folder or place.startswith(f"{folder}/") for folder in folders)
+        location = _resolved(source)
+        return any(location == folder or location.startswith(f"{folder}/") for folder in folders)
 
     texts = [source for source in sources if not is_written(source)]
     if not texts:
@@ -90,9 +90,9 @@ def byte_size(source: str, folder: str) -> int:
     return store.size(path) or 0
 
 
-def exists(place: str) -> bool:
-    store, path = _store_of(place)
-    with _naming(place):
+def exists(location: str) -> bool:
+    store, path = _store_of(location)
+    with _naming(location):
         return store.exists(path)
 
 
@@ -102,9 +102,9 @@ class Folder:
     holds the machine and the process that write it, so that two never write the same file.
     """
 
-    def __init__(self, place: str) -> None:
-        self.place = place.rstrip("/") or "/"
-        self._store, self._path = _store_of(self.place)
+    def __init__(self, location: str) -> None:
+        self.location = location.rstrip("/") or "/"
+        self._store, self._path = _store_of(self.location)
 
     @property
     def path(self) -> Path:
@@ -112,14 +112,14 @@ class Folder:
         return Path(self._path)
 
     def create(self) -> None:
-        with _naming(self.place):
+        with _naming(self.location):
             self._store.makedirs(self._path, exist_ok=True)
 
     def names(self) -> set[str]:
         """Returns the names of the files in the folder, none where no folder is; a file is an `ElmoError`."""
-        with _naming(self.place):
+        with _naming(self.location):
             if self._store.isfile(self._path):
-                raise ElmoError(f"{self.place} is a file, expected a folder, or nothing")
+                raise ElmoError(f"{self.location} is a file, expected a folder, or nothing")
             with suppress(FileNotFoundError):
                 return {os.path.basename(name) for name in self._store.ls(self._path, detail=False)}
         return set()
@@ -153,36 +153,36 @@ class Folder:
         self._store.rm(self._path, recursive=True)
 
 
-def _store_of(place: str) -> tuple[AbstractFileSystem, str]:
+def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
     """Returns the file system of a path or URI, and its path there."""
-    if not _REMOTE.match(place):
-        if _URI.match(place):
-            raise ElmoError.at(place, found="another store", expected="a path, s3:// or gs://")
-        return LocalFileSystem(), os.path.abspath(place)
+    if not _REMOTE.match(location):
+        if _URI.match(location):
+            raise ElmoError.at(location, found="another store", expected="a path, s3:// or gs://")
+        return LocalFileSystem(), os.path.abspath(location)
     try:
         from fsspec.implementations.arrow import ArrowFSWrapper
         from pyarrow.fs import FileSystem
 
-        store, path = FileSystem.from_uri(place)
+        store, path = FileSystem.from_uri(location)
     except ModuleNotFoundError as error:
-        raise ElmoError(f"{place} needs pyarrow, not installed here: make install EXTRAS='ray'") from error
+        raise ElmoError(f"{location} needs pyarrow, not installed here: make install EXTRAS='ray'") from error
     except ValueError as error:
-        raise ElmoError(f"{place}: {error}") from error
+        raise ElmoError(f"{location}: {error}") from error
     return ArrowFSWrapper(store, skip_instance_cache=True), path
 
 
-def _location(place: str) -> str:
+def _resolved(location: str) -> str:
     """Returns the path without links, or the URI of an object in a store."""
-    store, path = _store_of(place)
+    store, path = _store_of(location)
     return os.path.realpath(path) if "local" in store.protocol else f"{store.protocol}://{path}"
 
 
 @contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Adds the place to the errors of a store that do not name it."""
+def _naming(location: str) -> Iterator[None]:
+    """Adds the location to the errors of a store that do not name it."""
     try:
         yield
     except OSError as error:
-        if place in str(error):
+        if location in str(error):
             raise
-        raise OSError(f"{place}: {error}") from error
+        raise OSError(f"{location}: {error}") from error

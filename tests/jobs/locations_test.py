@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.places import Folder, byte_size, exists, input_sources, open_source, texts_among
+from elmo_tasks.jobs.locations import Folder, byte_size, exists, input_sources, open_source, texts_among
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_what_stands_beside_parquet_is_no_text(tree, scheme):
 
     assert texts(f"{scheme}{tree}") == [f"{scheme}{tree}/{name}" for name in names]
     assert texts(f"{scheme}{tree}/deep/_metadata") == [f"{scheme}{tree}/deep/_metadata"]
-    # Nor is what the command writes, however its place is named
+    # Nor is what the command writes, however its path is spelt
     (tree / "link").symlink_to(tree / "deep")
     assert texts(f"{scheme}{tree}", f"file://{tree}/link", f"{tree}/c.md") == [
         f"{scheme}{tree}/{name}" for name in names[:2]
@@ -104,10 +104,10 @@ def test_a_file_appears_when_it_is_whole(tmp_path, scheme):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("place", ["memory://out", "hdfs://host/out", "abfs://box@account/out"])
-def test_another_store_is_no_folder_of_the_disk(place):
+@pytest.mark.parametrize("uri", ["memory://out", "hdfs://host/out", "abfs://box@account/out"])
+def test_another_store_is_no_folder_of_the_disk(uri):
     with pytest.raises(ElmoError, match="found another store, expected a path, s3:// or gs://"):
-        Folder(place)
+        Folder(uri)
 
 
 def test_a_file_is_no_folder(tree):
