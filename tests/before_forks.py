@@ -1,4 +1,4 @@
-"""What the process does from which all commands are forked, when it has imported everything."""
+"""Prepares the fork server of the tests: it evaluates two configs, and freezes the imported objects."""
 
 import gc
 from typing import Any
@@ -7,16 +7,17 @@ from allennlp.common import params
 
 from elmo_tasks.common.files import bundled
 
-stock = params.evaluate_file
+evaluate_file = params.evaluate_file
 CONFIGS = [str(bundled(f"training_configs/{name}.jsonnet").resolve()) for name in ("ner_elmo", "bilm_words")]
-JSON = {path: stock(path) for path in CONFIGS}
-"""The configs that most commands train. Jsonnet takes a fifth of the time of a short training."""
+JSON = {path: evaluate_file(path) for path in CONFIGS}
+"""The JSON of the configs that most commands train. They read no environment variables."""
 
 
-def evaluate(path: str, **options: Any) -> str:
-    return JSON.get(path) or stock(path, **options)
+def evaluate_once(path: str, **options: Any) -> str:
+    """Returns the JSON of a config. Jsonnet takes a fifth of the time of a short training."""
+    return JSON.get(path) or evaluate_file(path, **options)
 
 
-params.evaluate_file = evaluate
-# Later garbage collections of a fork would look through all of this, and copy the memory that it stands on.
+params.evaluate_file = evaluate_once
+# Otherwise each garbage collection of a fork visits all these objects, and copies their memory pages.
 gc.freeze()

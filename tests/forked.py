@@ -106,8 +106,8 @@ class Command:
 
 def run_python(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
     """
-    In the place of `subprocess.run`, with the same options. What it does with `python -m MODULE ...` and
-    `check=True`, it does in such a process; other programs are run as they are.
+    Replaces `subprocess.run`. It runs `python -m MODULE ...` in a forked process, and returns the output.
+    Other commands go to `subprocess.run`.
     """
     if command[1] != "-m":
         return _run_program(command, **options)

@@ -31,12 +31,12 @@ except BaseException:
     code = 1
 for stream in sys.stdout, sys.stderr:
     stream.flush()
-os._exit(code or 0)  # to unload PyTorch would take a second
+os._exit(code or 0)  # unloading PyTorch takes a second
 """
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    """What a script has shown, and its exit code. The import of PyTorch takes most of the time of others."""
+    """Runs a script in a fork of a process that has imported PyTorch; returns its output and exit code."""
     server = _server()
     assert server.stdin is not None
     assert server.stdout is not None
@@ -50,7 +50,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 @cache
 def _server() -> subprocess.Popen[str]:
-    """A process from which interpreters are forked; it ends with this one."""
+    """Starts the process that forks an interpreter for each script. It ends with this process."""
     return subprocess.Popen(
         [sys.executable, "-c", _SERVER],
         env=environment(),

@@ -25,7 +25,7 @@ assert archival.load_archive is open_archive
 
 
 def run(script: str) -> subprocess.CompletedProcess:
-    """In an interpreter that has imported nothing; it ends at once, since to unload PyTorch takes long."""
+    """Runs a script in a new interpreter. It ends without unloading PyTorch, which takes a second."""
     script += "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)"
     return subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
 

@@ -173,7 +173,7 @@ def test_two_gloo_workers(script, allennlp, ner_config, tmp_path):
     [({}, False), ({"ALLENNLP_LOG_LEVEL": "INFO"}, True), ({"ELMO_TASKS_PLUGIN": "0"}, True)],
 )
 def test_a_command_logs_warnings_unless_the_user_wants_more(settings, info, tmp_path):
-    # What Python does with `-m`
+    # `python -m allennlp` calls this function of `runpy`.
     done = fresh.run(f"""
 import os, runpy, sys
 del os.environ["ALLENNLP_LOG_LEVEL"]

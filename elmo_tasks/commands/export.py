@@ -151,7 +151,8 @@ def read_trained(archive: str) -> Trained:
 def average_with(trained: Trained, folder: Path) -> None:
     """
     Makes each weight the mean of itself and the weight in `folder`. Where the weights before and after a
-    training lie in one basin of the loss, their mean is often better than either ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
+    training lie in one basin of the loss, their mean is often better than either
+    ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
 
     # Raises
     `ConfigurationError`: weights of other options, other words, or no softmax. `OSError`: no files.

@@ -87,13 +87,14 @@ def skip_gram(
         workers=1,
     )
     model.build_vocab_from_freq(frequent_words(sentences, min_count))
-    total = sum(1 for _ in _gensim_sentences(sentences))
+    num_sentences = sum(1 for _ in _gensim_sentences(sentences))
     with progress(total=epochs, work="word2vec", unit="epochs") as bar:
-        model.train(_Epochs(sentences, bar.update), total_examples=total, epochs=epochs)
+        model.train(_Epochs(sentences, bar.update), total_examples=num_sentences, epochs=epochs)
     return WordTable(list(model.wv.index_to_key), np.asarray(model.wv.vectors, dtype=np.float32))
 
 
 def _gensim_sentences(sentences: TokenizedText) -> Iterator[list[str]]:
+    """Yields the sentences, cut into parts that gensim reads whole."""
     for words in sentences:
         for start in range(0, len(words), _MAX_GENSIM_WORDS):
             yield words[start : start + _MAX_GENSIM_WORDS]
