@@ -167,7 +167,7 @@ class Embed(Verb):
             job = EmbedJob(
                 encoder=encoder,
                 device=self.bilm.device,
-                reading=Reading(str(folder.path), checked=False, marked=False),
+                reading=Reading(str(folder.path), check_utf8=False, skip_bom=False),
                 sink=Hdf5Sink(folder, output),
             )
             settings = {
@@ -226,7 +226,7 @@ class Embed(Verb):
             # Ray shows a worker its own GPU alone, as the first.
             device=self.bilm.device.partition(":")[0],
             skip_bad=ray.skip_bad,
-            reading=Reading(os.getcwd(), column=ray.column, checked=not ray.skip_bad),
+            reading=Reading(os.getcwd(), column=ray.column, check_utf8=not ray.skip_bad),
             sink=ParquetSink(
                 folder,
                 layers=encoder.num_layers,

@@ -86,7 +86,7 @@ class Predict(Verb):
                 batch_size=self.batch_size,
                 cuda_device=self.device,
                 named=not piped,
-                reading=Reading(base, objects=True, multiple=self.batch_size, checked=False),
+                reading=Reading(base, objects=True, multiple=self.batch_size, check_utf8=False),
                 sink=JsonLinesSink(folder, output),
             )
             size = self.ray.shard_bytes

@@ -129,7 +129,7 @@ class ElmoBiLm(_ElmoBiLm):
         lengths = (inputs > 0).any(dim=2).sum(dim=1)
         encoder = self._token_embedder
         bos_eos = encoder._beginning_of_sentence_characters, encoder._end_of_sentence_characters
-        marked = with_bos_eos(inputs, lengths, torch.stack(bos_eos).to(inputs.device))
+        extended = with_bos_eos(inputs, lengths, torch.stack(bos_eos).to(inputs.device))
         before = None
         if lstm.stateful and lstm._states is not None:
             lstm._states = tuple(state.to(embedding) for state in lstm._states)
@@ -138,22 +138,22 @@ class ElmoBiLm(_ElmoBiLm):
         trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights())
         if trained:
             self._frozen_copy.forget()
-            layers, after = self._run_with_gradients(marked, before)
+            layers, after = self._run_with_gradients(extended, before)
         else:
-            layers, after = self.frozen()(marked, before, True)
+            layers, after = self.frozen()(extended, before, has_bos_eos=True)
         if lstm.stateful:
             lstm._update_states(allennlps_states(after), torch.arange(len(inputs), device=inputs.device))
-        return {"activations": list(layers), "mask": (marked > 0).any(dim=2)}
+        return {"activations": list(layers), "mask": (extended > 0).any(dim=2)}
 
     def _run_with_gradients(
-        self, marked: torch.Tensor, before: LstmState | None
+        self, extended: torch.Tensor, before: LstmState | None
     ) -> tuple[torch.Tensor, LstmState]:
         # A shell for the weights of this call alone, so that threads do not meet in it
         with torch.device("meta"):
             shell = TrainedBiLm(options=self.options)
         shell.products = self._products
         weights = _from_allennlps(dict(self.named_parameters(remove_duplicate=False)), self.options)
-        return functional_call(shell, weights, (marked, before, True))
+        return functional_call(shell, weights, (extended, before), {"has_bos_eos": True})
 
     def _made_frozen(self) -> FrozenBiLm:
         with torch.no_grad():

@@ -81,16 +81,16 @@ class Reading(NamedTuple):
         columns.
     multiple : a shard has a multiple of so many lines that count, unless its source ends: batches are not
         cut.
-    checked : a byte that is not UTF-8 is an error when the shards are made.
-    marked : a text may begin with a byte order mark, which is left out.
+    check_utf8 : a byte that is not UTF-8 is an error when the shards are made.
+    skip_bom : a text may begin with a byte order mark, which is left out.
     """
 
     folder: str
     column: str | None = None
     objects: bool = False
     multiple: int = 1
-    checked: bool = True
-    marked: bool = True
+    check_utf8: bool = True
+    skip_bom: bool = True
 
 
 def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> int:
@@ -104,7 +104,7 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
     Returns the shards of all sources in their order, each of `size` bytes and the rest of its last line.
 
     # Raises
-    `ElmoError`, with the source and where possible the line: a byte that is not UTF-8, if it is checked; a
+    `ElmoError`, with the source and where possible the line: a byte that is not UTF-8, with `check_utf8`; a
     line of more than `MAX_LINE` bytes; a file that cannot be read, or has no such column.
     """
     shards: list[Shard] = []
@@ -164,7 +164,7 @@ class _Text:
                     block += next_line
                     lines += 1
                     counted += _counts(next_line)
-            if self._reading.checked:
+            if self._reading.check_utf8:
                 self._check_utf8(block, start, line)
             yield Shard(0, self.name, start, 0, line, lines, 0, len(block), _digest(block)), counted
             start, line = start + len(block), line + lines
@@ -176,7 +176,7 @@ class _Text:
         return self._split(block, shard.line), _digest(block)
 
     def _split(self, block: bytes, line: int) -> list[bytes]:
-        text = block.removeprefix(BOM_UTF8) if self._reading.marked and line == 1 else block
+        text = block.removeprefix(BOM_UTF8) if self._reading.skip_bom and line == 1 else block
         return text.removesuffix(b"\n").split(b"\n")
 
     def _rest_of_line(self, line: int) -> bytes:

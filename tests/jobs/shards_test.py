@@ -83,7 +83,7 @@ def test_a_byte_that_is_not_utf8(tmp_path):
     for size in (1, 20, 1000):
         with pytest.raises(ElmoError, match=r"text, line 10: .*0xff.*74"):
             make_shards([str(path)], size, Reading("."))
-        assert len(read([str(path)], size, Reading(".", checked=False))[1]) == 11
+        assert len(read([str(path)], size, Reading(".", check_utf8=False))[1]) == 11
 
 
 def test_a_line_that_is_too_long(tmp_path, monkeypatch):

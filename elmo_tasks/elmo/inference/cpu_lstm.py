@@ -86,13 +86,13 @@ def steps_with_bos_eos(
 
 
 def read_steps(
-    ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Tensor, marked: bool
+    ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Tensor, has_bos_eos: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     Returns the steps of `steps_with_bos_eos`, the length of each sequence, and a mask of the steps whose
-    vectors are wanted: the tokens; or all steps with `marked`, for ids that already have BOS and EOS.
+    vectors are wanted: the tokens; or all steps with `has_bos_eos`, for ids that already have BOS and EOS.
     """
-    if marked:
+    if has_bos_eos:
         inside = torch.arange(ids.size(1), device=ids.device) < lengths.unsqueeze(1)
         return ids[inside], lengths, inside[inside]
     steps, is_token = steps_with_bos_eos(ids, lengths, bos_eos_ids)

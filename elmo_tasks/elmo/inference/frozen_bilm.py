@@ -176,9 +176,9 @@ class FrozenBiLm(nn.Module):
             self._kernels.token_layer.clear_word_cache()
 
     def forward(
-        self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
+        self, ids: torch.Tensor, state: LstmState | None = None, has_bos_eos: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
-        """See `BiLm.forward`. With `marked` the ids already have BOS and EOS, which get vectors, too."""
+        """See `BiLm.forward`. With `has_bos_eos` the ids already have BOS and EOS, which get vectors, too."""
         # Tensors that are made in inference mode could not be written into below.
         with torch.inference_mode(False):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
@@ -186,7 +186,7 @@ class FrozenBiLm(nn.Module):
         def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
             before = LstmState(after.hidden[:, :, part.rows], after.cell[:, :, part.rows])
             part_ids = ids[part.rows, : int(part.lengths.max())]
-            steps, lengths, wanted = read_steps(part_ids, part.lengths, kernels.bos_eos_ids, marked)
+            steps, lengths, wanted = read_steps(part_ids, part.lengths, kernels.bos_eos_ids, has_bos_eos)
             vectors, index, outputs, final_state = kernels.run(steps, lengths, before)
             after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = final_state
             return [_twice(vectors[index[wanted]]), *(output[wanted] for output in outputs)]

@@ -206,28 +206,28 @@ class TrainedBiLm(BiLm):
         self._frozen_copy.forget()
 
     def forward(
-        self, ids: torch.Tensor, state: LstmState | None = None, marked: bool = False
+        self, ids: torch.Tensor, state: LstmState | None = None, has_bos_eos: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
         """
         See `FrozenBiLm.forward`.
 
         # Raises
-        `ElmoError`: `marked` ids, and foreign modules or hooks inside.
+        `ElmoError`: `has_bos_eos` with foreign modules or hooks inside.
         """
         if structure(self) != self._structure:
-            if marked:
+            if has_bos_eos:
                 raise ElmoError(
                     "bilm: found other modules, other weights or hooks, expected the biLM as it was made, "
-                    "which alone reads ids with their marks"
+                    "which alone reads ids that have BOS and EOS"
                 )
             return super().forward(ids, state)
         if (frozen := self._without_gradients()) is not None:
-            return frozen(ids, state, marked)
+            return frozen(ids, state, has_bos_eos)
         self.token_encoder.check(ids)
         state = state or self.initial_state(len(ids))
         present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
-        steps, lengths, wanted = read_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids, marked)
+        steps, lengths, wanted = read_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids, has_bos_eos)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
         outputs, after = self._run(steps, lengths, before)
         layers = _scattered([output[wanted] for output in outputs], present, self._zero_layers(ids))

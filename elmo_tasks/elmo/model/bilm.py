@@ -60,9 +60,9 @@ class BiLm(nn.Module):
         present = self.token_encoder.present(ids)
         lengths = present.sum(dim=1)
         # (batch, tokens + 2, *id), (batch,)
-        marked = with_bos_eos(ids, lengths, self.token_encoder.bos_eos_ids)
+        extended = with_bos_eos(ids, lengths, self.token_encoder.bos_eos_ids)
         steps = (lengths + 2) * (lengths > 0)
-        vectors = self.token_encoder(marked.flatten(0, 1)).unflatten(0, marked.shape[:2])
+        vectors = self.token_encoder(extended.flatten(0, 1)).unflatten(0, extended.shape[:2])
         outputs, state = self.lstm(vectors, steps, state or self.initial_state(ids.size(0)))
         # (layers, batch, tokens + 2, 2 projection_dim)
         layers = torch.stack([vectors.repeat(1, 1, 2), *outputs])
@@ -117,11 +117,11 @@ def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Te
     """
     batch, tokens = ids.shape[:2]
     begin, end = bos_eos_ids.to(ids.dtype)
-    marked = ids.new_zeros(batch, tokens + 2, *ids.shape[2:])
-    marked[:, 0] = begin
-    marked[:, 1:-1] = ids
-    marked[torch.arange(batch, device=ids.device), lengths + 1] = end
-    return marked
+    extended = ids.new_zeros(batch, tokens + 2, *ids.shape[2:])
+    extended[:, 0] = begin
+    extended[:, 1:-1] = ids
+    extended[torch.arange(batch, device=ids.device), lengths + 1] = end
+    return extended
 
 
 def zero_state(options: BiLmOptions, batch: int, *, like: torch.Tensor) -> LstmState:

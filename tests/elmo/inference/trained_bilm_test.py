@@ -297,7 +297,7 @@ def test_modules_that_are_placed_inside_run(insert, requires_grad):
     with pytest.raises(ElmoError, match=r"bilm.*: found another"):
         bilm.token_vectors(batch(NONEMPTY)[0])
     with pytest.raises(ElmoError, match=r"bilm: found other modules"):
-        bilm(batch(NONEMPTY), marked=True)
+        bilm(batch(NONEMPTY), has_bos_eos=True)
 
 
 def test_the_engine_runs_under_allennlps_checks(fast_paths):
