@@ -16,7 +16,7 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
 
-USUAL_VERSION = "0.2.0"
+USUAL_VERSION = "0.4.0"
 """The version of most runs; the pages name the others'."""
 _VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 
@@ -35,10 +35,6 @@ class PageTables:
     def __init__(self, *, results: Path, commands: Mapping[str, str]) -> None:
         self._results, self._commands = results, commands
         self._whole_commands: dict[str, str] = {}
-
-    def has(self, name: str) -> bool:
-        """Returns whether a file is there."""
-        return self._path(name).exists()
 
     def command(self, name: str) -> str:
         """
@@ -197,7 +193,7 @@ class PageTables:
         """
         head, columns = [""], []
         for title, name in files.items():
-            if self.has(name):
+            if self._has(name):
                 of_systems = read_scores(self._path(name), metric)
                 runs = sorted({score.runs for score in of_systems.values()})
                 head.append(f"{title}, {' or '.join(map(str, runs))} seed{'s' if runs != [1] else ''}")
@@ -226,7 +222,7 @@ class PageTables:
         )
         table = Table((*columns, "with", "with, to the best of without"))
         for title, name in files.items():
-            if not self.has(name):
+            if not self._has(name):
                 continue
             of_systems = read_scores(self._path(name))
             rows = Table.read(self._path(name))
@@ -242,7 +238,7 @@ class PageTables:
         """The members, their ensemble, and the p value that the members' mean is the ensemble's score."""
         table = Table(("", "members", "seeds", "best member", "ensemble", "error reduction", "p"))
         for (title, name), metric in zip(files.items(), metrics, strict=True):
-            if self.has(name):
+            if self._has(name):
                 of_systems = read_scores(self._path(name), metric)
                 members, together = of_systems["member"], of_systems["ensemble"]
                 values = list(self._rows(name).values("member", metric).values())
@@ -317,7 +313,7 @@ class PageTables:
         named = {"": files} if isinstance(files, str) else files
         tables: dict[tuple[str, ...], Table] = {}
         for title, name in named.items():
-            for table in self._tables(name) if self.has(name) else ():
+            for table in self._tables(name) if self._has(name) else ():
                 columns = table.columns if title == "" else ("", *table.columns)
                 together = tables.setdefault(columns, Table(columns))
                 for row in table.rows:
@@ -339,7 +335,7 @@ class PageTables:
 
     def linked(self, name: str, text: str) -> str:
         """A link to a table that is too large for the page."""
-        if not self.has(name):
+        if not self._has(name):
             return self._missing([name])
         return f"[{text}]({self._path(name).name})"
 
@@ -392,18 +388,21 @@ class PageTables:
             {
                 title: _versions(Table.read(self._path(name)))
                 for title, name in files.items()
-                if self.has(name)
+                if self._has(name)
             }
         )
 
     def _missing(self, names: Iterable[str]) -> str:
         """Which files are not there yet; empty if all are."""
-        missing = [name for name in names if not self.has(name)]
+        missing = [name for name in names if not self._has(name)]
         return f"\nNot measured yet: {', '.join(f'`{name}`' for name in missing)}.\n" if missing else ""
 
     def _values(self, name: str) -> dict[Cell, Cell]:
         table = Table.read(self._path(name))
         return dict(zip(table.column("name"), table.column("value"), strict=True))
+
+    def _has(self, name: str) -> bool:
+        return self._path(name).exists()
 
     def _path(self, name: str) -> Path:
         return self._results / f"{name}.csv"
