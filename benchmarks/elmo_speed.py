@@ -110,6 +110,7 @@ DIFFERENCE = "largest difference of "
 COLD, WARM = f"batches of {BATCH}, cold", f"batches of {BATCH}, warm"
 COLD_SINGLE, WARM_SINGLE = "single sentences, cold", "single sentences, warm"
 LSTM = "LSTM part, beside the GEMM rate, GFLOP/s"
+BESIDE_FLOAT32 = "beside float32, tokens/s"
 CNN = "character CNN, beside the GEMM rate, GFLOP/s"
 READ = "single sentences, warm, beside the sum of a tensor, GB/s"
 TARGETS = {
@@ -185,6 +186,9 @@ class Speed:
             at_least = TARGETS.get(case, {}).get(self.size)
             add_rates(self.results, f"{self.size}: {case}", tokens, times, their_times, at_least)
             self.results.add(OURS, 0, f"{DIFFERENCE}{self.size}: {case}", differences[precision, warm])
+            if precision != "float32":
+                rates = ([tokens / each for each in our_times[kind, warm]] for kind in (precision, "float32"))
+                self.results.add_in_turn(f"{self.size}: {case}, {BESIDE_FLOAT32}", *rates)
         return batches[:read]
 
     def part(
@@ -207,7 +211,7 @@ class Speed:
         self.results.add_in_turn(f"{self.size}: {case}", reached, rates, seconds=times, at_least=at_least)
 
     def lstm_share(self, ours: Ours, batches: list[Sentences], device: str) -> None:
-        """Returns the share of the rate at which the recurrent product alone runs."""
+        """Measures the share of the rate at which the recurrent product alone runs, in the same precision."""
         bilm, options = ours.bilm, ours.bilm.options
         dim, projection = options.dim, options.projection_dim
         inputs = []
@@ -215,12 +219,13 @@ class Speed:
             lengths = torch.tensor([len(words) for words in batch])
             inputs.append((torch.randn(int(lengths.sum()), projection, device=device), lengths.to(device)))
         operations = count_tokens(batches) * 2 * weights_of_lstm(options, inputs=2)
+        dtype = getattr(torch, bilm.precision)
         self.part(
-            LSTM,
+            LSTM if dtype == torch.float32 else f"{LSTM}, {bilm.precision}",
             operations,
             partial(run_lstm, bilm),
             inputs,
-            partial(gemm_rate, BATCH, projection, 4 * dim, device),
+            partial(gemm_rate, BATCH, projection, 4 * dim, device, dtype),
         )
 
     def cnn_share(self, ours: Ours, batches: list[Sentences], device: str) -> None:
@@ -248,7 +253,8 @@ class Speed:
         ours = {precision: Ours(files, precision, device) for precision in ("float32", *arguments.precision)}
         self.where = "" if device == "cpu" else "GPU, "
         batches = self.compare((COLD, WARM), theirs, ours, in_batches(sentences, BATCH), device)
-        self.lstm_share(ours["float32"], batches, device)
+        for encoder in ours.values():
+            self.lstm_share(encoder, batches, device)
         self.cnn_share(ours["float32"], batches, device)
         singles = in_batches(sentences[: arguments.singles], 1)
         singles = self.compare((COLD_SINGLE, WARM_SINGLE), theirs, ours, singles, device)
@@ -305,10 +311,19 @@ def read_rate(device: str, numbers: int = 1 << 26, times: int = 5) -> float:
     return numbers * 4 / fastest
 
 
-def gemm_rate(rows: int, inner: int, columns: int, device: str, repeats: int = 10, times: int = 20) -> float:
-    """Operations a second of a product in fp32: the best of PyTorch's BLAS and oneDNN, and of all repeats."""
-    inputs, weight = torch.randn(rows, inner, device=device), torch.randn(columns, inner, device=device)
-    transposed, output = weight.t(), torch.empty(rows, columns, device=device)
+def gemm_rate(
+    rows: int,
+    inner: int,
+    columns: int,
+    device: str,
+    dtype: torch.dtype = torch.float32,
+    repeats: int = 10,
+    times: int = 20,
+) -> float:
+    """Operations a second of a product: the best of PyTorch's BLAS and oneDNN, and of all repeats."""
+    like: dict[str, Any] = {"device": device, "dtype": dtype}
+    inputs, weight = torch.randn(rows, inner, **like), torch.randn(columns, inner, **like)
+    transposed, output = weight.t(), torch.empty(rows, columns, **like)
     products: list[Callable[[Any], Any]] = [lambda _: torch.mm(inputs, transposed, out=output)]
     if device == "cpu" and torch.backends.mkldnn.is_available():
         mkldnn = torch.ops.mkldnn

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import cpu_count
-from elmo_tasks.common.packed_weights import has_onednn, onednn_has_bfloat16, onednn_rounds_single_rows_alike
+from elmo_tasks.common.packed_weights import has_onednn, lone_row_block, onednn_has_bfloat16
 from elmo_tasks.compat.slim_archives import trained_archives
 
 OURS = "elmo_tasks"
@@ -74,16 +74,23 @@ def processor() -> Facts:
 
 
 def _float32() -> str:
-    if not has_onednn():
-        return "slower, and the last bit may depend on the batch: this PyTorch has no oneDNN"
-    alike = onednn_rounds_single_rows_alike()
-    return "packed weights, by oneDNN" + ("" if alike else "; a lone row is padded to two")
+    way = "packed weights, by oneDNN" if has_onednn() else "slower: this PyTorch has no oneDNN"
+    return f"{way}; {_lone_row('float32')}"
 
 
 def _bfloat16(*, native: bool) -> str:
     if not onednn_has_bfloat16():
         return "cannot be used: it needs AVX-512"
-    return "faster than float32, not exact" if native else "can be used; no faster than float32, not exact"
+    speed = "faster than float32, not exact" if native else "can be used; no faster than float32, not exact"
+    return f"{speed}; {_lone_row('bfloat16')}"
+
+
+def _lone_row(precision: str) -> str:
+    """Returns how a product of one row is computed, so that it is rounded as in a batch."""
+    block = lone_row_block(precision)
+    if block == 1:
+        return "a lone row as it is"
+    return f"a lone row padded to {block}" if block > 0 else "rows in one thread, which is slower"
 
 
 def gpus() -> Facts:

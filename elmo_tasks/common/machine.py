@@ -81,14 +81,17 @@ def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
     threads = num_threads()
     if threads == 1:
         return [run(0, 1), run(1, 1)]
-    answers: Answers = SimpleQueue()
-    for index, (share, tasks) in enumerate(_workers(threads, os.getpid())):
-        tasks.put((answers, index, partial(run, index, share)))
-    results = dict(answers.get() for _ in range(2))
-    for result in results.values():
-        if isinstance(result, BaseException):
-            raise result
-    return [results[0], results[1]]
+    workers = _workers(threads, os.getpid())
+    return _results([(tasks, partial(run, index, share)) for index, (share, tasks) in enumerate(workers)])
+
+
+def in_one_thread(run: Callable[[], Result]) -> Result:
+    """Calls a function whose operations have one thread each, in another thread if need be."""
+    if torch.get_num_threads() == 1:
+        return run()
+    # Of two threads for two, each has one.
+    (_, tasks), _ = _workers(2, os.getpid())
+    return _results([(tasks, run)])[0]
 
 
 # Simple queues, since a thread that waits for a `Future` wakes later.
@@ -104,6 +107,10 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     with SHARED:
         key = threads, process
         if key not in _tasks_by_threads:
+            if threads > 2:
+                # For `in_one_thread`: made by a thread that has less than all, it would leave that as the
+                # number with which new threads begin.
+                _workers(2, process)
             before = torch.get_num_threads()
             _tasks_by_threads[key] = [
                 (share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)
@@ -117,6 +124,18 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
             # New threads begin with the number that was set last.
             torch.set_num_threads(before)
         return _tasks_by_threads[key]
+
+
+def _results(calls: list[tuple[Tasks, Callable[[], Any]]]) -> list[Any]:
+    """Gives each function to its thread, and returns their results."""
+    answers: Answers = SimpleQueue()
+    for index, (tasks, call) in enumerate(calls):
+        tasks.put((answers, index, call))
+    results = dict(answers.get() for _ in calls)
+    for result in results.values():
+        if isinstance(result, BaseException):
+            raise result
+    return [results[index] for index in range(len(calls))]
 
 
 def _work(tasks: Tasks) -> None:

@@ -2,37 +2,28 @@
 Products with a weight that stays as it is, and the sigmoid, both with the same rounding in every batch.
 
 A weight is packed once, into the order in which a product reads it fastest. A row of a product is rounded
-alike whatever rows are beside it, so that a sentence has the same vectors alone and in any batch. BLAS does
-not promise that. oneDNN keeps it from two rows on, with every instruction set and any number of threads; with
-AVX2 and AVX-512, also for a single row up to a length. Elsewhere a single row is multiplied together with a
-row of zeros. The tests hold the products to it.
+alike whatever rows are beside it, so that a sentence has the same vectors alone and in any batch. No library
+promises that: `EqualRows` finds by trial how many rows may be multiplied at once.
 
 The kind of product depends on what the processor and PyTorch's build can do, never on a measurement.
 """
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch.nn import functional as F
 
+from elmo_tasks.common.equal_rows import SAMPLE_ROWS, EqualRows, in_blocks, sample_rows
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.machine import SHARED, in_one_thread
 
 Result = TypeVar("Result")
 PRECISIONS = ("float32", "bfloat16")
-MIN_ROWS = 2
-"""From so many rows on, oneDNN rounds each row alike on every processor."""
-MAX_SINGLE_ROW = 1024
-"""Up to so many numbers, oneDNN rounds a single row like one among others, with AVX2 and AVX-512."""
-MIN_PLAIN_ROWS = 16
-"""From so many rows on, the BLAS libraries that were tried round each row alike."""
-MAX_UNPADDED_ROWS, ROW_MULTIPLE = 64, 16
-"""
-Beyond `MAX_UNPADDED_ROWS`, rows of zeros pad a product to a multiple of `ROW_MULTIPLE`, since oneDNN takes
-0.4 ms to compile a kernel for each new number of rows.
-"""
+MIN_ROWS_ON_GPU = 16
+"""A product in float32 or wider on a GPU has at least so many rows."""
 VECTOR_WIDTH = 32
 """
 PyTorch computes so many sigmoids at a time. It rounds the values that are left over, at the end of what it
@@ -51,20 +42,17 @@ class PackedWeight(NamedTuple):
     onednn: bool
     bfloat16: bool
     """The factors are rounded to bfloat16; the bias is added in float32."""
-    min_rows: int
-    """Rows of zeros pad a product to so many."""
+    trial: int
+    """The index in `_trials` of what was tried with products of this kind and shape, or -1."""
 
     @classmethod
-    def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool) -> "PackedWeight":
-        """Packs a weight `(out, in)`."""
+    def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool, tried: bool = True) -> "PackedWeight":
+        """Packs a weight `(out, in)`; for `tried` see `pack`."""
         packed = weight.bfloat16() if bfloat16 else weight
+        trial = _trial(weight, packed.dtype, onednn) if tried and weight.device.type == "cpu" else -1
         if onednn:
             packed = torch.ops.mkldnn._reorder_linear_weight(packed.contiguous())
-            single = not bfloat16 and weight.size(1) <= MAX_SINGLE_ROW and onednn_rounds_single_rows_alike()
-            min_rows = 1 if single else MIN_ROWS
-        else:
-            min_rows = 1 if bfloat16 else MIN_PLAIN_ROWS
-        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, min_rows)
+        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, trial)
 
     def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         return product(inputs, self, bias)
@@ -76,45 +64,109 @@ class PackedWeight(NamedTuple):
         return self.packed.to_dense() if self.onednn else self.packed
 
 
-def product(
-    inputs: torch.Tensor,
-    weight: PackedWeight,
-    bias: torch.Tensor | None,
-    max_unpadded: int = MAX_UNPADDED_ROWS,
-    multiple: int = ROW_MULTIPLE,
+def multiply(
+    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None
 ) -> torch.Tensor:
+    """Computes a product in one call of a kernel. TorchScript compiles it."""
+    if onednn:
+        return torch.ops.mkldnn._linear_pointwise(inputs, packed, bias, "none", [], "")
+    return F.linear(inputs, packed, bias)
+
+
+def product(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None) -> torch.Tensor:
     """
     Computes `inputs @ weight.T + bias`, in float32 or wider. TorchScript compiles it.
 
     *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`, a new tensor.
     """
+    return product_by(inputs, weight, bias, block_of(weight, inputs.size(0), bias))
+
+
+def product_by(
+    inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None, block: int
+) -> torch.Tensor:
+    """Computes `product` so many rows at once; if the number is negative, in one thread."""
     rows = inputs.size(0)
-    missing = weight.min_rows - rows
-    if weight.onednn and rows > max_unpadded:
-        missing = (multiple - rows % multiple) % multiple
-    if missing > 0:
-        inputs = F.pad(inputs, [0, 0, 0, missing])
+    inner_bias = None if weight.bfloat16 else bias
     if weight.bfloat16:
         inputs = inputs.to(torch.bfloat16)
-    inner_bias = None if weight.bfloat16 else bias
-    if weight.onednn:
-        result = torch.ops.mkldnn._linear_pointwise(inputs, weight.packed, inner_bias, "none", [], "")
+    if block < rows:
+        result = in_blocks_of(inputs, weight.packed, weight.onednn, inner_bias, block)
     else:
-        result = F.linear(inputs, weight.packed, inner_bias)
+        if block > rows:
+            inputs = F.pad(inputs, [0, 0, 0, block - rows])
+        result = multiply(inputs, weight.packed, weight.onednn, inner_bias)
+        if block > rows:
+            result = result[:rows]
     if weight.bfloat16:
         result = result.float()
         if bias is not None:
             result.add_(bias)
-    return result[:rows] if missing > 0 else result
+    return result
+
+
+def block_of(weight: PackedWeight, rows: int, bias: torch.Tensor | None) -> int:
+    """Returns the `block` of `product_by` for a product of so many rows in this thread."""
+    return tried_block(weight.trial, weight.packed, weight.weight, weight.onednn, max(1, rows), bias)
+
+
+# TorchScript calls Python here, to which it cannot hand a `PackedWeight`.
+
+
+def in_blocks_of(
+    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: int
+) -> torch.Tensor:
+    call = partial(multiply, packed=packed, onednn=onednn, bias=bias)
+    if block > 0:
+        return in_blocks(call, inputs, block)
+    return in_one_thread(partial(in_blocks, call, inputs, -block))
+
+
+def tried_block(
+    trial: int,
+    packed: torch.Tensor,
+    weight: torch.Tensor | None,
+    onednn: bool,
+    rows: int,
+    bias: torch.Tensor | None,
+) -> int:
+    bfloat16 = packed.dtype == torch.bfloat16
+    if trial < 0:
+        return rows if bfloat16 else max(rows, MIN_ROWS_ON_GPU)
+    make_sample = partial(sample_rows, packed.size(1), packed.dtype, weight)
+    return _trials[trial][bias is not None and not bfloat16].block(rows, packed, make_sample)
+
+
+_trials: list[tuple[EqualRows, EqualRows]] = []
+"""Without and with a bias."""
+_trial_of_kind: dict[tuple[torch.dtype, torch.Size, bool], int] = {}
+
+
+def _trial(weight: torch.Tensor, dtype: torch.dtype, onednn: bool) -> int:
+    """Returns the index in `_trials` for a weight whose product has factors of a type."""
+    # A weight that is mostly zeros would not show how others of its shape are rounded.
+    sparse = int(weight[:SAMPLE_ROWS].count_nonzero()) * 2 < weight[:SAMPLE_ROWS].numel()
+    exact = dtype != torch.bfloat16
+    with SHARED:
+        new = len(_trials)
+        index = new if sparse else _trial_of_kind.setdefault((dtype, weight.shape, onednn), new)
+        if index == new:
+            without, with_bias = (
+                EqualRows(partial(multiply, onednn=onednn, bias=bias), exact=exact)
+                for bias in (None, torch.ones(len(weight), dtype=dtype, device="cpu"))
+            )
+            _trials.append((without, with_bias))
+        return index
 
 
 Pack = Callable[[torch.Tensor], PackedWeight]
 """Packs a weight: `pack` with a precision."""
 
 
-def pack(weight: torch.Tensor, precision: str) -> PackedWeight:
+def pack(weight: torch.Tensor, precision: str, *, tried: bool = True) -> PackedWeight:
     """
-    Packs a weight for products in `precision`, on its own device.
+    Packs a weight for products in `precision`, on its own device. Without `tried`, a row may be rounded in
+    another way beside others, as in training.
 
     # Raises
     `ElmoError`: see `check_precision`.
@@ -122,7 +174,7 @@ def pack(weight: torch.Tensor, precision: str) -> PackedWeight:
     check_precision(precision, weight.device)
     bfloat16 = precision == "bfloat16"
     onednn = weight.device.type == "cpu" and (bfloat16 or (weight.dtype == torch.float32 and has_onednn()))
-    return PackedWeight.of(weight, onednn=onednn, bfloat16=bfloat16)
+    return PackedWeight.of(weight, onednn=onednn, bfloat16=bfloat16, tried=tried)
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -156,6 +208,8 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
     with warnings.catch_warnings():
         # It is deprecated without a successor that needs no C++ compiler.
         warnings.simplefilter("ignore", DeprecationWarning)
+        for in_python in (tried_block, in_blocks_of):
+            torch.jit.ignore(in_python)
         script: Callable[..., Result] = torch.jit.script(function)
         return script
 
@@ -167,17 +221,16 @@ def onednn_has_bfloat16() -> bool:
 
 
 @cache
-def onednn_rounds_single_rows_alike() -> bool:
+def lone_row_block(precision: str) -> int:
     """
-    Returns whether oneDNN, with the instructions that it may use here, rounds a single row of up to
-    `MAX_SINGLE_ROW` numbers like one among others. oneDNN has no function that says so, hence a trial.
+    Returns the largest block, as of `product_by`, of a lone row in a biLM of the original size, 4096_512;
+    negative if one of its products is computed in one thread.
     """
-    generator = torch.Generator().manual_seed(0)
-    weight = torch.randn(2048, MAX_SINGLE_ROW, generator=generator)
-    rows = torch.randn(MIN_ROWS, MAX_SINGLE_ROW, generator=generator)
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-    kind = PackedWeight(packed, None, onednn=True, bfloat16=False, min_rows=1)
-    return torch.equal(kind(rows[:1])[0], kind(rows)[0])
+    blocks = []
+    for shape in ((4 * 4096, 512), (512, 4096)):
+        weight = torch.randn(shape, generator=torch.Generator().manual_seed(0)) / shape[1] ** 0.5
+        blocks.append(block_of(pack(weight, precision), 1, None))
+    return min(blocks) if min(blocks) < 0 else max(blocks)
 
 
 def sigmoid(inputs: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from elmo_tasks.common.machine import in_two_threads, num_threads
-from elmo_tasks.common.packed_weights import PackedWeight, compiled, pack, product
+from elmo_tasks.common.packed_weights import PackedWeight, compiled, pack, product_by
 
 GATES = 5
 
@@ -322,8 +322,8 @@ def gradients_of_steps(
 
 
 def _times(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Computes `product` without padding. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`."""
-    return product(inputs, weight, bias, max_unpadded=inputs.size(0))
+    """Computes a product in one block. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`."""
+    return product_by(inputs, weight, bias, inputs.size(0))
 
 
 def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -339,7 +339,7 @@ def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Te
 
 
 def _pack(weight: torch.Tensor) -> PackedWeight:
-    return pack(weight, "float32")
+    return pack(weight, "float32", tried=False)
 
 
 def _run_parts(run: Callable[[int, int], Result], parts: int) -> list[Result]:

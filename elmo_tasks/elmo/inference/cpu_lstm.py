@@ -12,7 +12,15 @@ import numpy as np
 import torch
 
 from elmo_tasks.common.machine import in_two_threads
-from elmo_tasks.common.packed_weights import Pack, PackedWeight, compiled, product, sigmoid_into
+from elmo_tasks.common.packed_weights import (
+    Pack,
+    PackedWeight,
+    block_of,
+    compiled,
+    product,
+    product_by,
+    sigmoid_into,
+)
 from elmo_tasks.elmo.model.bilm import with_bos_eos
 from elmo_tasks.elmo.model.lstm import LstmState
 
@@ -217,7 +225,12 @@ def run_layer(
     half = all_half
     activated_gates = list(activated.chunk(4, dim=1))
     one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
+    projection = layer.projection
+    known, recurrent_block, projection_block = 0, 0, 0
     for step, rows in enumerate(batch_sizes):
+        if rows != known:
+            known, recurrent_block = rows, block_of(layer.recurrent, rows, None)
+            projection_block = 0 if projection is None else block_of(projection, rows, None)
         if rows < hidden.size(0):
             ended_hidden.append(hidden[rows:])
             ended_cell.append(doubled_cell[rows:])
@@ -235,13 +248,13 @@ def run_layer(
             step_gates = gates[start - first : start - first + rows]
         start += rows
         # As a part of the product, the sum would take oneDNN longer than on its own.
-        sigmoid_into(activated, product(hidden, layer.recurrent, None).add_(step_gates), threads)
+        recurrent_gates = product_by(hidden, layer.recurrent, None, recurrent_block)
+        sigmoid_into(activated, recurrent_gates.add_(step_gates), threads)
         half_output(activated_gates, doubled_cell, layer.cell_clip, threads, half, one_half)
-        projection = layer.projection
         if projection is None:
             hidden = half * 2
         else:
-            hidden = product(half, projection, None)
+            hidden = product_by(half, projection, None, projection_block)
             if layer.proj_clip > 0:
                 hidden.clamp_(-layer.proj_clip, layer.proj_clip)
         outputs.append(hidden)
