@@ -104,18 +104,18 @@ _tasks_by_threads: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
 
 def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     """Returns the tasks of two threads of this process (a fork has none), each with its number of threads."""
+    key = threads, process
+    if (workers := _tasks_by_threads.get(key)) is not None:
+        return workers
     with SHARED:
-        key = threads, process
         if key not in _tasks_by_threads:
             if threads > 2:
-                # For `in_one_thread`: made by a thread that has less than all, it would leave that as the
-                # number with which new threads begin.
+                # `in_one_thread` needs them in those workers, which must not make them: new threads would
+                # begin with the number of threads of the worker.
                 _workers(2, process)
             before = torch.get_num_threads()
-            _tasks_by_threads[key] = [
-                (share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)
-            ]
-            for share, tasks in _tasks_by_threads[key]:
+            workers = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
+            for share, tasks in workers:
                 ready: Answers = SimpleQueue()
                 tasks.put((ready, 0, partial(_set_threads, share)))
                 # Unlike a pool's, it serves threads that outlive the main one.
@@ -123,6 +123,7 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
                 ready.get()
             # New threads begin with the number that was set last.
             torch.set_num_threads(before)
+            _tasks_by_threads[key] = workers
         return _tasks_by_threads[key]
 
 

@@ -9,16 +9,16 @@ The kind of product depends on what the processor and PyTorch's build can do, ne
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.equal_rows import SAMPLE_ROWS, EqualRows, in_blocks, sample_rows
+from elmo_tasks.common.equal_rows import Block, EqualRows, Multiply, in_blocks, rounded
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, in_one_thread
+from elmo_tasks.common.machine import SHARED, in_two_threads
 
 Result = TypeVar("Result")
 PRECISIONS = ("float32", "bfloat16")
@@ -42,20 +42,25 @@ class PackedWeight(NamedTuple):
     onednn: bool
     bfloat16: bool
     """The factors are rounded to bfloat16; the bias is added in float32."""
-    trial: int
-    """The index in `_trials` of what was tried with products of this kind and shape, or -1."""
+    kind: int
+    """The index of its shape and type in `_kinds`, or -1 if none is tried: on a GPU, and in training."""
 
     @classmethod
     def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool, tried: bool = True) -> "PackedWeight":
         """Packs a weight `(out, in)`; for `tried` see `pack`."""
-        packed = weight.bfloat16() if bfloat16 else weight
-        trial = _trial(weight, packed.dtype, onednn) if tried and weight.device.type == "cpu" else -1
-        if onednn:
-            packed = torch.ops.mkldnn._reorder_linear_weight(packed.contiguous())
-        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, trial)
+        dtype = torch.bfloat16 if bfloat16 else weight.dtype
+        outputs, size = weight.shape
+        kind = _kind(outputs, size, dtype, onednn) if tried and weight.device.type == "cpu" else -1
+        packed = _packed(weight.to(dtype), onednn)
+        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, kind)
 
     def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         return product(inputs, self, bias)
+
+    def try_rows(self, numbers: Iterable[int], bias: torch.Tensor | None = None) -> None:
+        """Makes ready for products of these numbers of rows in this thread."""
+        if self.kind >= 0:
+            _kinds[self.kind][bias is not None and not self.bfloat16].try_rows(numbers)
 
     def dense(self) -> torch.Tensor:
         """Returns the weight as it was packed, bit for bit. *Shape:* `(out, in)`."""
@@ -77,21 +82,21 @@ def product(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | Non
     """
     Computes `inputs @ weight.T + bias`, in float32 or wider. TorchScript compiles it.
 
-    *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`, a new tensor.
+    *Shape:* contiguous inputs `(rows, in)`, and `(out,)` to `(rows, out)`, a new tensor.
     """
-    return product_by(inputs, weight, bias, block_of(weight, inputs.size(0), bias))
+    return product_by(inputs, weight, bias, block_of(weight, inputs.size(0), bias, few=True))
 
 
 def product_by(
-    inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None, block: int
+    inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None, block: Block
 ) -> torch.Tensor:
-    """Computes `product` so many rows at once; if the number is negative, in one thread."""
+    """Computes `product` with a block that is known."""
     rows = inputs.size(0)
     inner_bias = None if weight.bfloat16 else bias
     if weight.bfloat16:
         inputs = inputs.to(torch.bfloat16)
     if block < rows:
-        result = in_blocks_of(inputs, weight.packed, weight.onednn, inner_bias, block)
+        result = product_in_blocks(inputs, weight.packed, weight.onednn, inner_bias, block)
     else:
         if block > rows:
             inputs = F.pad(inputs, [0, 0, 0, block - rows])
@@ -105,58 +110,56 @@ def product_by(
     return result
 
 
-def block_of(weight: PackedWeight, rows: int, bias: torch.Tensor | None) -> int:
-    """Returns the `block` of `product_by` for a product of so many rows in this thread."""
-    return tried_block(weight.trial, weight.packed, weight.weight, weight.onednn, max(1, rows), bias)
+def block_of(weight: PackedWeight, rows: int, bias: torch.Tensor | None, few: bool = False) -> Block:
+    """
+    Returns the block of `product_by` for a product of so many rows in this thread. With `few`, these are
+    `rounded` before.
+    """
+    return tried_block(weight.kind, rows, bias is not None, weight.bfloat16, few)
 
 
-# TorchScript calls Python here, to which it cannot hand a `PackedWeight`.
+# TorchScript calls these two in Python.
 
 
-def in_blocks_of(
-    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: int
+def product_in_blocks(
+    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: Block
 ) -> torch.Tensor:
-    call = partial(multiply, packed=packed, onednn=onednn, bias=bias)
-    if block > 0:
-        return in_blocks(call, inputs, block)
-    return in_one_thread(partial(in_blocks, call, inputs, -block))
+    return in_blocks(lambda rows: multiply(rows, packed, onednn, bias), inputs, block)
 
 
-def tried_block(
-    trial: int,
-    packed: torch.Tensor,
-    weight: torch.Tensor | None,
-    onednn: bool,
-    rows: int,
-    bias: torch.Tensor | None,
-) -> int:
-    bfloat16 = packed.dtype == torch.bfloat16
-    if trial < 0:
+def tried_block(kind: int, rows: int, has_bias: bool, bfloat16: bool, few: bool) -> Block:
+    if kind < 0:
         return rows if bfloat16 else max(rows, MIN_ROWS_ON_GPU)
-    make_sample = partial(sample_rows, packed.size(1), packed.dtype, weight)
-    return _trials[trial][bias is not None and not bfloat16].block(rows, packed, make_sample)
+    rows = max(1, rows)
+    return _kinds[kind][has_bias and not bfloat16].block(rounded(rows) if few else rows)
 
 
-_trials: list[tuple[EqualRows, EqualRows]] = []
-"""Without and with a bias."""
-_trial_of_kind: dict[tuple[torch.dtype, torch.Size, bool], int] = {}
+_kinds: list[tuple[EqualRows, EqualRows]] = []
+"""Products of one shape and type, without and with a bias."""
+_kind_indices: dict[tuple[int, int, torch.dtype, bool], int] = {}
 
 
-def _trial(weight: torch.Tensor, dtype: torch.dtype, onednn: bool) -> int:
-    """Returns the index in `_trials` for a weight whose product has factors of a type."""
-    # A weight that is mostly zeros would not show how others of its shape are rounded.
-    sparse = int(weight[:SAMPLE_ROWS].count_nonzero()) * 2 < weight[:SAMPLE_ROWS].numel()
-    exact = dtype != torch.bfloat16
+def _kind(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> int:
+    """Returns the index in `_kinds` of products with factors of a type."""
+
+    def make_kernel(has_bias: bool, weight: torch.Tensor) -> Multiply:
+        packed = _packed(weight, onednn)
+        bias = torch.ones(outputs, dtype=dtype, device="cpu") if has_bias else None
+        return lambda rows: multiply(rows, packed, onednn, bias)
+
     with SHARED:
-        new = len(_trials)
-        index = new if sparse else _trial_of_kind.setdefault((dtype, weight.shape, onednn), new)
-        if index == new:
-            without, with_bias = (
-                EqualRows(partial(multiply, onednn=onednn, bias=bias), exact=exact)
-                for bias in (None, torch.ones(len(weight), dtype=dtype, device="cpu"))
+        index = _kind_indices.setdefault((outputs, size, dtype, onednn), len(_kinds))
+        if index == len(_kinds):
+            without_bias, with_bias = (
+                EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
+                for has_bias in (False, True)
             )
-            _trials.append((without, with_bias))
+            _kinds.append((without_bias, with_bias))
         return index
+
+
+def _packed(weight: torch.Tensor, onednn: bool) -> torch.Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()) if onednn else weight
 
 
 Pack = Callable[[torch.Tensor], PackedWeight]
@@ -208,7 +211,7 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
     with warnings.catch_warnings():
         # It is deprecated without a successor that needs no C++ compiler.
         warnings.simplefilter("ignore", DeprecationWarning)
-        for in_python in (tried_block, in_blocks_of):
+        for in_python in (tried_block, product_in_blocks):
             torch.jit.ignore(in_python)
         script: Callable[..., Result] = torch.jit.script(function)
         return script
@@ -220,17 +223,17 @@ def onednn_has_bfloat16() -> bool:
     return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-@cache
-def lone_row_block(precision: str) -> int:
-    """
-    Returns the largest block, as of `product_by`, of a lone row in a biLM of the original size, 4096_512;
-    negative if one of its products is computed in one thread.
-    """
-    blocks = []
-    for shape in ((4 * 4096, 512), (512, 4096)):
-        weight = torch.randn(shape, generator=torch.Generator().manual_seed(0)) / shape[1] ** 0.5
-        blocks.append(block_of(pack(weight, precision), 1, None))
-    return min(blocks) if min(blocks) < 0 else max(blocks)
+def lone_row_block(precision: str) -> Block:
+    """Returns the largest block of a lone row in the LSTM of the original size; or one that is negative."""
+
+    def blocks(index: int, _threads: int) -> list[Block]:
+        shapes = ((4 * 4096, 512), (512, 4096))
+        zeros = (torch.zeros(shape, dtype=torch.float32, device="cpu") for shape in shapes)
+        return [block_of(pack(weight, precision), 1, None) for weight in zeros]
+
+    # The two directions have a thread each.
+    found = [block for of_direction in in_two_threads(blocks) for block in of_direction]
+    return min(found) if min(found) < 0 else max(found)
 
 
 def sigmoid(inputs: torch.Tensor) -> torch.Tensor:

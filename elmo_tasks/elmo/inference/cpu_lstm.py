@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from elmo_tasks.common.machine import in_two_threads
+from elmo_tasks.common.equal_rows import SAMPLE_ROWS, rounded
+from elmo_tasks.common.machine import in_two_threads, num_threads
 from elmo_tasks.common.packed_weights import (
     Pack,
     PackedWeight,
@@ -26,6 +27,9 @@ from elmo_tasks.elmo.model.lstm import LstmState
 
 ROWS_AT_ONCE = 128
 """The inputs of so many rows are projected in one product."""
+INPUT_ROWS = sorted({rounded(rows) for rows in range(1, ROWS_AT_ONCE + 1)})
+LONE_INPUT_ROWS = [rows for rows in INPUT_ROWS if rows <= 32]
+"""The numbers of rows of such products, and those of a lone sentence of usual length."""
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
 
@@ -336,6 +340,8 @@ class CpuLstm:
     def __init__(self, directions: Directions, *, skip: bool) -> None:
         self._directions = [[layer.packed for layer in layers] for layers in directions]
         self._skip = skip
+        # By the number of threads, the largest batch whose products were tried
+        self._tried: dict[int, int] = {}
 
     def __call__(
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
@@ -348,6 +354,7 @@ class CpuLstm:
         layer, `(steps, 2 projection_dim)`, and the state after the last step of each sequence.
         """
         steps, run = PackedSteps.of(lengths), compiled(run_direction)
+        self._try(steps.batch_sizes[0])
         hidden, cell = (part.index_select(2, steps.order) for part in state)
 
         def run_one(direction: int, threads: int) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
@@ -372,3 +379,23 @@ class CpuLstm:
         inverse_order = steps.order.argsort()
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
         return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
+
+    def _try(self, batch_size: int) -> None:
+        """Tries the products of steps of up to so many rows together, in the threads of both directions."""
+        threads, step_rows = num_threads(), min(batch_size, SAMPLE_ROWS)
+        if step_rows <= self._tried.get(threads, 0):
+            return
+
+        def try_one(direction: int, _threads: int) -> None:
+            # Where both directions have as many threads, what is tried in one holds in the other.
+            part = slice(None) if threads > 1 and threads % 2 else slice(direction, None, 2)
+            for layer in self._directions[direction]:
+                for weight in (layer.recurrent, layer.projection):
+                    if weight is not None:
+                        weight.try_rows(range(1, step_rows + 1)[part])
+                layer.for_input.try_rows(
+                    (LONE_INPUT_ROWS if step_rows <= 4 else INPUT_ROWS)[part], layer.bias
+                )
+
+        in_two_threads(try_one)
+        self._tried[threads] = step_rows
