@@ -62,7 +62,7 @@ class EqualRows:
         """Returns the number of rows to multiply at once, for a product of `rows` rows in this thread."""
         blocks = self._blocks.setdefault(torch.get_num_threads(), {})
         if rows not in blocks:
-            self._try([rows], blocks)
+            self.try_rows(LONE_ROWS if rows in LONE_ROWS else [rows])
         return blocks[rows]
 
     def try_rows(self, numbers: Iterable[int]) -> None:
@@ -180,8 +180,12 @@ def rounded(rows: int) -> int:
     Returns the next of few numbers of rows: each number is tried before its use, and oneDNN takes 0.4 ms to
     compile a kernel for it.
     """
-    multiple = 16 if rows > SAMPLE_ROWS else 8 if rows > 4 else 4 if rows > 2 else 1
+    multiple = 16 if rows > SAMPLE_ROWS else 8 if rows > 32 else 4 if rows > 2 else 1
     return rows + -rows % multiple
+
+
+LONE_ROWS = sorted({rounded(rows) for rows in range(1, 33)})
+"""Of these, the numbers of rows of a lone sentence of usual length."""
 
 
 def _sizes(rows: int) -> Iterator[int]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from elmo_tasks.common.equal_rows import SAMPLE_ROWS, rounded
+from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS, rounded
 from elmo_tasks.common.machine import in_two_threads, num_threads
 from elmo_tasks.common.packed_weights import (
     Pack,
@@ -28,8 +28,7 @@ from elmo_tasks.elmo.model.lstm import LstmState
 ROWS_AT_ONCE = 128
 """The inputs of so many rows are projected in one product."""
 INPUT_ROWS = sorted({rounded(rows) for rows in range(1, ROWS_AT_ONCE + 1)})
-LONE_INPUT_ROWS = [rows for rows in INPUT_ROWS if rows <= 32]
-"""The numbers of rows of such products, and those of a lone sentence of usual length."""
+"""The numbers of rows of such products."""
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
 
@@ -207,10 +206,11 @@ def run_layer(
     hidden: torch.Tensor,
     cell: torch.Tensor,
     rows_at_once: int,
+    all_alike: bool,
     threads: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs one layer over packed steps.
+    Runs one layer over packed steps. With `all_alike`, steps of up to `SAMPLE_ROWS` rows need no other block.
 
     *Shape:* the inputs of the steps, or distinct inputs, each of which is projected once, and the `index` of
     each step's, `(steps,)`; the state of all rows. Returns the outputs, `(steps, projection_dim)`, packed,
@@ -233,8 +233,11 @@ def run_layer(
     known, recurrent_block, projection_block = 0, 0, 0
     for step, rows in enumerate(batch_sizes):
         if rows != known:
-            known, recurrent_block = rows, block_of(layer.recurrent, rows, None)
-            projection_block = 0 if projection is None else block_of(projection, rows, None)
+            known, recurrent_block, projection_block = rows, rows, rows
+            if not all_alike:
+                recurrent_block = block_of(layer.recurrent, rows, None)
+                if projection is not None:
+                    projection_block = block_of(projection, rows, None)
         if rows < hidden.size(0):
             ended_hidden.append(hidden[rows:])
             ended_cell.append(doubled_cell[rows:])
@@ -280,6 +283,7 @@ def run_direction(
     skip: bool,
     distinct_share: float,
     rows_at_once: int,
+    all_alike: bool,
     threads: int,
 ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
     """
@@ -308,6 +312,7 @@ def run_direction(
             hidden[layer_index],
             cell[layer_index],
             rows_at_once,
+            all_alike,
             threads,
         )
         inputs = output + inputs if layer_index > 0 and skip else output
@@ -340,8 +345,8 @@ class CpuLstm:
     def __init__(self, directions: Directions, *, skip: bool) -> None:
         self._directions = [[layer.packed for layer in layers] for layers in directions]
         self._skip = skip
-        # By the number of threads, the largest batch whose products were tried
-        self._tried: dict[int, int] = {}
+        self._tried: dict[int, tuple[int, bool]] = {}
+        """By the number of threads, the largest batch that was tried, and what `_all_alike` found."""
 
     def __call__(
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
@@ -354,7 +359,7 @@ class CpuLstm:
         layer, `(steps, 2 projection_dim)`, and the state after the last step of each sequence.
         """
         steps, run = PackedSteps.of(lengths), compiled(run_direction)
-        self._try(steps.batch_sizes[0])
+        all_alike = self._all_alike(steps.batch_sizes[0])
         hidden, cell = (part.index_select(2, steps.order) for part in state)
 
         def run_one(direction: int, threads: int) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
@@ -371,6 +376,7 @@ class CpuLstm:
                     self._skip,
                     DISTINCT_SHARE,
                     ROWS_AT_ONCE,
+                    all_alike,
                     threads,
                 )
 
@@ -380,22 +386,28 @@ class CpuLstm:
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
         return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
 
-    def _try(self, batch_size: int) -> None:
-        """Tries the products of steps of up to so many rows together, in the threads of both directions."""
-        threads, step_rows = num_threads(), min(batch_size, SAMPLE_ROWS)
-        if step_rows <= self._tried.get(threads, 0):
-            return
+    def _all_alike(self, batch_size: int) -> bool:
+        """
+        Returns whether the steps of a batch are multiplied as they are, without padding. All numbers of rows
+        are tried together, in the threads of both directions.
+        """
+        threads, largest = num_threads(), min(batch_size, SAMPLE_ROWS)
+        tried, all_alike = self._tried.get(threads, (0, True))
+        if largest > tried:
 
-        def try_one(direction: int, _threads: int) -> None:
-            # Where both directions have as many threads, what is tried in one holds in the other.
-            part = slice(None) if threads > 1 and threads % 2 else slice(direction, None, 2)
-            for layer in self._directions[direction]:
-                for weight in (layer.recurrent, layer.projection):
-                    if weight is not None:
-                        weight.try_rows(range(1, step_rows + 1)[part])
-                layer.for_input.try_rows(
-                    (LONE_INPUT_ROWS if step_rows <= 4 else INPUT_ROWS)[part], layer.bias
-                )
+            def try_one(direction: int, _threads: int) -> bool:
+                # Where both directions have as many threads, what is tried in one holds in the other.
+                part = slice(None) if threads > 1 and threads % 2 else slice(direction, None, 2)
+                step_rows = range(1, largest + 1)[part]
+                alike = True
+                for layer in self._directions[direction]:
+                    for weight in (layer.recurrent, layer.projection):
+                        if weight is not None:
+                            weight.try_rows(step_rows)
+                            alike &= all(block_of(weight, rows, None) == rows for rows in step_rows)
+                    layer.for_input.try_rows((LONE_ROWS if largest <= 4 else INPUT_ROWS)[part], layer.bias)
+                return alike
 
-        in_two_threads(try_one)
-        self._tried[threads] = step_rows
+            all_alike = all(in_two_threads(try_one))
+            self._tried[threads] = largest, all_alike
+        return all_alike and batch_size <= SAMPLE_ROWS
