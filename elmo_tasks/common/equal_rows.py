@@ -1,5 +1,5 @@
 """
-Finds how many rows a product may have at once, so that each row is rounded alike whatever rows are beside it.
+Finds how many rows a product may have so that each row is rounded the same way, whatever the other rows are.
 
 oneDNN and BLAS choose a kernel, and with it the order in which the terms of a row are added, by the number of
 rows and of threads. They promise nothing about it, and new processors bring new kernels. So each number of
@@ -15,28 +15,28 @@ from torch.nn import functional as F
 from elmo_tasks.common.machine import in_one_thread
 
 SAMPLE_ROWS = 64
-"""A trial multiplies so many different rows."""
+"""The number of different rows in a trial."""
 REFERENCE_ROWS = (SAMPLE_ROWS, 32, 16, 8, 4, 2, 1)
 """
-The products of the first of these numbers of rows that rounds each row alike, in one thread, define how a row
-is rounded. It is 64 where possible, so that batches of 64 sentences lose nothing.
+How a row is rounded is defined by the product of 64 rows in one thread, so that batches of 64 sentences lose
+nothing; or of fewer, if rows of that product depend on each other.
 """
 PADDED_SIZES = (2, 16, 32, 48, 64)
 """A product of fewer rows is padded to one of these numbers if its own does not do."""
 CUT_SIZES = (256, 128, 64)
-"""A product of more rows is cut into so many at once if its own number does not do: few cuts first."""
+"""A larger product is cut into blocks of one of these sizes if its own number of rows does not do."""
 MIN_RESULTS = 512
-"""A trial compares so many results, of which a few may be equal by chance."""
+"""The least number of results that a trial compares, since some are equal by chance."""
 
 Multiply = Callable[[torch.Tensor], torch.Tensor]
 """A product with one weight, in one call of a kernel: `(rows, in)` to `(rows, out)`."""
 Block = int
-"""The number of rows to multiply at once. If it is negative, one thread multiplies so many at once."""
+"""The number of rows of each call of the kernel; negative if one thread has to make the calls."""
 
 
 class EqualRows:
     """
-    The numbers of rows with which the products of one kind and shape round each row alike, as far as tried.
+    The numbers of rows with which products of one shape and type round each row the same way.
 
     Threads may share it: a trial gives the same answer in each.
 
@@ -56,10 +56,10 @@ class EqualRows:
         self._blocks: dict[int, dict[int, Block]] = {}
         """By the number of threads, and of rows of a product."""
         self._is_alike: dict[tuple[int, int], bool] = {}
-        """By the number of rows that are multiplied at once, and of threads."""
+        """By the number of rows in a call of the kernel, and of threads."""
 
     def block(self, rows: int) -> Block:
-        """Returns the number of rows to multiply at once, for a product of `rows` rows in this thread."""
+        """Returns the size of the blocks in which this thread multiplies `rows` rows."""
         blocks = self._blocks.setdefault(torch.get_num_threads(), {})
         if rows not in blocks:
             self.try_rows(LONE_ROWS if rows in LONE_ROWS else [rows])
@@ -85,7 +85,7 @@ class EqualRows:
         shifted = torch.cat([torch.zeros_like(sample[:1]), sample[:-1]])
         for rows in REFERENCE_ROWS:
             expected = in_blocks(multiply, sample, rows)
-            # Neither the place of a row nor the rows beside it matter; a row by itself has neither.
+            # Neither the place of a row nor its neighbours matter; a single row has neither.
             if rows == 1 or torch.equal(in_blocks(multiply, shifted, rows)[1:], expected[:-1]):
                 break
         return rows, expected
@@ -105,7 +105,7 @@ class EqualRows:
 
 
 def _rounds_alike(size: int, multiply: Multiply, sample: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Returns whether rows of the sample, `size` at once, have the expected product in this thread."""
+    """Returns whether `size` rows of the sample together have the expected product in this thread."""
     times = -(-MIN_RESULTS // (size * expected.size(1)))
     for first in range(0, min(times, SAMPLE_ROWS) * size, size):
         rows = torch.arange(first, first + size, device="cpu") % SAMPLE_ROWS
@@ -118,7 +118,7 @@ def _rounds_alike(size: int, multiply: Multiply, sample: torch.Tensor, expected:
 
 def in_blocks(multiply: Multiply, inputs: torch.Tensor, block: Block) -> torch.Tensor:
     """
-    Multiplies exactly so many rows at once. Rows of zeros fill up the last block.
+    Multiplies blocks of exactly `block` rows. Rows of zeros fill up the last one.
 
     *Shape:* `(rows, in)` to `(rows, out)`.
     """
@@ -149,7 +149,7 @@ def sample_weight(outputs: int, size: int, dtype: torch.dtype) -> torch.Tensor:
 def sample_rows(size: int, dtype: torch.dtype) -> torch.Tensor:
     """
     Makes the rows of a trial. In a product with each second output of `sample_weight`, each term has its
-    opposite elsewhere in the row: the sum is zero but for what is lost on the way, and that depends on the
+    opposite elsewhere in the row: the sum is zero except for what rounding lost, and that depends on the
     order. In another sum, a type of few digits would hide it. The other outputs show how a sum is rounded.
 
     *Shape:* `(SAMPLE_ROWS, size)`. The last row is the largest.
@@ -189,7 +189,7 @@ LONE_ROWS = sorted({rounded(rows) for rows in range(1, 33)})
 
 
 def _sizes(rows: int) -> Iterator[int]:
-    """Yields the numbers of rows to multiply at once, the cheapest first."""
+    """Yields the sizes of blocks to try, the cheapest first."""
     if rows <= SAMPLE_ROWS:
         yield rows
         yield from (size for size in PADDED_SIZES if size > rows)

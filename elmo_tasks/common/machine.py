@@ -89,7 +89,7 @@ def in_one_thread(run: Callable[[], Result]) -> Result:
     """Calls a function whose operations have one thread each, in another thread if need be."""
     if torch.get_num_threads() == 1:
         return run()
-    # Of two threads for two, each has one.
+    # Two workers that share two threads have one each.
     (_, tasks), _ = _workers(2, os.getpid())
     return _results([(tasks, run)])[0]
 

@@ -1,9 +1,9 @@
 """
 Products with a weight that stays as it is, and the sigmoid, both with the same rounding in every batch.
 
-A weight is packed once, into the order in which a product reads it fastest. A row of a product is rounded
-alike whatever rows are beside it, so that a sentence has the same vectors alone and in any batch. No library
-promises that: `EqualRows` finds by trial how many rows may be multiplied at once.
+A weight is packed once, into the order in which a product reads it fastest. A row of a product is rounded the
+same way whatever the other rows are, so that a sentence has the same vectors alone and in any batch. No
+library promises that: `EqualRows` finds by trial how many rows a call of a kernel may have.
 
 The kind of product depends on what the processor and PyTorch's build can do, never on a measurement.
 """
@@ -112,7 +112,7 @@ def product_by(
 
 def block_of(weight: PackedWeight, rows: int, bias: torch.Tensor | None, few: bool = False) -> Block:
     """
-    Returns the block of `product_by` for a product of so many rows in this thread. With `few`, these are
+    Returns the block with which `product_by` multiplies `rows` rows in this thread. With `few`, `rows` is
     `rounded` before.
     """
     return tried_block(weight.kind, rows, bias is not None, weight.bfloat16, few)
@@ -168,8 +168,8 @@ Pack = Callable[[torch.Tensor], PackedWeight]
 
 def pack(weight: torch.Tensor, precision: str, *, tried: bool = True) -> PackedWeight:
     """
-    Packs a weight for products in `precision`, on its own device. Without `tried`, a row may be rounded in
-    another way beside others, as in training.
+    Packs a weight for products in `precision`, on its own device. Without `tried`, the rounding of a row may
+    depend on the other rows, as in training.
 
     # Raises
     `ElmoError`: see `check_precision`.
