@@ -110,7 +110,6 @@ DIFFERENCE = "largest difference of "
 COLD, WARM = f"batches of {BATCH}, cold", f"batches of {BATCH}, warm"
 COLD_SINGLE, WARM_SINGLE = "single sentences, cold", "single sentences, warm"
 LSTM = "LSTM part, beside the GEMM rate, GFLOP/s"
-BESIDE_FLOAT32 = "beside float32, tokens/s"
 CNN = "character CNN, beside the GEMM rate, GFLOP/s"
 READ = "single sentences, warm, beside the sum of a tensor, GB/s"
 TARGETS = {
@@ -188,7 +187,7 @@ class Speed:
             self.results.add(OURS, 0, f"{DIFFERENCE}{self.size}: {case}", differences[precision, warm])
             if precision != "float32":
                 rates = ([tokens / each for each in our_times[kind, warm]] for kind in (precision, "float32"))
-                self.results.add_in_turn(f"{self.size}: {case}, {BESIDE_FLOAT32}", *rates)
+                self.results.add_in_turn(f"{self.size}: {case}, beside float32, tokens/s", *rates)
         return batches[:read]
 
     def part(

@@ -89,7 +89,7 @@ def _lone_row(precision: str) -> str:
     """Returns how a product of one row is computed, so that it is rounded as in a batch."""
     block = lone_row_block(precision)
     if block == 1:
-        return "a lone row as it is"
+        return "a lone row unpadded"
     return f"a lone row padded to {block}" if block > 0 else "rows in one thread, which is slower"
 
 

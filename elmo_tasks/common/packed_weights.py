@@ -23,7 +23,7 @@ from elmo_tasks.common.machine import SHARED, in_two_threads
 Result = TypeVar("Result")
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS_ON_GPU = 16
-"""A product in float32 or wider on a GPU has at least so many rows."""
+"""The least number of rows of a product in float32 or wider on a GPU."""
 VECTOR_WIDTH = 32
 """
 PyTorch computes so many sigmoids at a time. It rounds the values that are left over, at the end of what it
@@ -225,15 +225,14 @@ def onednn_has_bfloat16() -> bool:
 
 def lone_row_block(precision: str) -> Block:
     """Returns the largest block of a lone row in the LSTM of the original size; or one that is negative."""
+    dtype, shapes = getattr(torch, precision), ((4 * 4096, 512), (512, 4096))
+    kinds = [_kind(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
 
-    def blocks(index: int, _threads: int) -> list[Block]:
-        shapes = ((4 * 4096, 512), (512, 4096))
-        zeros = (torch.zeros(shape, dtype=torch.float32, device="cpu") for shape in shapes)
-        return [block_of(pack(weight, precision), 1, None) for weight in zeros]
+    def of_direction(_direction: int, _threads: int) -> list[Block]:
+        return [_kinds[kind][False].block(1) for kind in kinds]
 
-    # The two directions have a thread each.
-    found = [block for of_direction in in_two_threads(blocks) for block in of_direction]
-    return min(found) if min(found) < 0 else max(found)
+    blocks = [block for direction in in_two_threads(of_direction) for block in direction]
+    return min(blocks) if min(blocks) < 0 else max(blocks)
 
 
 def sigmoid(inputs: torch.Tensor) -> torch.Tensor:

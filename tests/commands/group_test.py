@@ -196,7 +196,7 @@ class TestDoctor:
     @pytest.mark.parametrize(
         ("onednn", "block", "said"),
         [
-            (True, 1, "packed weights, by oneDNN; a lone row as it is"),
+            (True, 1, "packed weights, by oneDNN; a lone row unpadded"),
             (True, 2, "packed weights, by oneDNN; a lone row padded to 2"),
             (True, -64, "packed weights, by oneDNN; rows in one thread, which is slower"),
             (False, 16, "slower: this PyTorch has no oneDNN; a lone row padded to 16"),

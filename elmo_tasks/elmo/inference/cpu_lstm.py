@@ -230,10 +230,10 @@ def run_layer(
     activated_gates = list(activated.chunk(4, dim=1))
     one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
     projection = layer.projection
-    known, recurrent_block, projection_block = 0, 0, 0
+    last_rows, recurrent_block, projection_block = 0, 0, 0
     for step, rows in enumerate(batch_sizes):
-        if rows != known:
-            known, recurrent_block, projection_block = rows, rows, rows
+        if rows != last_rows:
+            last_rows, recurrent_block, projection_block = rows, rows, rows
             if not all_alike:
                 recurrent_block = block_of(layer.recurrent, rows, None)
                 if projection is not None:
@@ -388,7 +388,7 @@ class CpuLstm:
 
     def _all_alike(self, batch_size: int) -> bool:
         """
-        Returns whether the steps of a batch are multiplied as they are, without padding. All numbers of rows
+        Returns whether the steps of a batch are multiplied without padding. All numbers of rows
         are tried together, in the threads of both directions.
         """
         threads, largest = num_threads(), min(batch_size, SAMPLE_ROWS)

@@ -171,6 +171,11 @@ def test_what_a_weight_holds_does_not_matter_for_others_of_its_shape(monkeypatch
     assert len(packed_weights._kinds) == 1
 
 
+def test_lone_row_block(monkeypatch):
+    with_kernel(monkeypatch, "two kernels, up to 32 rows and more")
+    assert packed_weights.lone_row_block("float32") == 48
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_eight_threads_that_ask_first(name, monkeypatch):
     with_kernel(monkeypatch, name)
