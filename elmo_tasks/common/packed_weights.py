@@ -8,10 +8,9 @@ library promises that: `EqualRows` finds by trial how many rows a call of a kern
 The kind of product depends on what the processor and PyTorch's build can do, never on a measurement.
 """
 
-import warnings
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -20,7 +19,6 @@ from elmo_tasks.common.equal_rows import Block, EqualRows, Multiply, in_blocks, 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED, in_two_threads
 
-Result = TypeVar("Result")
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS_ON_GPU = 16
 """The least number of rows of a product in float32 or wider on a GPU."""
@@ -33,8 +31,12 @@ MIN_OF_A_THREAD = 1 << 15
 """PyTorch gives each thread at least so many values; if it takes several threads, to all equally many."""
 
 
+Kinds = tuple[EqualRows, EqualRows]
+"""The numbers of rows for products without and with a bias."""
+
+
 class PackedWeight(NamedTuple):
-    """A weight matrix in the form in which one kind of processor multiplies with it; for TorchScript, too."""
+    """A weight matrix in the form in which one kind of processor multiplies with it."""
 
     packed: torch.Tensor
     weight: torch.Tensor | None
@@ -42,25 +44,80 @@ class PackedWeight(NamedTuple):
     onednn: bool
     bfloat16: bool
     """The factors are rounded to bfloat16; the bias is added in float32."""
-    kind: int
-    """The index of its shape and type in `_kinds`, or -1 if none is tried: on a GPU, and in training."""
+    kinds: Kinds | None
+    """`None` on a GPU, and for training."""
+    min_rows: int
+    by_rows: dict[tuple[int, int], Multiply]
+    """What `for_rows` returns, by the number of threads and of rows."""
 
     @classmethod
     def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool, tried: bool = True) -> "PackedWeight":
         """Packs a weight `(out, in)`; for `tried` see `pack`."""
         dtype = torch.bfloat16 if bfloat16 else weight.dtype
-        outputs, size = weight.shape
-        kind = _kind(outputs, size, dtype, onednn) if tried and weight.device.type == "cpu" else -1
+        kinds, min_rows = None, 1
+        if tried and weight.device.type == "cpu":
+            kinds = _kinds(weight.size(0), weight.size(1), dtype, onednn)
+        elif tried and not bfloat16:
+            min_rows = MIN_ROWS_ON_GPU
         packed = _packed(weight.to(dtype), onednn)
-        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, kind)
+        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, kinds, min_rows, {})
 
     def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        return product(inputs, self, bias)
+        """
+        Computes `inputs @ weight.T + bias`, in float32 or wider.
+
+        *Shape:* contiguous inputs `(rows, in)`, and `(out,)` to `(rows, out)`, a new tensor.
+        """
+        rows = inputs.size(0)
+        if self.kinds is not None:
+            rows = rounded(max(1, rows))
+        block = self.block(rows, bias)
+        if not self.bfloat16:
+            return self._multiply(inputs, bias, block)
+        result = self._multiply(inputs.bfloat16(), None, block).float()
+        return result if bias is None else result.add_(bias)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the factors."""
+        return self.packed.dtype
+
+    def for_rows(self, rows: int) -> Multiply:
+        """
+        Returns the product of so many rows, one or more, in this thread, which saves time in a loop. Inputs
+        and results have the type of the factors.
+        """
+        key = torch.get_num_threads(), rows
+        if key not in self.by_rows:
+            self.by_rows[key] = self._for_rows(rows, self.block(rows))
+        return self.by_rows[key]
+
+    def _for_rows(self, rows: int, block: Block) -> Multiply:
+        if block != rows:
+            return lambda inputs: self._multiply(inputs, None, block)
+        packed, onednn = self.packed, self.onednn
+        return lambda inputs: multiply(inputs, packed, onednn, None)
+
+    def block(self, rows: int, bias: torch.Tensor | None = None) -> Block:
+        """Returns the block in which this thread multiplies `rows` rows."""
+        return max(rows, self.min_rows) if self.kinds is None else self._kind(bias).block(rows)
 
     def try_rows(self, numbers: Iterable[int], bias: torch.Tensor | None = None) -> None:
         """Makes ready for products of these numbers of rows in this thread."""
-        if self.kind >= 0:
-            _kinds[self.kind][bias is not None and not self.bfloat16].try_rows(numbers)
+        if self.kinds is not None:
+            self._kind(bias).try_rows(numbers)
+
+    def _kind(self, bias: torch.Tensor | None) -> EqualRows:
+        assert self.kinds is not None
+        return self.kinds[bias is not None and not self.bfloat16]
+
+    def _multiply(self, inputs: torch.Tensor, bias: torch.Tensor | None, block: Block) -> torch.Tensor:
+        rows = inputs.size(0)
+        if block < rows:
+            return in_blocks(lambda part: multiply(part, self.packed, self.onednn, bias), inputs, block)
+        if block > rows:
+            inputs = F.pad(inputs, [0, 0, 0, block - rows])
+        return multiply(inputs, self.packed, self.onednn, bias)[:rows]
 
     def dense(self) -> torch.Tensor:
         """Returns the weight as it was packed, bit for bit. *Shape:* `(out, in)`."""
@@ -72,90 +129,34 @@ class PackedWeight(NamedTuple):
 def multiply(
     inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """Computes a product in one call of a kernel. TorchScript compiles it."""
+    """Computes a product in one call of a kernel."""
     if onednn:
-        return torch.ops.mkldnn._linear_pointwise(inputs, packed, bias, "none", [], "")
+        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise.default(
+            inputs, packed, bias, "none", [], ""
+        )
+        return result
     return F.linear(inputs, packed, bias)
 
 
-def product(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None) -> torch.Tensor:
-    """
-    Computes `inputs @ weight.T + bias`, in float32 or wider. TorchScript compiles it.
-
-    *Shape:* contiguous inputs `(rows, in)`, and `(out,)` to `(rows, out)`, a new tensor.
-    """
-    return product_by(inputs, weight, bias, block_of(weight, inputs.size(0), bias, few=True))
+_kinds_by_shape: dict[tuple[int, int, torch.dtype, bool], Kinds] = {}
 
 
-def product_by(
-    inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None, block: Block
-) -> torch.Tensor:
-    """Computes `product` with a block that is known."""
-    rows = inputs.size(0)
-    inner_bias = None if weight.bfloat16 else bias
-    if weight.bfloat16:
-        inputs = inputs.to(torch.bfloat16)
-    if block < rows:
-        result = product_in_blocks(inputs, weight.packed, weight.onednn, inner_bias, block)
-    else:
-        if block > rows:
-            inputs = F.pad(inputs, [0, 0, 0, block - rows])
-        result = multiply(inputs, weight.packed, weight.onednn, inner_bias)
-        if block > rows:
-            result = result[:rows]
-    if weight.bfloat16:
-        result = result.float()
-        if bias is not None:
-            result.add_(bias)
-    return result
-
-
-def block_of(weight: PackedWeight, rows: int, bias: torch.Tensor | None, few: bool = False) -> Block:
-    """
-    Returns the block with which `product_by` multiplies `rows` rows in this thread. With `few`, `rows` is
-    `rounded` before.
-    """
-    return tried_block(weight.kind, rows, bias is not None, weight.bfloat16, few)
-
-
-# TorchScript calls these two in Python.
-
-
-def product_in_blocks(
-    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: Block
-) -> torch.Tensor:
-    return in_blocks(lambda rows: multiply(rows, packed, onednn, bias), inputs, block)
-
-
-def tried_block(kind: int, rows: int, has_bias: bool, bfloat16: bool, few: bool) -> Block:
-    if kind < 0:
-        return rows if bfloat16 else max(rows, MIN_ROWS_ON_GPU)
-    rows = max(1, rows)
-    return _kinds[kind][has_bias and not bfloat16].block(rounded(rows) if few else rows)
-
-
-_kinds: list[tuple[EqualRows, EqualRows]] = []
-"""Products of one shape and type, without and with a bias."""
-_kind_indices: dict[tuple[int, int, torch.dtype, bool], int] = {}
-
-
-def _kind(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> int:
-    """Returns the index in `_kinds` of products with factors of a type."""
+def _kinds(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> Kinds:
+    """Returns what is known of products with factors of a shape and type. All such weights share it."""
 
     def make_kernel(has_bias: bool, weight: torch.Tensor) -> Multiply:
         packed = _packed(weight, onednn)
         bias = torch.ones(outputs, dtype=dtype, device="cpu") if has_bias else None
         return lambda rows: multiply(rows, packed, onednn, bias)
 
+    def make_kind(has_bias: bool) -> EqualRows:
+        return EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
+
     with SHARED:
-        index = _kind_indices.setdefault((outputs, size, dtype, onednn), len(_kinds))
-        if index == len(_kinds):
-            without_bias, with_bias = (
-                EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
-                for has_bias in (False, True)
-            )
-            _kinds.append((without_bias, with_bias))
-        return index
+        key = outputs, size, dtype, onednn
+        if key not in _kinds_by_shape:
+            _kinds_by_shape[key] = make_kind(False), make_kind(True)
+        return _kinds_by_shape[key]
 
 
 def _packed(weight: torch.Tensor, onednn: bool) -> torch.Tensor:
@@ -201,23 +202,6 @@ def has_onednn() -> bool:
 
 
 @cache
-def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
-    """
-    Compiles a function by TorchScript, so that it runs beside other threads, where PyTorch has its products;
-    otherwise returns it as it is.
-    """
-    if not has_onednn():
-        return function
-    with warnings.catch_warnings():
-        # It is deprecated without a successor that needs no C++ compiler.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        for in_python in (tried_block, product_in_blocks):
-            torch.jit.ignore(in_python)
-        script: Callable[..., Result] = torch.jit.script(function)
-        return script
-
-
-@cache
 def onednn_has_bfloat16() -> bool:
     """Returns whether oneDNN multiplies bfloat16 with the instructions that it may use here."""
     return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -226,13 +210,17 @@ def onednn_has_bfloat16() -> bool:
 def lone_row_block(precision: str) -> Block:
     """Returns the largest block of a lone row in the LSTM of the original size; or one that is negative."""
     dtype, shapes = getattr(torch, precision), ((4 * 4096, 512), (512, 4096))
-    kinds = [_kind(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
+    kinds = [_kinds(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
 
     def of_direction(_direction: int, _threads: int) -> list[Block]:
-        return [_kinds[kind][False].block(1) for kind in kinds]
+        return [without_bias.block(1) for without_bias, _ in kinds]
 
     blocks = [block for direction in in_two_threads(of_direction) for block in direction]
     return min(blocks) if min(blocks) < 0 else max(blocks)
+
+
+Sigmoid = Callable[..., torch.Tensor]
+"""`sigmoid(inputs, out=results)`: the sigmoid of contiguous values. Both may be the same."""
 
 
 def sigmoid(inputs: torch.Tensor) -> torch.Tensor:
@@ -244,33 +232,30 @@ def sigmoid(inputs: torch.Tensor) -> torch.Tensor:
     """
     if inputs.requires_grad or not inputs.is_cpu:
         return inputs.sigmoid()
-    return sigmoid_into(torch.empty_like(inputs), inputs, torch.get_num_threads())
+    inputs = inputs.contiguous()
+    return sigmoid_of(inputs, torch.get_num_threads())(inputs, out=torch.empty_like(inputs))
 
 
-def sigmoid_into(
-    results: torch.Tensor,
-    inputs: torch.Tensor,
-    threads: int,
-    width: int = VECTOR_WIDTH,
-    min_of_a_thread: int = MIN_OF_A_THREAD,
-) -> torch.Tensor:
-    """
-    Computes the sigmoid of contiguous values on a CPU with a number of threads, and writes it into `results`,
-    which may be `inputs`. TorchScript compiles it.
+def sigmoid_of(like: torch.Tensor, threads: int) -> Sigmoid:
+    """Returns the function `sigmoid` for values of the shape of `like`, with a number of threads."""
+    width, values = like.size(-1), like.numel()
+    if width % VECTOR_WIDTH == 0 and (threads == 1 or values <= MIN_OF_A_THREAD):
+        return torch.sigmoid
+    return partial(_sigmoid_into, threads=threads)
 
-    *Shape:* `(..., width)` twice to the same.
-    """
-    padding = (width - inputs.size(-1) % width) % width
-    padded = F.pad(inputs, [0, padding]) if padding > 0 else inputs
-    target = padded if padding > 0 else results
+
+def _sigmoid_into(inputs: torch.Tensor, *, out: torch.Tensor, threads: int) -> torch.Tensor:
+    padding = -inputs.size(-1) % VECTOR_WIDTH
+    padded = F.pad(inputs, [0, padding]) if padding else inputs
+    target = padded if padding else out
     values = padded.numel()
     # PyTorch takes so many threads, with equally many values each.
-    threads = min(threads, (values + min_of_a_thread - 1) // min_of_a_thread)
+    threads = min(threads, -(-values // MIN_OF_A_THREAD))
     if threads < 2:
         torch.sigmoid(padded, out=target)
     else:
         # With fewer values than the second number, there is one thread fewer, and each has as few as it may.
-        split = max(values - values % (threads * width), (threads - 1) * min_of_a_thread)
+        split = max(values - values % (threads * VECTOR_WIDTH), (threads - 1) * MIN_OF_A_THREAD)
         torch.sigmoid(padded.view(-1)[:split], out=target.view(-1)[:split])
         torch.sigmoid(padded.view(-1)[split:], out=target.view(-1)[split:])
-    return results.copy_(padded[..., :-padding]) if padding > 0 else results
+    return out.copy_(padded[..., :-padding]) if padding else out

@@ -4,13 +4,12 @@ al. 2017 (ACL 2017, P17-1044), section 2.1.
 
 Its backward pass is written out, so that the loop over the steps holds no other product than the recurrent
 one: the projections of the inputs, and the gradients of inputs and weights, are one product over all steps of
-a batch. On a CPU, two threads have half of the sequences each, since the operations of a step are too small
-to be worth two threads; TorchScript compiles the loops, so that one runs beside the other.
+a batch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from allennlp.nn.initializers import block_orthogonal
@@ -20,12 +19,10 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from elmo_tasks.common.machine import in_two_threads, num_threads
-from elmo_tasks.common.packed_weights import PackedWeight, compiled, pack, product_by
+from elmo_tasks.common.packed_weights import PackedWeight, pack
 
 GATES = 5
 
-Result = TypeVar("Result")
 _Step = tuple[int, int, int, int]
 """
 The first packed row of a step and its number of rows, the first row of the step read before it, and the
@@ -97,24 +94,6 @@ class _Weights(nn.Module):
         self.bias.data.chunk(GATES)[1].fill_(1.0)
 
 
-class _Part(NamedTuple):
-    """Every second sequence of a batch, or all, for one thread."""
-
-    sequences: slice
-    rows: torch.Tensor
-    """`(steps,)`: its packed rows among those of the batch."""
-    orders: tuple[list[_Step], list[_Step]]
-    """The steps in the order in which an even layer reads them, and an odd one."""
-
-    @classmethod
-    def of(cls, batch_sizes: list[int], sequences: slice) -> "_Part":
-        starts = [0, *accumulate(batch_sizes)]
-        rows = [list(range(*pair)[sequences]) for pair in pairwise(starts)]
-        sizes = [len(step) for step in rows if step]
-        orders = _step_order(sizes, backward=False), _step_order(sizes, backward=True)
-        return cls(sequences, torch.tensor([row for step in rows for row in step]), orders)
-
-
 def _step_order(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
     """Returns the steps in the order in which a layer reads them."""
     starts, order = [0, *accumulate(batch_sizes)], range(len(batch_sizes))[:: -1 if backward else 1]
@@ -162,77 +141,44 @@ class _Layers(Function):
         # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. So one sigmoid is
         # enough for all gates if the candidate's weights and bias are doubled.
         scale.chunk(GATES)[2].fill_(2)
-        packed = []
-        for weight, bias, highway in layers:
+        orders = [_step_order(batch_sizes, backward=backward) for backward in (False, True)]
+        values: list[_Values] = []
+        for layer, (weight, bias, highway) in enumerate(layers):
             for_input, for_hidden = _split_weight(weight * scale.unsqueeze(1), highway)
-            packed.append((_pack(highway), _pack(for_input), bias * scale, _pack(for_hidden)))
-        several = inputs.is_cpu and batch_sizes[0] > 1 and num_threads() > 1
-        slices = [slice(0, None, 2), slice(1, None, 2)] if several else [slice(None)]
-        parts = [_Part.of(batch_sizes, each) for each in slices]
-        read = compiled(run_steps)
-
-        def run(index: int, _threads: int) -> list[_Values]:
-            part, values = parts[index], []
-            steps = inputs.index_select(0, part.rows.to(inputs.device)) if several else inputs
-            for layer, (highway, for_input, bias, for_hidden) in enumerate(packed):
-                projected, gates = _times(steps, highway), _times(steps, for_input, bias)
-                mask = dropout_masks[layer][part.sequences] if dropout_masks else None
-                order = part.orders[layer % 2]
-                values.append(_Values(steps, projected, *read(order, projected, gates, for_hidden, mask)))
-                steps = values[-1].hidden
-            return values
-
-        values = _run_parts(run, len(parts))
-        ctx.parts, ctx.dropout_masks, ctx.num_weights = parts, dropout_masks, len(weights)
-        ctx.save_for_backward(*weights, *(tensor for part in values for layer in part for tensor in layer))
-        if not several:
-            return values[0][-1].hidden
-        outputs = torch.empty(len(inputs), layers[0][2].size(0), dtype=inputs.dtype)
-        for part, of_layers in zip(parts, values, strict=True):
-            outputs[part.rows] = of_layers[-1].hidden
-        return outputs
+            projected, gates = _pack(highway)(inputs), _pack(for_input)(inputs, bias * scale)
+            mask = dropout_masks[layer] if dropout_masks else None
+            of_steps = run_steps(orders[layer % 2], projected, gates, _pack(for_hidden), mask)
+            values.append(_Values(inputs, projected, *of_steps))
+            inputs = values[-1].hidden
+        ctx.orders, ctx.dropout_masks, ctx.num_weights = orders, dropout_masks, len(weights)
+        ctx.save_for_backward(*weights, *(tensor for layer_values in values for tensor in layer_values))
+        return inputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_outputs: torch.Tensor) -> Any:
         weights, saved = ctx.saved_tensors[: ctx.num_weights], iter(ctx.saved_tensors[ctx.num_weights :])
         layers = list(_layers(weights))
-        values = [[_Values(*(next(saved) for _ in _Values._fields)) for _ in layers] for _ in ctx.parts]
-        packed = []
-        for weight, _, highway in layers:
+        values = [_Values(*(next(saved) for _ in _Values._fields)) for _ in layers]
+        # The last layer's first
+        of_weights: list[torch.Tensor] = []
+        for layer in reversed(range(len(layers))):
+            weight, _, highway = layers[layer]
             for_input, for_hidden = _split_weight(weight, highway)
-            packed.append((_pack(highway.t()), _pack(for_input.t()), _pack(for_hidden.t())))
-        gradients = compiled(gradients_of_steps)
-
-        def run(index: int, _threads: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
-            """Returns the gradients of the inputs and of all weights, the last layer's first."""
-            part = ctx.parts[index]
-            grad = grad_outputs if len(ctx.parts) == 1 else grad_outputs[part.rows]
-            of_weights: list[torch.Tensor] = []
-            for layer in reversed(range(len(layers))):
-                of_layer, (highway, for_input, for_hidden) = values[index][layer], packed[layer]
-                inputs, projected, gates, previous_hidden, cell, tanh, _ = of_layer
-                mask = ctx.dropout_masks[layer][part.sequences] if ctx.dropout_masks else None
-                # (steps, GATES * dim), (steps, dim)
-                grad_gates, grad_projected = gradients(
-                    part.orders[layer % 2], grad, projected, gates, cell, tanh, for_hidden, mask
-                )
-                of_weights += [
-                    grad_projected.t() @ inputs,
-                    grad_gates.sum(dim=0),
-                    grad_gates.t() @ torch.cat([inputs, previous_hidden], dim=1),
-                ]
-                grad = _times(grad_gates, for_input).add_(_times(grad_projected, highway))
-            return grad, of_weights
-
-        grads, of_weights = zip(*_run_parts(run, len(ctx.parts)), strict=True)
-        sums = [sum(pair[1:], pair[0]) for pair in zip(*of_weights, strict=True)]
-        if len(grads) == 1:
-            return (None, None, grads[0], *reversed(sums))
-        grad_inputs = torch.empty(len(grad_outputs), grads[0].size(1), dtype=grads[0].dtype)
-        for part, grad in zip(ctx.parts, grads, strict=True):
-            grad_inputs[part.rows] = grad
-        return (None, None, grad_inputs, *reversed(sums))
+            inputs, projected, gates, previous_hidden, cell, tanh, _ = values[layer]
+            # (steps, GATES * dim), (steps, dim)
+            grad_gates, grad_projected = gradients_of_steps(
+                *(ctx.orders[layer % 2], grad_outputs, projected, gates, cell, tanh),
+                _pack(for_hidden.t()),
+                ctx.dropout_masks[layer] if ctx.dropout_masks else None,
+            )
+            of_weights += [
+                grad_projected.t() @ inputs,
+                grad_gates.sum(dim=0),
+                grad_gates.t() @ torch.cat([inputs, previous_hidden], dim=1),
+            ]
+            grad_outputs = _pack(for_input.t())(grad_gates).add_(_pack(highway.t())(grad_projected))
+        return (None, None, grad_outputs, *reversed(of_weights))
 
 
 def run_steps(
@@ -243,17 +189,13 @@ def run_steps(
     dropout_mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs the steps of one layer. TorchScript compiles it.
+    Runs the steps of one layer.
 
     *Shape:* `projected` `(steps, dim)`, and the part of the inputs in the gates, with a doubled candidate,
     `(steps, GATES * dim)`, which is overwritten, to `gates` and the others of `_Values`.
     """
     previous_hidden = torch.zeros_like(projected)
-    cell, tanh, hidden = (
-        torch.empty_like(previous_hidden),
-        torch.empty_like(previous_hidden),
-        torch.empty_like(previous_hidden),
-    )
+    cell, tanh, hidden = (torch.empty_like(projected) for _ in range(3))
     for start, rows, previous_start, shared in order:
         end = start + rows
         step_gates, step_cell, step_tanh = gates[start:end], cell[start:end], tanh[start:end]
@@ -264,7 +206,7 @@ def run_steps(
             )
             if dropout_mask is not None:
                 previous.mul_(dropout_mask[:shared])
-            step_gates[:shared].add_(_times(previous, for_hidden))
+            step_gates[:shared].add_(for_hidden(previous))
         # GATES times (rows, dim)
         input_gate, forget_gate, candidate, output_gate, highway_gate = step_gates.sigmoid_().chunk(5, 1)
         torch.mul(input_gate, candidate.mul_(2).sub_(1), out=step_cell)
@@ -286,15 +228,14 @@ def gradients_of_steps(
     dropout_mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Returns the gradients of the gates before sigmoid or tanh, and of `projected`. TorchScript compiles it.
+    Returns the gradients of the gates before sigmoid or tanh, and of `projected`.
 
     *Shape:* `(steps, dim)` and as in `_Values` to `(steps, GATES * dim)` and `(steps, dim)`.
     """
     # The slope of tanh is 1 - t^2, the slope of a sigmoid s - s^2.
     grad_gates = torch.addcmul(gates, gates, gates, value=-1)
     grads, grad_cells = grad_outputs.clone(), torch.zeros_like(cell)
-    for i in range(len(order)):
-        start, rows, previous_start, shared = order[len(order) - 1 - i]
+    for start, rows, previous_start, shared in reversed(order):
         end = start + rows
         step_tanh, grad_hidden, grad_cell = tanh[start:end], grads[start:end], grad_cells[start:end]
         # GATES times (rows, dim)
@@ -311,7 +252,7 @@ def gradients_of_steps(
         grad_output.mul_(grad_lstm_output.mul_(step_tanh))
         grad_highway.mul_(lstm_output.sub_(projected[start:end]).mul_(grad_hidden))
         if shared > 0:
-            grad_previous_hidden = _times(step_grads[:shared], for_hidden)
+            grad_previous_hidden = for_hidden(step_grads[:shared])
             if dropout_mask is not None:
                 grad_previous_hidden.mul_(dropout_mask[:shared])
             grads[previous_start : previous_start + shared].add_(grad_previous_hidden)
@@ -319,11 +260,6 @@ def gradients_of_steps(
                 grad_cell[:shared], forget_gate[:shared]
             )
     return grad_gates, torch.addcmul(grads, grads, gates.chunk(5, 1)[4], value=-1)
-
-
-def _times(inputs: torch.Tensor, weight: PackedWeight, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Computes a product in one block. *Shape:* `(rows, in)`, `(out,)` to `(rows, out)`."""
-    return product_by(inputs, weight, bias, inputs.size(0))
 
 
 def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -340,14 +276,3 @@ def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Te
 
 def _pack(weight: torch.Tensor) -> PackedWeight:
     return pack(weight, "float32", tried=False)
-
-
-def _run_parts(run: Callable[[int, int], Result], parts: int) -> list[Result]:
-    """Calls a function with the index of each part."""
-
-    def without_graph(index: int, threads: int) -> Result:
-        # Optimization would take long at the first calls.
-        with torch.no_grad(), torch.jit.optimized_execution(False):
-            return run(index, threads)
-
-    return [without_graph(0, 0)] if parts == 1 else in_two_threads(without_graph)

@@ -61,22 +61,11 @@ def assert_equal(ours, theirs, inputs, mask=MASK):
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.fixture(params=[1, 2])
-def threads(request, monkeypatch):
-    """Two threads have half of the sequences each."""
-    before = torch.get_num_threads()
-    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("layers", [1, 5])
 def test_equals_allennlps_in_value_and_gradient(layers):
     assert_equal(*pair(layers), torch.randn(5, 9, 6))
 
 
-@pytest.mark.usefixtures("threads")
 def test_equals_it_with_dropout(monkeypatch):
     """With the same masks, sequences by falling length, one for each layer."""
     ours, theirs = pair(3, dropout=0.5)

@@ -5,7 +5,7 @@ The stacked biLSTM of a frozen biLM on a CPU.
 place. `CudaLstm` replaces it on a GPU.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +13,7 @@ import torch
 
 from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS, rounded
 from elmo_tasks.common.machine import in_two_threads, num_threads
-from elmo_tasks.common.packed_weights import (
-    Pack,
-    PackedWeight,
-    block_of,
-    compiled,
-    product,
-    product_by,
-    sigmoid_into,
-)
+from elmo_tasks.common.packed_weights import Pack, PackedWeight, Sigmoid, sigmoid_of
 from elmo_tasks.elmo.model.bilm import with_bos_eos
 from elmo_tasks.elmo.model.lstm import LstmState
 
@@ -42,6 +34,8 @@ class PackedSteps(NamedTuple):
     """`(batch,)`: the sequences by falling length."""
     batch_sizes: list[int]
     """The number of sequences that reach step 0, 1, ..."""
+    last: torch.Tensor
+    """`(batch,)`: the last packed row of each sequence in this order."""
     rows: tuple[torch.Tensor, torch.Tensor]
     """`(steps,)` for each direction: the position of each packed row in the sequences laid end to end."""
     indices: tuple[torch.Tensor, torch.Tensor]
@@ -58,6 +52,7 @@ class PackedSteps(NamedTuple):
         first = (lengths_array.cumsum() - lengths_array)[order]
         # (longest, batch)
         real = steps < ordered
+        batch_sizes = real.sum(axis=1)
         forward = (first + steps)[real]
         backward = (first + ordered - 1 - steps)[real]
 
@@ -66,7 +61,8 @@ class PackedSteps(NamedTuple):
 
         return cls(
             to_device(order),
-            real.sum(axis=1).tolist(),
+            batch_sizes.tolist(),
+            to_device(batch_sizes.cumsum()[ordered - 1] - batch_sizes[ordered - 1] + np.arange(len(ordered))),
             (to_device(forward), to_device(backward)),
             (to_device(forward.argsort()), to_device(backward.argsort())),
         )
@@ -126,7 +122,7 @@ def state_after_bos(run: Callable[..., Any], bos_eos_ids: torch.Tensor, start: L
 
 
 class LayerWeights(NamedTuple):
-    """The weights of one layer in one direction, as `FrozenLstmLayer` scales them, for TorchScript."""
+    """The weights of one layer in one direction, as `FrozenLstmLayer` scales them."""
 
     for_input: PackedWeight
     recurrent: PackedWeight
@@ -177,25 +173,26 @@ class FrozenLstmLayer:
 
 
 def half_output(
-    activated: list[torch.Tensor],
+    activated: Sequence[torch.Tensor],
     doubled_cell: torch.Tensor,
     cell_clip: float,
-    threads: int,
-    half: torch.Tensor,
+    sigmoid: Sigmoid,
     one_half: torch.Tensor,
+    workspace: torch.Tensor,
+    out: torch.Tensor,
 ) -> torch.Tensor:
     """
-    Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes it into `half`,
+    Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes it into `out`,
     and the next cell into `doubled_cell`.
 
-    *Shape:* the sigmoids of the four scaled gates, `(rows, dim)` each, `doubled_cell` `(rows, dim)`, and
-    `one_half`, the number as a tensor, to `(rows, dim)`.
+    *Shape:* the sigmoids of the four scaled gates, `(rows, dim)` each, `doubled_cell` `(rows, dim)`,
+    `one_half`, the number as a tensor, and a workspace `(rows, dim)`, which may be `out`, to `(rows, dim)`.
     """
     input_gate, forget_gate, candidate, output_gate = activated
     doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
     if cell_clip > 0:
         doubled_cell.clamp_(-2 * cell_clip, 2 * cell_clip)
-    return sigmoid_into(half, doubled_cell, threads).sub_(one_half).mul_(output_gate)
+    return torch.mul(sigmoid(doubled_cell, out=workspace).sub_(one_half), output_gate, out=out)
 
 
 def run_layer(
@@ -205,120 +202,97 @@ def run_layer(
     batch_sizes: list[int],
     hidden: torch.Tensor,
     cell: torch.Tensor,
-    rows_at_once: int,
-    all_alike: bool,
     threads: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Runs one layer over packed steps. With `all_alike`, steps of up to `SAMPLE_ROWS` rows need no other block.
+    Runs one layer over packed steps.
 
     *Shape:* the inputs of the steps, or distinct inputs, each of which is projected once, and the `index` of
     each step's, `(steps,)`; the state of all rows. Returns the outputs, `(steps, projection_dim)`, packed,
-    and the final state of all rows.
+    and the final cells of all rows.
     """
-    doubled_cell = cell * 2
-    outputs: list[torch.Tensor] = []
-    ended_hidden: list[torch.Tensor] = []
-    ended_cell: list[torch.Tensor] = []
-    # The inputs' part of the gates, (rows, 4 dim): of all distinct inputs, or of the steps from `first` on
-    gates = inputs[:0] if index is None else product(inputs, layer.for_input, layer.bias)
-    start, first = 0, 0
-    # The gates after their sigmoid, (rows, 4 dim), each gate of them, and half of the output, (rows, dim)
-    all_activated = layer.bias.new_empty(cell.size(0), layer.bias.size(0))
-    activated, all_half = all_activated, torch.empty_like(cell)
-    half = all_half
-    activated_gates = list(activated.chunk(4, dim=1))
+    outputs = []
+    doubled_cells = cell * 2
+    projection, cell_clip, proj_clip = layer.projection, layer.cell_clip, layer.proj_clip
+    dtype = layer.recurrent.dtype
+    # The gates after their sigmoid, (rows, 4 dim); a workspace, and half of the output, (rows, dim)
+    all_activated, all_space = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
+    all_half = all_space if projection is None else all_space.to(dtype)
     one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
-    projection = layer.projection
-    last_rows, recurrent_block, projection_block = 0, 0, 0
-    for step, rows in enumerate(batch_sizes):
+    sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_space, threads)
+    gates = _gates(layer, inputs, index, batch_sizes)
+    hidden, last_rows = hidden.to(dtype), 0
+    for rows in batch_sizes:
         if rows != last_rows:
-            last_rows, recurrent_block, projection_block = rows, rows, rows
-            if not all_alike:
-                recurrent_block = block_of(layer.recurrent, rows, None)
-                if projection is not None:
-                    projection_block = block_of(projection, rows, None)
-        if rows < hidden.size(0):
-            ended_hidden.append(hidden[rows:])
-            ended_cell.append(doubled_cell[rows:])
-            hidden, doubled_cell = hidden[:rows], doubled_cell[:rows]
-            activated, half = all_activated[:rows], all_half[:rows]
-            activated_gates = list(activated.chunk(4, dim=1))
-        if index is not None:
-            step_gates = gates.index_select(0, index[start : start + rows])
-        else:
-            if start == first + gates.size(0):
-                # Several steps of few rows in one product, so that their gates take little memory
-                first = start
-                end = start + sum(batch_sizes[step : step + max(1, rows_at_once // rows)])
-                gates = product(inputs[start:end], layer.for_input, layer.bias)
-            step_gates = gates[start - first : start - first + rows]
-        start += rows
+            last_rows = rows
+            hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
+            activated, space, half = all_activated[:rows], all_space[:rows], all_half[:rows]
+            activated_gates = activated.chunk(4, dim=1)
+            times_recurrent = layer.recurrent.for_rows(rows)
+            project = None if projection is None else projection.for_rows(rows)
         # As a part of the product, the sum would take oneDNN longer than on its own.
-        recurrent_gates = product_by(hidden, layer.recurrent, None, recurrent_block)
-        sigmoid_into(activated, recurrent_gates.add_(step_gates), threads)
-        half_output(activated_gates, doubled_cell, layer.cell_clip, threads, half, one_half)
-        if projection is None:
-            hidden = half * 2
+        sigmoid(torch.add(times_recurrent(hidden), next(gates), out=activated), out=activated)
+        half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, one_half, space, half)
+        if project is None:
+            outputs.append(half * 2)
+            hidden = outputs[-1].to(dtype)
         else:
-            hidden = product_by(half, projection, None, projection_block)
-            if layer.proj_clip > 0:
-                hidden.clamp_(-layer.proj_clip, layer.proj_clip)
-        outputs.append(hidden)
-    ended_hidden.append(hidden)
-    ended_cell.append(doubled_cell)
-    ended_hidden.reverse()
-    ended_cell.reverse()
-    return torch.cat(outputs), torch.cat(ended_hidden), torch.cat(ended_cell) / 2
+            hidden = project(half)
+            if proj_clip > 0:
+                hidden.clamp_(-proj_clip, proj_clip)
+            outputs.append(hidden)
+    return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
+
+
+def _gates(
+    layer: LayerWeights, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
+) -> Iterator[torch.Tensor]:
+    """Yields the inputs' part of the gates of each step, `(rows, 4 dim)`. For the shapes see `run_layer`."""
+    distinct = None if index is None else layer.for_input(inputs, layer.bias)
+    start = step = 0
+    while step < len(batch_sizes):
+        # Several steps of few rows in one product, so that their gates take little memory
+        sizes = batch_sizes[step : step + max(1, ROWS_AT_ONCE // batch_sizes[step])]
+        part = slice(start, start + sum(sizes))
+        if distinct is None or index is None:
+            gates = layer.for_input(inputs[part], layer.bias)
+        else:
+            gates = distinct.index_select(0, index[part])
+        yield from gates.split(sizes)
+        start, step = part.stop, step + len(sizes)
 
 
 def run_direction(
-    layers: list[LayerWeights],
+    layers: Sequence[LayerWeights],
     inputs: torch.Tensor,
     index: torch.Tensor,
-    rows: torch.Tensor,
     batch_sizes: list[int],
+    last: torch.Tensor,
     hidden: torch.Tensor,
     cell: torch.Tensor,
+    *,
     skip: bool,
-    distinct_share: float,
-    rows_at_once: int,
-    all_alike: bool,
     threads: int,
 ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
     """
-    Runs the layers of one direction. TorchScript compiles it, so that it runs beside other threads.
+    Runs the layers of one direction.
 
-    *Shape:* distinct `inputs` `(inputs, projection_dim)`; for each step the `index` of its input, `(steps,)`,
-    and the `rows` of the packed steps among them. Returns the output of each layer, `(steps,
+    *Shape:* distinct `inputs` `(inputs, projection_dim)`; for each packed step the `index` of its input,
+    `(steps,)`; the `last` packed row of each sequence, `(batch,)`. Returns the output of each layer, `(steps,
     projection_dim)`, packed, and the final state, `(layers, batch, projection_dim)` and `(layers, batch,
     dim)`.
     """
-    index = index.index_select(0, rows)
-    outputs: list[torch.Tensor] = []
-    final_hidden: list[torch.Tensor] = []
-    final_cell: list[torch.Tensor] = []
-    input_index: torch.Tensor | None = None
-    if inputs.size(0) < distinct_share * index.size(0):
-        input_index = index
-    else:
-        inputs = inputs.index_select(0, index)
-    for layer_index, layer in enumerate(layers):
-        output, last_hidden, last_cell = run_layer(
-            layer,
-            inputs,
-            input_index,
-            batch_sizes,
-            hidden[layer_index],
-            cell[layer_index],
-            rows_at_once,
-            all_alike,
-            threads,
+    input_index: torch.Tensor | None = index
+    if inputs.size(0) >= DISTINCT_SHARE * index.size(0):
+        inputs, input_index = inputs.index_select(0, index), None
+    outputs, final_hidden, final_cell = [], [], []
+    for number, layer in enumerate(layers):
+        output, last_cell = run_layer(
+            layer, inputs, input_index, batch_sizes, hidden[number], cell[number], threads
         )
-        inputs = output + inputs if layer_index > 0 and skip else output
-        input_index = None
+        inputs, input_index = output + inputs if number and skip else output, None
         outputs.append(inputs)
-        final_hidden.append(last_hidden)
+        final_hidden.append(output.index_select(0, last))
         final_cell.append(last_cell)
     return outputs, torch.stack(final_hidden), torch.stack(final_cell)
 
@@ -345,8 +319,8 @@ class CpuLstm:
     def __init__(self, directions: Directions, *, skip: bool) -> None:
         self._directions = [[layer.packed for layer in layers] for layers in directions]
         self._skip = skip
-        self._tried: dict[int, tuple[int, bool]] = {}
-        """By the number of threads, the largest batch that was tried, and what `_all_alike` found."""
+        self._tried: dict[int, int] = {}
+        """The largest batch that was tried, by the number of threads."""
 
     def __call__(
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
@@ -358,26 +332,23 @@ class CpuLstm:
         `(steps,)`; the `lengths` of the sequences, `(batch,)`, none of them 0. Returns the output of each
         layer, `(steps, 2 projection_dim)`, and the state after the last step of each sequence.
         """
-        steps, run = PackedSteps.of(lengths), compiled(run_direction)
-        all_alike = self._all_alike(steps.batch_sizes[0])
+        steps = PackedSteps.of(lengths)
+        self._try_rows(steps.batch_sizes[0])
         hidden, cell = (part.index_select(2, steps.order) for part in state)
 
         def run_one(direction: int, threads: int) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
-            # Optimization would take 80 ms at the first call, and gains nothing.
-            with torch.no_grad(), torch.jit.optimized_execution(False):
-                return run(
+            # A step takes less time in inference mode. What is returned is made outside of it.
+            with torch.inference_mode():
+                return run_direction(
                     self._directions[direction],
                     inputs,
-                    index,
-                    steps.rows[direction],
+                    index.index_select(0, steps.rows[direction]),
                     steps.batch_sizes,
+                    steps.last,
                     hidden[:, direction],
                     cell[:, direction],
-                    self._skip,
-                    DISTINCT_SHARE,
-                    ROWS_AT_ONCE,
-                    all_alike,
-                    threads,
+                    skip=self._skip,
+                    threads=threads,
                 )
 
         results = in_two_threads(run_one)
@@ -386,28 +357,20 @@ class CpuLstm:
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
         return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
 
-    def _all_alike(self, batch_size: int) -> bool:
-        """
-        Returns whether the steps of a batch are multiplied without padding. All numbers of rows
-        are tried together, in the threads of both directions.
-        """
+    def _try_rows(self, batch_size: int) -> None:
+        """Tries all numbers of rows of a batch together, in the threads of both directions."""
         threads, largest = num_threads(), min(batch_size, SAMPLE_ROWS)
-        tried, all_alike = self._tried.get(threads, (0, True))
-        if largest > tried:
+        if largest <= self._tried.get(threads, 0):
+            return
 
-            def try_one(direction: int, _threads: int) -> bool:
-                # Where both directions have as many threads, what is tried in one holds in the other.
-                part = slice(None) if threads > 1 and threads % 2 else slice(direction, None, 2)
-                step_rows = range(1, largest + 1)[part]
-                alike = True
-                for layer in self._directions[direction]:
-                    for weight in (layer.recurrent, layer.projection):
-                        if weight is not None:
-                            weight.try_rows(step_rows)
-                            alike &= all(block_of(weight, rows, None) == rows for rows in step_rows)
-                    layer.for_input.try_rows((LONE_ROWS if largest <= 4 else INPUT_ROWS)[part], layer.bias)
-                return alike
+        def try_one(direction: int, _threads: int) -> None:
+            # Where both directions have as many threads, what is tried in one holds in the other.
+            part = slice(None) if threads > 1 and threads % 2 else slice(direction, None, 2)
+            for layer in self._directions[direction]:
+                for weight in (layer.recurrent, layer.projection):
+                    if weight is not None:
+                        weight.try_rows(range(1, largest + 1)[part])
+                layer.for_input.try_rows((LONE_ROWS if largest <= 4 else INPUT_ROWS)[part], layer.bias)
 
-            all_alike = all(in_two_threads(try_one))
-            self._tried[threads] = largest, all_alike
-        return all_alike and batch_size <= SAMPLE_ROWS
+        in_two_threads(try_one)
+        self._tried[threads] = largest

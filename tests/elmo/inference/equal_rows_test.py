@@ -8,7 +8,6 @@ import torch
 from elmo_tasks.common import packed_weights
 from elmo_tasks.common.equal_rows import EqualRows
 from elmo_tasks.common.packed_weights import PackedWeight, pack
-from elmo_tasks.elmo.inference import cpu_lstm
 from tests.elmo.files import FILLING, NONEMPTY, batch, frozen, random_bilm
 from tests.elmo.inference.precisions import PRECISIONS
 from tests.elmo.threads import at_once
@@ -57,8 +56,7 @@ def with_kernel(monkeypatch, name):
     """Makes all products those of a kernel, of which nothing is known yet."""
     monkeypatch.setattr(packed_weights, "multiply", kernel(name))
     monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
-    monkeypatch.setattr(packed_weights, "_kinds", [])
-    monkeypatch.setattr(packed_weights, "_kind_indices", {})
+    monkeypatch.setattr(packed_weights, "_kinds_by_shape", {})
 
 
 def equal_rows(multiply, outputs=40, size=24, dtype=torch.float32):
@@ -83,7 +81,6 @@ def test_a_row_has_the_same_product_in_any_number_of_rows(name, bias, threads, m
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_sentence_has_the_same_vectors_alone_and_in_any_batch(name, precision, threads, monkeypatch):
     with_kernel(monkeypatch, name)
-    monkeypatch.setattr(cpu_lstm, "compiled", lambda function: function)
     bilm = frozen(random_bilm(**FILLING), precision)
     alone = [bilm.encode(batch([words])) for words in NONEMPTY]
     bilm.clear_word_cache()
@@ -168,7 +165,7 @@ def test_what_a_weight_holds_does_not_matter_for_others_of_its_shape(monkeypatch
         pack(torch.full((40, 24), value), "float32")(torch.randn(1, 24))
     weight, inputs = pack(torch.randn(40, 24), "float32"), torch.randn(3, 24)
     assert torch.equal(weight(inputs[:1]), weight(inputs)[:1])
-    assert len(packed_weights._kinds) == 1
+    assert len(packed_weights._kinds_by_shape) == 1
 
 
 def test_lone_row_block(monkeypatch):

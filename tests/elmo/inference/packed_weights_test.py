@@ -11,7 +11,7 @@ from elmo_tasks.common.packed_weights import (
     onednn_has_bfloat16,
     pack,
     sigmoid,
-    sigmoid_into,
+    sigmoid_of,
 )
 from tests.elmo.inference.precisions import PRECISIONS
 
@@ -145,7 +145,7 @@ def test_a_row_is_rounded_alike_in_any_batch(width, thread_count):
     for rows in SIGMOID_ROWS:
         assert torch.equal(sigmoid(values[:rows]), expected[:rows])
         in_place = values[:rows].clone()
-        sigmoid_into(in_place, in_place, thread_count)
+        sigmoid_of(in_place, thread_count)(in_place, out=in_place)
         assert torch.equal(in_place, expected[:rows])
 
 
