@@ -87,7 +87,7 @@ dist: install
 	rm -rf build dist
 	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist . ./models
 	$(VENV) wheelhouse.py dist
-	rm -rf build
+	rm -rf build models/build *.egg-info models/*.egg-info
 
 # The site, from docs/ and the docstrings, into site/. What builds it stands in an environment of its own, without torch.
 docs: .docs/.installed
