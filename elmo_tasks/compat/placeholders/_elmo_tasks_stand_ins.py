@@ -112,8 +112,7 @@ class Deferred:
 
             package, _, name = self._path.partition(".")
             raise ConfigurationError(
-                f"{package} {sys.modules[package].__version__} has no {name}, which AllenNLP uses here; "
-                f"install an older {package}"
+                f"this version of {package} has no {name}, which AllenNLP uses; install an older {package}"
             ) from error
 
     def __getattr__(self, name: str) -> Any:
