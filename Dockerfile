@@ -16,7 +16,7 @@ RUN pip install --no-cache-dir packaging && python wheelhouse.py /dist
 
 FROM python:${PYTHON}-slim AS suite
 WORKDIR /source
-RUN pip install --no-cache-dir "setuptools>=77,<80.9"
+RUN pip install --no-cache-dir "setuptools>=77"
 COPY . .
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . ./models
 

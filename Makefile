@@ -87,7 +87,7 @@ dist: install
 	rm -rf build dist
 	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist . ./models
 	$(VENV) wheelhouse.py dist
-	rm -rf build
+	rm -rf build models/build *.egg-info models/*.egg-info
 
 # The site, from docs/ and the docstrings, into site/. What builds it stands in an environment of its own, without torch.
 docs: .docs/.installed
@@ -98,10 +98,11 @@ docs: .docs/.installed
 	.docs/bin/python -m pip install --disable-pip-version-check --quiet --no-deps -r docs/requirements.txt
 	touch $@
 
-COMPILE = $(UV) pip compile --override requirements.overrides --universal --python-version 3.11 \
-	--no-header --no-annotate --quiet
+# The bounds of requirements.in are also given as constraints, since an override replaces them.
+COMPILE = $(UV) pip compile --upgrade --override requirements.overrides -c requirements.in --universal \
+	--python-version 3.11 --no-header --no-annotate --quiet
 
-# Keeps the versions that requirements.lock names where it can; delete the file to move everything to the newest.
+# Moves everything to the newest versions that requirements.in and requirements.overrides allow.
 lock: | $(VENV)
 	@$(UV) --version >/dev/null 2>&1 || $(PIP) uv
 	sed '/^# \[ray\]/,$$d' requirements.in | $(COMPILE) - -o requirements.lock

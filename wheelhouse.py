@@ -1,5 +1,6 @@
 """
-Makes wheels of AllenNLP that can be installed today from the official ones: `python wheelhouse.py dist`.
+Makes wheels of AllenNLP, and of cached-path, that can be installed today from the official ones:
+`python wheelhouse.py dist`.
 
 The code and the licence stay as they are. The requirements change as `requirements.overrides` says, by which
 `make lock` goes too. The version gets the local part `repinned`: `allennlp==2.10.1` takes it, and prefers it.
@@ -24,8 +25,7 @@ LOCAL = "repinned"
 NOTICE = f"""The requirements in METADATA differ from those of the official wheel, which today cannot be met
 together; so does the version, by +{LOCAL}. Nothing else was changed.
 """
-UNDECLARED = {"allennlp-models": ["setuptools"]}
-"""What a package needs and does not say: py-rouge imports pkg_resources."""
+PACKAGES = ("allennlp", "allennlp-models", "cached-path")
 
 Overrides = dict[str, Requirement | None]
 """By the names of packages; `None` drops one."""
@@ -34,17 +34,18 @@ Overrides = dict[str, Requirement | None]
 def main(folder: Path) -> None:
     """
     Downloads the official wheels, as `requirements.lock` has them, and writes the others to `folder`; and
-    `constraints.txt`, the rest of the lock, but for what only an override can install. PyTorch stays,
-    since all of these take it.
+    the lock as `constraints.txt`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = (HERE / "requirements.lock").read_text(encoding="utf-8").split("\n")
-    stock = [line for line in lock if line.startswith("allennlp")]
+    lock = (HERE / "requirements.lock").read_text(encoding="utf-8")
+    (folder / "constraints.txt").write_text(lock, encoding="utf-8")
     overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
-    constraints = [line for line in lock if _name(line) not in overrides or _name(line) == "torch"]
-    (folder / "constraints.txt").write_text("\n".join(constraints), encoding="utf-8")
+    locked = {need.name: need for need in map(Requirement, lock.splitlines())}
+    # A newer cached-path would have its own bounds again.
+    overrides |= {name: locked[name] for name in PACKAGES}
     with tempfile.TemporaryDirectory() as download:
         command = ["pip", "download", "--quiet", "--no-deps", "--dest", download]
+        stock = [str(locked[name]) for name in PACKAGES]
         subprocess.run([sys.executable, "-m", *command, *stock], check=True)
         for wheel in sorted(Path(download).glob("*.whl")):
             print(repin(wheel, folder, overrides))
@@ -79,23 +80,21 @@ def repin(wheel: Path, folder: Path, overrides: Overrides) -> Path:
     return target
 
 
-def _name(line: str) -> str:
-    return canonicalize_name(Requirement(line).name) if line else ""
+def repin_needs(lines: list[str], overrides: Overrides) -> list[Requirement]:
+    """Returns the needs of a wheel as the overrides have them. AllenNLP's extras are for its developers."""
+    needs = [Requirement(line) for line in lines]
+    needs = [need for need in needs if need.marker is None or "extra" not in str(need.marker)]
+    overridden = (overrides.get(canonicalize_name(need.name), need) for need in needs)
+    return [need for need in overridden if need is not None]
 
 
 def _metadata(content: bytes, overrides: Overrides) -> bytes:
     about = message_from_bytes(content, policy=policy.compat32)
-    needs = [Requirement(line) for line in about.get_all("Requires-Dist", [])]
-    name = canonicalize_name(about["Name"])
-    needs += map(Requirement, UNDECLARED.get(name, []))
-    # AllenNLP's extras are for its developers.
-    needs = [need for need in needs if need.marker is None or "extra" not in str(need.marker)]
+    needs = repin_needs(about.get_all("Requires-Dist", []), overrides)
     for field in ("Requires-Dist", "Provides-Extra"):
         del about[field]
     for need in needs:
-        new = overrides.get(canonicalize_name(need.name), need)
-        if new is not None:
-            about["Requires-Dist"] = str(new)
+        about["Requires-Dist"] = str(need)
     version = about["Version"]
     about.replace_header("Version", f"{version}+{LOCAL}")
     return about.as_bytes()

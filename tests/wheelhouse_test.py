@@ -3,12 +3,16 @@
 import base64
 import csv
 import hashlib
+import importlib
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(
@@ -32,10 +36,13 @@ FILES = {"allennlp_models/code.py": "x = 1\n", "LICENSE": "as it is", "METADATA"
 
 
 @pytest.fixture
-def repinned(tmp_path, monkeypatch) -> Path:
+def wheelhouse(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    import wheelhouse
+    return importlib.import_module("wheelhouse")
 
+
+@pytest.fixture
+def repinned(tmp_path, wheelhouse) -> Path:
     wheel = tmp_path / "allennlp_models-1.5-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(
@@ -46,7 +53,7 @@ def repinned(tmp_path, monkeypatch) -> Path:
             folder = "" if "/" in name else "allennlp_models-1.5.dist-info/"
             archive.writestr(folder + name, text)
     overrides = wheelhouse.read_overrides(
-        'torch>=2.7  # newer\n# a comment\nFairscale ; python_version < "3"\nsetuptools<81\n'
+        'torch>=2.7  # newer\n# a comment\nFairscale ; python_version < "3"\n'
     )
     (tmp_path / "dist").mkdir()
     return wheelhouse.repin(wheel, tmp_path / "dist", overrides)
@@ -62,7 +69,6 @@ def test_name_and_metadata(repinned):
         "Requires-Dist: torch>=2.7",
         "Requires-Dist: nltk>=3.6.5",
         'Requires-Dist: jsonnet>=0.10.0; sys_platform != "win32"',
-        "Requires-Dist: setuptools<81",
     ]
 
 
@@ -88,3 +94,52 @@ def test_pip_installs_it(repinned, tmp_path):
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", tmp_path / "site", repinned], check=True)
     assert (tmp_path / "site/allennlp_models/code.py").exists()
+
+
+def concerns(need: Requirement, extras: set[str]) -> bool:
+    """Returns whether this interpreter has the need, with these extras of the package that has it."""
+    return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+
+
+class TestEnvironments:
+    """What `pip install elmo_tasks[allennlp]` with the wheels of `make dist` asks of an environment."""
+
+    @pytest.fixture
+    def overrides(self, wheelhouse):
+        return wheelhouse.read_overrides((ROOT / "requirements.overrides").read_text())
+
+    @pytest.fixture
+    def needs(self, wheelhouse, overrides):
+        """Returns the needs of an installed package, or of the wheel in its place."""
+
+        def read(name: str) -> list[Requirement]:
+            lines = metadata.requires(name) or []
+            if name in wheelhouse.PACKAGES:
+                return wheelhouse.repin_needs(lines, overrides)
+            return list(map(Requirement, lines))
+
+        return read
+
+    def test_only_a_few_upper_bounds(self, wheelhouse, needs):
+        packages = ("elmo-tasks", *wheelhouse.PACKAGES)
+        bounded = [need for name in packages for need in needs(name) if not need.specifier.contains("9999")]
+        assert {canonicalize_name(need.name) for need in bounded} == {
+            *("allennlp", "allennlp-models"),  # the repairs are for this version
+            "elmo-tasks-models",  # its archives need the biLM of their minor version
+            "ray",  # requirements.in has the reason
+        }
+
+    def test_the_lock_changes_nothing(self, needs, overrides):
+        """All that the installed versions, the newest, need of each other is met."""
+        todo, met = [Requirement("elmo_tasks[allennlp]")], set()
+        while todo:
+            need = todo.pop()
+            name = canonicalize_name(need.name)
+            dropped = name in overrides and overrides[name] is None
+            if str(need) in met or dropped:
+                continue
+            met.add(str(need))
+            assert need.specifier.contains(metadata.version(name), prereleases=True), need
+            todo += [each for each in needs(name) if concerns(each, need.extras)]
+        names = {Requirement(need).name for need in met}
+        assert names >= {"transformers", "huggingface-hub", "tokenizers", "setuptools", "filelock", "rich"}

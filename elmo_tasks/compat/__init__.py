@@ -124,6 +124,13 @@ CHANGES = (
         "compat/repairs_test.py::test_the_predictor_of_a_model_from_an_archive",
     ),
     Change(
+        repairs.tokenize_for_transformers,
+        "nothing named `pretrained_transformer` works: transformers makes no tokenizer with the argument "
+        "`add_special_tokens`, and since 5.0 no tokenizer has all methods that AllenNLP calls",
+        "cached_transformers.get_tokenizer, PretrainedTransformerTokenizer.__init__",
+        "compat/transformers_test.py::test_stock_fails",
+    ),
+    Change(
         repairs.read_vectors_of_all_kinds,
         "no word of vectors with tabs is found, binary ones end in a UnicodeDecodeError, and errors name "
         "neither file nor line",
@@ -238,6 +245,13 @@ CHANGES = (
         "never use, and tries to download NLTK's data",
         "the import statements of the modules in placeholders/_elmo_tasks_imports",
         "compat/imports_test.py::TestPlaceholders::test_no_other_module_sees_one",
+    ),
+    Change(
+        None,  # made where the name is used, by placeholders/_elmo_tasks_stand_ins
+        "transformers 4.49 dropped AdamW, and setuptools 82 pkg_resources: the optimizer huggingface_adamw "
+        "and the package rouge fail",
+        "PyTorch's AdamW, and a function, in their place",
+        "compat/imports_test.py::TestDeferred::test_names_that_are_gone",
     ),
     Change(
         None,  # made only if the user imports elmo_tasks.drop_in

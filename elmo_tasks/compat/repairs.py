@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy
 import torch
-from allennlp.common import file_utils, util
+from allennlp.common import cached_transformers, file_utils, util
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data.tokenizers import PretrainedTransformerTokenizer
 from allennlp.data.vocabulary import Vocabulary
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
@@ -323,3 +324,33 @@ def _open_vectors(
     first = next(lines, "")
     self.num_tokens = self._get_num_tokens_from_first_line(first)
     self._iterator = lines if self.num_tokens else itertools.chain([first], lines)
+
+
+def tokenize_for_transformers() -> None:
+    wrap(cached_transformers, "get_tokenizer", _get_tokenizer)
+    wrap(PretrainedTransformerTokenizer, "__init__", _make_transformer_tokenizer)
+
+
+def _get_tokenizer(stock: Callable[..., Any], model_name: str, **options: Any) -> Any:
+    # AllenNLP also says it at each call that adds such tokens.
+    options.pop("add_special_tokens", None)
+    tokenizer = stock(model_name, **options)
+    if not hasattr(tokenizer, "encode_plus"):
+        tokenizer.encode_plus = tokenizer.__call__
+    return tokenizer
+
+
+def _make_transformer_tokenizer(
+    stock: Callable[..., None], self: PretrainedTransformerTokenizer, *args: Any, **options: Any
+) -> None:
+    stock(self, *args, **options)
+    if not hasattr(self.tokenizer, "build_inputs_with_special_tokens"):
+        start, end = (
+            [token.text_id for token in tokens]
+            for tokens in (self.single_sequence_start_tokens, self.single_sequence_end_tokens)
+        )
+        self.tokenizer.build_inputs_with_special_tokens = functools.partial(_enclose, start, end)
+
+
+def _enclose(start: list[int], end: list[int], ids: list[int]) -> list[int]:
+    return [*start, *ids, *end]

@@ -116,8 +116,10 @@ def test_the_names_of_allennlp_0_9(installed, files):
 
 
 @pytest.mark.parametrize("mode", ["all", "top", "average"])
-def test_flair(installed, files, mode):
+def test_flair(installed, files, mode, monkeypatch):
     """Its class as it stands, alone, in a batch, and after its model is saved and loaded."""
+    # flair 0.15.1 imports a class for images that transformers 5 dropped.
+    monkeypatch.setattr("transformers.LayoutLMv2FeatureExtractor", object, raising=False)
     flair = pytest.importorskip("flair", reason="flair is not installed: requirements.peers")
     from flair.data import Sentence
     from flair.embeddings.legacy import ELMoEmbeddings

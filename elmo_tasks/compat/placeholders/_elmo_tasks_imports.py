@@ -71,6 +71,8 @@ DEFERRED = {
     "cached_path._cached_path": ("cached_path.schemes",),
     "cached_path.bytes_range": ("cached_path.schemes",),
     "cached_path.progress": ("rich",),
+    "rouge.rouge": ("pkg_resources",),
+    "rouge.rouge_augmented": ("pkg_resources",),
 }
 """
 Modules, and the packages, or neighbours by their whole name, that they use only inside functions and

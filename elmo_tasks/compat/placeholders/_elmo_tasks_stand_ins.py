@@ -81,11 +81,19 @@ for module_name, placeholder in placeholders.items():
         setattr(placeholders[package], last, placeholder)
 
 
+_DROPPED = {
+    "pkg_resources.resource_filename": "_elmo_tasks_dropped.resource_filename",
+    "transformers.AdamW": "_elmo_tasks_dropped.AdamW",
+}
+"""Names that are no longer in the newest version of their package, and what takes their place."""
+
+
 class Deferred:
     """
     A module, or a name in one, by its dotted path. It is imported when it is called, indexed or asked for its
     version; when the first instance of a class derived from it is made; and, if its package is imported
-    already, when an object is tested for being an instance of it.
+    already, when an object is tested for being an instance of it. Its package may have dropped it since, see
+    `_DROPPED`.
     """
 
     def __init__(self, path: str) -> None:
@@ -93,7 +101,19 @@ class Deferred:
 
     @functools.cached_property
     def _target(self) -> Any:
-        return pkgutil.resolve_name(self._path)
+        try:
+            return pkgutil.resolve_name(self._path)
+        except (ImportError, AttributeError) as error:
+            if self._path in _DROPPED:
+                return pkgutil.resolve_name(_DROPPED[self._path])
+            if isinstance(error, ImportError):
+                raise
+            from allennlp.common.checks import ConfigurationError
+
+            package, _, name = self._path.partition(".")
+            raise ConfigurationError(
+                f"this version of {package} has no {name}, which AllenNLP uses; install an older {package}"
+            ) from error
 
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":

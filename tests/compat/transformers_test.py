@@ -1,0 +1,182 @@
+"""AllenNLP's parts for models of transformers, with tiny BERTs and RoBERTas of random weights."""
+
+import copy
+import functools
+import json
+import pickle
+
+import pytest
+import torch
+import transformers
+from allennlp.commands.train import train_model
+from allennlp.common import Params, cached_transformers
+from allennlp.data import Batch, Instance, Token, TokenIndexer, Tokenizer, Vocabulary
+from allennlp.data.fields import TextField
+from allennlp.modules import TokenEmbedder
+
+from elmo_tasks.common.files import bundled
+from elmo_tasks.ner import NerPredictor
+
+LONG, SHORT = "The cats sat on the mats .", "Cats sat"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDPIECES = [*SPECIAL, "a", "b", "the", "cat", "##s", "sat", "on", "mat", "."]
+BYTE_PAIRS = {"cat": ("c a", "ca t"), "Ġsat": ("Ġ s", "Ġs a", "Ġsa t")}
+SIZES = {
+    "hidden_size": 8,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 64,
+    "initializer_range": 1.0,
+}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("bert")
+    (folder / "vocab.txt").write_text("\n".join(WORDPIECES))
+    torch.manual_seed(1)
+    config = transformers.BertConfig(vocab_size=len(WORDPIECES), **SIZES)
+    transformers.BertModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("roberta")
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcstĠ", "ca", "cat", "Ġs", "Ġsa", "Ġsat"]
+    (folder / "vocab.json").write_text(json.dumps({piece: id for id, piece in enumerate(pieces)}))
+    merges = [pair for pairs in BYTE_PAIRS.values() for pair in pairs]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]))
+    torch.manual_seed(1)
+    config = transformers.RobertaConfig(vocab_size=len(pieces), **SIZES)
+    transformers.RobertaModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+assert_close = functools.partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4)
+
+
+def make(base, model_name, kind="pretrained_transformer", **options):
+    return base.from_params(Params({"type": kind, "model_name": model_name, **options}))
+
+
+def texts(tokens):
+    return [token.text for token in tokens]
+
+
+def embed(sentences, indexer, embedder) -> torch.Tensor:
+    """Returns the vectors of a batch: `(sentences, tokens, dim)`."""
+    batch = Batch(Instance({"text": TextField(tokens, {"bert": indexer})}) for tokens in sentences)
+    batch.index_instances(Vocabulary())
+    with torch.no_grad():
+        return embedder.eval()(**batch.as_tensor_dict()["text"]["bert"])
+
+
+def layers(model_name, tokens) -> list[torch.Tensor]:
+    """Returns the layers of the model itself, each `(tokens, dim)`."""
+    model = transformers.AutoModel.from_pretrained(model_name).eval()
+    ids = torch.tensor([[token.text_id for token in tokens]])
+    with torch.no_grad():
+        return [layer[0] for layer in model(ids, output_hidden_states=True).hidden_states[1:]]
+
+
+def test_stock_fails(bert):
+    with pytest.raises(AttributeError, match="add_special_tokens conflicts"):
+        cached_transformers.get_tokenizer.__wrapped__(bert, add_special_tokens=False)
+
+
+class TestTokenizer:
+    def test_wordpieces(self, bert):
+        tokens = make(Tokenizer, bert).tokenize(LONG)
+        assert " ".join(texts(tokens)) == "[CLS] the cat ##s sat on the mat ##s . [SEP]"
+        assert [token.text_id for token in tokens] == [WORDPIECES.index(text) for text in texts(tokens)]
+        assert [LONG[token.idx : token.idx_end] for token in tokens[1:4]] == ["The", "cat", "s"]
+
+    def test_byte_pairs(self, roberta):
+        tokenizer = make(Tokenizer, roberta)
+        assert texts(tokenizer.tokenize("cats sat")) == ["<s>", "cat", "s", "Ġsat", "</s>"]
+        pair = tokenizer.add_special_tokens([Token("cat")], [Token("Ġsat")])
+        assert texts(pair) == ["<s>", "cat", "</s>", "</s>", "Ġsat", "</s>"]
+
+    def test_lengths_and_special_tokens(self, bert):
+        assert texts(make(Tokenizer, bert, max_length=4).tokenize(LONG)) == ["[CLS]", "the", "cat", "[SEP]"]
+        bare = make(Tokenizer, bert, add_special_tokens=False)
+        assert texts(bare.tokenize(SHORT)) == ["cat", "##s", "sat"]
+        assert (bare.num_special_tokens_for_sequence(), bare.num_special_tokens_for_pair()) == (2, 3)
+
+    def test_words(self, bert):
+        tokenizer = make(Tokenizer, bert)
+        tokens, offsets = tokenizer.intra_word_tokenize(["cats", "", "on"])
+        assert texts(tokens) == ["[CLS]", "cat", "##s", "on", "[SEP]"]
+        assert offsets == [(1, 2), None, (3, 3)]
+        tokens, first, second = tokenizer.intra_word_tokenize_sentence_pair(["cats"], ["on", "mats"])
+        assert texts(tokens) == ["[CLS]", "cat", "##s", "[SEP]", "on", "mat", "##s", "[SEP]"]
+        assert [token.type_id for token in tokens] == [0, 0, 0, 0, 1, 1, 1, 1]
+        assert (first, second) == ([(1, 2)], [(4, 4), (5, 6)])
+
+    def test_copies(self, bert):
+        tokenizer = make(Tokenizer, bert)
+        for copied in copy.deepcopy(tokenizer), pickle.loads(pickle.dumps(tokenizer)):
+            assert texts(copied.tokenize("mat")) == ["[CLS]", "mat", "[SEP]"]
+
+
+class TestVectors:
+    @pytest.mark.parametrize("model", ["bert", "roberta"])
+    def test_of_a_batch(self, model, request):
+        folder = request.getfixturevalue(model)
+        sentences = [make(Tokenizer, folder).tokenize(text) for text in ("cats sat", "cat")]
+        vectors = embed(sentences, make(TokenIndexer, folder), make(TokenEmbedder, folder))
+        for sentence, found in zip(sentences, vectors, strict=True):
+            assert_close(found[: len(sentence)], layers(folder, sentence)[-1])
+
+    def test_of_all_layers(self, bert):
+        tokens = make(Tokenizer, bert).tokenize(LONG)
+        embedder = make(TokenEmbedder, bert, last_layer_only=False, gradient_checkpointing=False)
+        mean = torch.stack(layers(bert, tokens)).mean(dim=0)
+        assert_close(embed([tokens], make(TokenIndexer, bert), embedder)[0], mean)
+
+    @pytest.mark.parametrize("model", ["bert", "roberta"])
+    def test_of_segments(self, model, request):
+        """With `max_length` 5 each three tokens are a sentence of their own."""
+        folder = request.getfixturevalue(model)
+        first, *tokens, last = make(Tokenizer, folder).tokenize("cats sat sat sat")
+        assert len(tokens) == 5
+        indexer, embedder = (make(base, folder, max_length=5) for base in (TokenIndexer, TokenEmbedder))
+        vectors = embed([[first, *tokens, last]], indexer, embedder)[0]
+        left, right = (layers(folder, [first, *part, last])[-1] for part in (tokens[:3], tokens[3:]))
+        assert_close(vectors, torch.cat([left[:-1], right[1:]]))
+
+    @pytest.mark.parametrize("max_length", [None, 64])
+    def test_of_words(self, bert, max_length):
+        mismatched = {"kind": "pretrained_transformer_mismatched", "max_length": max_length}
+        indexer, embedder = make(TokenIndexer, bert, **mismatched), make(TokenEmbedder, bert, **mismatched)
+        the, cat, s, sat = layers(bert, make(Tokenizer, bert).tokenize("the cats sat"))[-1][1:-1]
+        words = [Token(word) for word in ("the", "cats", "sat")]
+        (vectors,) = embed([words], pickle.loads(pickle.dumps(indexer)), embedder)
+        assert_close(vectors, torch.stack([the, (cat + s) / 2, sat]))
+
+
+def test_the_vocabulary(bert):
+    vocabulary = Vocabulary.from_pretrained_transformer(bert)
+    assert [vocabulary.get_token_from_index(id, "tokens") for id in range(len(WORDPIECES))] == WORDPIECES
+    assert vocabulary.get_token_index("dog") == WORDPIECES.index("[UNK]")
+
+
+def test_beside_elmo(bert, tmp_path):
+    """A step of NER with BERT and ELMo, and its archive."""
+    mismatched = {"type": "pretrained_transformer_mismatched", "model_name": bert}
+    overrides = {
+        "dataset_reader.token_indexers.bert": mismatched,
+        "model.text_field_embedder.token_embedders.bert": mismatched,
+        "trainer.optimizer": {"type": "huggingface_adamw", "lr": 0.001},
+        "trainer.num_epochs": 1,
+        "data_loader.batches_per_epoch": 1,
+    }
+    config = bundled("training_configs/ner_elmo.jsonnet").resolve()
+    model = train_model(Params.from_file(str(config), json.dumps(overrides)), str(tmp_path / "run"))
+    name = "embeddings.word_embeddings.weight"
+    (trained,) = (weight for path, weight in model.named_parameters() if path.endswith(name))
+    assert not trained.equal(transformers.AutoModel.from_pretrained(bert).get_parameter(name))
+    predictor = NerPredictor.from_path(str(tmp_path / "run" / "model.tar.gz"))
+    assert len(predictor.predict_json({"tokens": ["cats", "sat"]})["tags"]) == 2
