@@ -124,9 +124,10 @@ def embedder() -> None:
 def activations() -> None:
     from elmo_tasks import Elmo
 
-    for _ in range(2):
-        elmo = Elmo(activations="activations")
-        elmo(elmo.padded_ids([["A", "sentence"]]))
+    elmos = [Elmo(), Elmo(activations="activations"), Elmo(activations="activations")]
+    expected, *kept = [elmo(elmo.padded_ids([["A", "sentence"]])).input for elmo in elmos]
+    assert all(expected.equal(vectors) for vectors in kept)
+    assert os.listdir("activations")
 
 
 def load() -> None:

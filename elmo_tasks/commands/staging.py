@@ -68,7 +68,7 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     with naming_when_full(output), open(mark, "ab") as file:
         locked = _lock(file.fileno(), folder)
         # The process that worked in it before may have removed it meanwhile.
-        if not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
+        if not os.fstat(file.fileno()).st_nlink:
             raise _in_use(folder)
         if locked and not is_needed():
             _remove_files(folder)
