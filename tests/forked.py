@@ -159,7 +159,7 @@ def _run(
     fork = partial(torch.multiprocessing.start_processes, start_method="fork")
     for owner, name, value in (
         # Its own processes have imported everything, too.
-        (experiments, "_FORKED", multiprocessing.get_context("fork")),
+        (experiments, "_PROCESSES", multiprocessing.get_context("fork")),
         (torch.multiprocessing, "spawn", fork),
         (allennlp.commands, "import_plugins", lambda: None),
         (embed, "SHARD_BYTES", 100),

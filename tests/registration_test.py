@@ -144,30 +144,6 @@ import elmo_tasks.ner
     torch.testing.assert_close([first, second], suite["vectors"])
 
 
-def test_the_light_core_where_posix_is_not(tmp_path):
-    """Without the modules that Windows lacks; macOS has no `posix_fallocate` and no `sched_getaffinity`."""
-    sentences = bundled("fixtures/elmo/sentences.txt").resolve()
-    done = fresh.run(f"""
-import os, sys
-import filelock, h5py, lmdb.verify, torch  # have ways of their own there
-for module in "allennlp", "fcntl", "resource":
-    sys.modules[module] = None
-for name in "register_at_fork", "posix_fallocate", "pread", "pwritev", "sched_getaffinity", "fork":
-    delattr(os, name)
-import elmo_tasks
-from elmo_tasks import ElmoEmbedder
-{TRAINED}
-activations = {str(tmp_path / "activations")!r}
-kept = [Elmo(activations=activations)(ids).input for _ in range(2)]
-assert vectors[0].equal(kept[0]) and kept[0].equal(kept[1])
-print(*os.listdir(activations))
-ElmoEmbedder().embed_file({str(sentences)!r}, {str(tmp_path / "vectors")!r})
-""")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
-    assert (tmp_path / "vectors").stat().st_size
-
-
 def test_names_that_are_not_there():
     assert set(elmo_tasks.__all__) >= {"ElmoEmbedder", "ner"}
     with pytest.raises(AttributeError, match=r"'elmo_tasks'.*'no_such_name'"):

@@ -96,7 +96,7 @@ class VectorArguments:
         mixes: dict[str, Mix] = {}
         for text in self.mix:
             mixes |= _mixes(text, bilm)
-        names = [path.rstrip("/").rpartition("/")[2] for path in self.vectors]
+        names = [Path(path).name for path in self.vectors]
         static = [
             StaticVectors(name=name if names.count(name) == 1 else path, table=read_table(path))
             for path, name in zip(self.vectors, names, strict=True)

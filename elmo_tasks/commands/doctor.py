@@ -61,9 +61,9 @@ def versions() -> Facts:
 
 def processor() -> Facts:
     abilities = torch.cpu.get_capabilities()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     yield "name", f"{abilities.get('cpu_name') or platform.processor()}, {cpu_count()} cores"
-    yield "memory", _size(memory)
+    if hasattr(os, "sysconf"):  # not on Windows
+        yield "memory", _size(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     yield "threads", f"{torch.get_num_threads()} a process, by OMP_NUM_THREADS or the number of cores"
     waiting = (f"{name}={os.environ[name]}" for name in WAITING if name in os.environ)
     yield "waiting threads", ", ".join(waiting) or "OpenMP's default"

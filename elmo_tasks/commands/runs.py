@@ -79,6 +79,8 @@ def run_folder(
             return
         try:
             yield folder
+            if remote:
+                folder.remove_itself()
         except SigTermReceived:
             raise
         except Exception:

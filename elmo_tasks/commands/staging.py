@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
@@ -56,33 +57,39 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
         folder.mkdir(parents=True)
     if folder.is_symlink() or not folder.is_dir():
         raise _not_ours(folder, "a link" if folder.is_symlink() else "a file")
-    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
 
     def is_needed() -> bool:
         return any((folder / name).exists() for name in keep)
 
-    try:
-        locked = _lock(descriptor, folder)
+    names = set(os.listdir(folder))
+    if names and names.isdisjoint((MARK, *keep)):
+        raise _not_ours(folder, min(names))
+    mark = folder / MARK
+    with naming_when_full(output), open(mark, "ab") as file:
+        locked = _lock(file.fileno(), folder)
         # The process that worked in it before may have removed it meanwhile.
-        if not folder.exists() or not os.path.samestat(os.fstat(descriptor), folder.stat()):
+        if not os.fstat(file.fileno()).st_nlink:
             raise _in_use(folder)
-        names = set(os.listdir(folder))
-        if names and names.isdisjoint((MARK, *keep)):
-            raise _not_ours(folder, min(names))
         if locked and not is_needed():
             _remove_files(folder)
-        with naming_when_full(output):
-            (folder / MARK).touch()
         try:
-            with naming_when_full(output):
-                yield folder
+            yield folder
         finally:
-            if folder.exists() and not is_needed():
+            if not is_needed():
                 _remove_files(folder)
-                (folder / MARK).unlink(missing_ok=True)
-                folder.rmdir()
-    finally:
-        os.close(descriptor)
+                # Another process may have made a mark of its own by now.
+                with suppress(OSError):
+                    _remove_open(mark, file)
+                    folder.rmdir()
+
+
+def _remove_open(path: Path, file: BinaryIO) -> None:
+    """Removes a locked file while it is locked or, on Windows, as soon as it is closed."""
+    try:
+        path.unlink()
+    except PermissionError:
+        file.close()
+        path.unlink()
 
 
 def _remove_files(folder: Path) -> None:

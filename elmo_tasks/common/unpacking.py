@@ -5,7 +5,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO
 
 from allennlp.common import file_utils
@@ -102,8 +102,8 @@ class _Bound:
         self._size += size
         if self._members > MAX_MEMBERS or self._size > self.bytes:
             raise self.exceeded(f"{self._members:,} members and {self._size:,} bytes up to {member!r}")
-        path = PurePosixPath(member)
-        if path.is_absolute() or ".." in path.parts:
+        path = PurePath(member)  # of Windows with drives and backslashes, too
+        if path.anchor or ".." in path.parts:
             raise self.refused(f"{member!r} leads outside of the folder that the archive is unpacked to")
 
     def refused(self, problem: str) -> ValueError:

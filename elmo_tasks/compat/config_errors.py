@@ -5,6 +5,8 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from inspect import Parameter
 from textwrap import shorten
 from typing import Annotated, Any, Optional, Union
@@ -98,6 +100,10 @@ def install() -> None:
     for module in (util, find_learning_rate):
         wrap(module, "prepare_environment", _prepare_environment)
     # Configs and overrides
+    if find_spec("_jsonnet") is None and find_spec("_gojsonnet") is not None:
+        # The same functions, with wheels for ARM Linux, where jsonnet has none.
+        for name in ("evaluate_file", "evaluate_snippet"):
+            setattr(params_module, name, getattr(import_module("_gojsonnet"), name))
     wrap(params_module, "cached_path", _cached_path)
     wrap(params_module, "evaluate_file", _evaluate_file)
     wrap(params_module, "evaluate_snippet", _evaluate_snippet)
@@ -123,7 +129,7 @@ def _json_object(what: str, evaluate: Callable[[], str]) -> str:
     try:
         text = evaluate()
     except RuntimeError as error:
-        reason = "; ".join(line.strip() for line in str(error).splitlines()[:2])
+        reason = "; ".join(filter(None, map(str.strip, str(error).splitlines()[:2])))
         raise ConfigurationError(f"{what}: found no Jsonnet ({reason})") from error
     if not text.startswith("{"):
         raise ConfigurationError(f"{what}: found {shorten(text, 80)}, expected an object")

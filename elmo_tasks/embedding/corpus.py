@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
@@ -21,6 +19,7 @@ from elmo_tasks.common.progress import progress
 MAX_TOKENS = 1 << 16
 """The tokens of a line at most; a longer line is a text that was not split into sentences."""
 TEXT, _STARTS, _KEYS = "text", "starts", "keys"
+NUMBER = struct.Struct("=Q")
 
 
 class SourceLine(NamedTuple):
@@ -29,6 +28,12 @@ class SourceLine(NamedTuple):
     text: str
     key: str | None = None
     """The name of the sentence, if it has one."""
+
+
+def number_at(file: BinaryIO, index: int) -> int:
+    """Reads a number of a file of `NUMBER`s."""
+    file.seek(index * NUMBER.size)
+    return NUMBER.unpack(file.read(NUMBER.size))[0]
 
 
 class Corpus:
@@ -44,17 +49,19 @@ class Corpus:
     def __init__(self, *, folder: Path, tokens: int, digest: str) -> None:
         self.tokens = tokens
         self.digest = digest
-        self._starts = np.memmap(folder / _STARTS, dtype=np.uint64, mode="r")
+        self._starts = folder / _STARTS
+        self._lines = self._starts.stat().st_size // NUMBER.size - 1
         self._text = folder / TEXT
         self._keys = folder / _KEYS
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return self._lines
 
     def __getitem__(self, line: int) -> str:
         line = range(len(self))[line]
-        start, end = int(self._starts[line]), int(self._starts[line + 1])
-        with open(self._text, "rb") as file:
+        # Opened for each line, since Windows removes no folder with a file that is open, or mapped.
+        with open(self._starts, "rb") as starts, open(self._text, "rb") as file:
+            start, end = number_at(starts, line), number_at(starts, line + 1)
             file.seek(start)
             return file.read(end - start)[:-1].decode()
 
@@ -93,7 +100,7 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
         open(folder / _STARTS, "wb") as starts,
         open(folder / _KEYS, "wb") as keys,
     ):
-        starts.write(struct.pack("=Q", end))
+        starts.write(NUMBER.pack(end))
         for where, line_number, line, key in progress(lines, work="reading", unit="lines"):
             sentence = line.strip()
             length = len(sentence.split())
@@ -114,7 +121,7 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
                 digest.update(key.encode() + b"\n")
             tokens += length
             end += len(encoded)
-            starts.write(struct.pack("=Q", end))
+            starts.write(NUMBER.pack(end))
     return Corpus(folder=folder, tokens=tokens, digest=digest.hexdigest())
 
 

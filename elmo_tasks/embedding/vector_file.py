@@ -16,7 +16,6 @@ import errno
 import json
 import os
 import shutil
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,7 +33,7 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.files import FULL
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.batches import NumberedSentence
-from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.embedding.corpus import NUMBER, Corpus, number_at
 
 VECTORS = "vectors.hdf5"
 _OTHER_FORMATS = {
@@ -87,7 +86,8 @@ def lay_out(
     with open(folder / VECTORS, "r+b") as file:
         _reserve(file.fileno(), folder)
         if with_index:
-            file.seek(int(_read_offsets(folder)[-1]))
+            with open(folder / _OFFSETS, "rb") as offsets:
+                file.seek(number_at(offsets, len(text)))
             file.writelines(_index(text))
         file.flush()
         os.fsync(file.fileno())
@@ -147,16 +147,22 @@ def writer_thread(*, waiting: int) -> Iterator[Callable[[Callable[[], object]], 
 class VectorFile:
     """Writes vectors to the offsets that `lay_out` found for them, on a thread of its own; see `open`."""
 
-    def __init__(self, folder: Path, file: BinaryIO, submit: Callable[[Callable[[], object]], None]) -> None:
-        self._offsets = _read_offsets(folder)
+    def __init__(
+        self, offsets: BinaryIO, file: BinaryIO, submit: Callable[[Callable[[], object]], None]
+    ) -> None:
+        self._offsets = offsets
         self._file = file
         self._submit = submit
 
     @classmethod
     @contextmanager
     def open(cls, folder: Path) -> Iterator["VectorFile"]:
-        with open(folder / VECTORS, "r+b") as file, writer_thread(waiting=WAITING_BATCHES) as submit:
-            yield cls(folder, file, submit)
+        with (
+            open(folder / _OFFSETS, "rb") as offsets,
+            open(folder / VECTORS, "r+b") as file,
+            writer_thread(waiting=WAITING_BATCHES) as submit,
+        ):
+            yield cls(offsets, file, submit)
 
     def write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         """
@@ -172,7 +178,7 @@ class VectorFile:
 
     def _write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         for row, (line, words) in enumerate(sentences):
-            self._file.seek(int(self._offsets[line - 1]))
+            self._file.seek(number_at(self._offsets, line - 1))
             # There is one block for each layer, so that they need not be copied together.
             self._file.writelines(np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors)
 
@@ -213,13 +219,13 @@ def _create_datasets(
                     f"for the name of a dataset ({error})"
                 ) from error
             # A dataset without content has no offset.
-            offsets.write(struct.pack("=Q", dataset.get_offset() or 0))
+            offsets.write(NUMBER.pack(dataset.get_offset() or 0))
         index_offset = 0
         if index_size:
             string = _string_type(index_size)
             dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
             index_offset = dataset.get_offset()
-        offsets.write(struct.pack("=Q", index_offset))
+        offsets.write(NUMBER.pack(index_offset))
 
 
 def _create_file(path: Path) -> h5f.FileID:
@@ -254,16 +260,12 @@ def _string_type(size: int) -> h5t.TypeStringID:
     return string
 
 
-def _read_offsets(folder: Path) -> np.ndarray:
-    return np.memmap(folder / _OFFSETS, dtype=np.uint64, mode="r")
-
-
 def _reserve(descriptor: int, folder: Path) -> None:
     """Reserves the space of the whole file, where the file system can do so."""
     size = os.fstat(descriptor).st_size
     try:
         os.posix_fallocate(descriptor, 0, size)
-    except AttributeError:  # macOS has none
+    except AttributeError:  # macOS and Windows have none
         return
     except OSError as error:
         if error.errno in FULL:

@@ -174,7 +174,7 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
 def _resolved(location: str) -> str:
     """Returns the path without links, or the URI of an object in a store."""
     store, path = _store_of(location)
-    return os.path.realpath(path) if "local" in store.protocol else f"{store.protocol}://{path}"
+    return Path(path).resolve().as_posix() if "local" in store.protocol else f"{store.protocol}://{path}"
 
 
 @contextmanager

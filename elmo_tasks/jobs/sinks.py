@@ -114,7 +114,7 @@ class JsonLinesSink(Sink):
 
     def finish(self, run: Run) -> None:
         self._concatenate(run.shards)
-        self.folder.remove_itself()
+        self.folder.remove([PLAN])
 
     def end_at(self, run: Run, number: int) -> None:
         """Leaves the results before the error in the output."""

@@ -121,7 +121,9 @@ class FilesPipe(Pipe):
         with TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = (file for file in Path(folder).rglob("*") if file.is_file())
-            return srsly.msgpack_dumps({str(file.relative_to(folder)): file.read_bytes() for file in files})
+            return srsly.msgpack_dumps(
+                {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+            )
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "FilesPipe":
         """Reads the result of `to_bytes` into a temporary folder; anything else is a `ValueError`."""

@@ -15,7 +15,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +35,11 @@ from elmo_tasks.common.table import Table
 METRICS, BEST = "metrics.json", "best.th"
 SPREAD = ("standard deviation", "runs")
 
-# Its processes start at once: they are forked from one that has imported everything.
-_FORKED = multiprocessing.get_context("forkserver")
+# With `forkserver`, which Windows lacks, processes start at once: they are forked from one that has imported
+# everything.
+_PROCESSES: Any = multiprocessing.get_context(
+    "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+)
 
 
 class Run(NamedTuple):
@@ -109,7 +112,7 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
     for run in runs:
         if run not in waiting:
             _remove_checkpoints(run)
-    running: dict[int, tuple[Run, ForkServerProcess]] = {}
+    running: dict[int, tuple[Run, BaseProcess]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -143,7 +146,7 @@ def check_config(run: Run) -> None:
             )
 
 
-def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
+def _start(run: Run, jobs: int, packages: Sequence[str]) -> BaseProcess:
     # A run that was killed before it wrote its config cannot be resumed. Foreign files are left alone, and
     # AllenNLP refuses their folder.
     recover = _read_json(run.folder / CONFIG_NAME) is not None
@@ -152,8 +155,8 @@ def _start(run: Run, jobs: int, packages: Sequence[str]) -> ForkServerProcess:
             (run.folder / name).unlink(missing_ok=True)
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     threads = max(1, torch.get_num_threads() // jobs)
-    _FORKED.set_forkserver_preload([__name__])
-    process = _FORKED.Process(target=_train, args=(run, recover, threads, packages))
+    _PROCESSES.set_forkserver_preload([__name__])
+    process = _PROCESSES.Process(target=_train, args=(run, recover, threads, packages))
     process.start()
     return process
 

@@ -1,13 +1,12 @@
 """`allennlp elmo embed` that is stopped, and goes on."""
 
-import fcntl
-import os
 from pathlib import Path
 
 import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
+from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from elmo_tasks.jobs.runs import FORMER
 from tests.commands.embed_runs import before_each_batch, partial, stop_at_batch
@@ -145,12 +144,7 @@ def test_resume_over_another_result(elmo, source, output, capsys, options):
 
 
 def test_two_runs_at_once(elmo, source, output, capsys):
-    partial(output).mkdir()
-    other = os.open(partial(output), os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    try:
+    with staging_folder(output):
         assert elmo("embed", source, output) == 1
-    finally:
-        os.close(other)
-    assert f"{partial(output)} is in use" in capsys.readouterr().err
-    assert partial(output).exists()
+        assert f"{partial(output)} is in use" in capsys.readouterr().err
+        assert partial(output).exists()

@@ -4,7 +4,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 from allennlp.common import file_utils
@@ -75,6 +75,13 @@ def test_nothing_is_written_outside(tmp_path, folder, members):
         unpacking.unpack(archive, folder)
     assert str(archive) in str(caught.value)
     assert all(name.startswith("a/b/c/d/e/") for name in below(tmp_path) - before)
+
+
+@pytest.mark.parametrize("name", [r"..\escaped", r"a\..\escaped", r"\escaped", "C:escaped", r"C:\escaped"])
+def test_nothing_is_written_outside_on_windows(tmp_path, folder, monkeypatch, name):
+    monkeypatch.setattr(unpacking, "PurePath", PureWindowsPath)
+    with pytest.raises(ValueError, match="not unpacked"):
+        unpacking.unpack(write_tar(tmp_path / "x.tar.gz", file(name)), folder)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
