@@ -1,4 +1,4 @@
-# Needs Python 3.11, 3.12 or 3.13 and make, nothing else. Paths are relative, so the folder's name may hold blanks.
+# Needs Python 3.11, 3.12, 3.13 or 3.14 and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
 #   make install EXTRAS='ray serve onnx'   what `--engine ray`, `elmo serve` and `--format onnx` need beside it
 #   make install TORCH=torch==2.7.0   another version of PyTorch than the lock's
@@ -32,8 +32,8 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
 $(VENV):
 	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; \
-	sys.exit(f"{sys.executable} is Python {v}; 3.11 or newer is needed: make PYTHON=python3.11" \
-	if sys.version_info < (3, 11) else 0)'
+	sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else \
+	f"{sys.executable} is Python {v}; 3.11 to 3.14 are supported: make PYTHON=python3.14")'
 	"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; exit 1; }
 
 RUN := runs/ner_elmo

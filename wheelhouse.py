@@ -54,8 +54,8 @@ def main(folder: Path) -> None:
 def read_overrides(text: str) -> Overrides:
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     needs = [Requirement(line) for line in lines if line]
-    # The only marker there is never true.
-    return {canonicalize_name(need.name): None if need.marker else need for need in needs}
+    dropped = [need for need in needs if str(need.marker) == 'python_version < "3"']
+    return {canonicalize_name(need.name): None if need in dropped else need for need in needs}
 
 
 def repin(wheel: Path, folder: Path, overrides: Overrides) -> Path:

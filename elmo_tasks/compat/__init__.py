@@ -162,21 +162,16 @@ CHANGES = (
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
     Change(
-        commands.let_several_processes_recover_early,
-        "`train --recover` of a distributed run fails if the kill came before the vocabulary was written",
-        "allennlp.commands.train.train_model: the vocabulary is made anew",
-        "compat/training_test.py::test_several_processes_recover_before_their_first_checkpoint",
-    ),
-    Change(
         commands.check_data_first,
         "a wrong path of data for validation or test is found after an epoch, or after the whole training",
         "TrainModel.from_partial_objects: their first record is read before anything else",
         "compat/training_test.py::test_wrong_data_are_found_before_training",
     ),
     Change(
-        commands.recover_with_more_epochs,
-        "`train --recover` ends in a KeyError where a key is new, names no key in its last line, and refuses "
-        "to train a finished run for more epochs; `train --force` removes data in the folder of the run",
+        commands.recover,
+        "`train --recover` ends in a KeyError where a key is new, names no key in its last line, refuses to "
+        "train a finished run for more epochs, and fails with several processes if the kill came before the "
+        "vocabulary was written; `train --force` removes data in the folder of the run",
         "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
         "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
     ),

@@ -196,7 +196,7 @@ def _check_apart(reader: DatasetReader, path: Any) -> None:
         random.setstate(drawn)
 
 
-def recover_with_more_epochs() -> None:
+def recover() -> None:
     wrap(training_util, "create_serialization_dir", _create_or_recover)
     wrap(Scheduler, "load_state_dict", _keep_length_of_run)
 
@@ -208,6 +208,8 @@ def _create_or_recover(
     recover: bool,
     force: bool,
 ) -> None:
+    if isinstance(distributed := params.get("distributed"), Params):
+        _read_devices(distributed)
     saved = Path(serialization_dir, "config.json")
     if recover and not force and saved.exists():
         before = Params.from_file(saved)
@@ -216,6 +218,11 @@ def _create_or_recover(
     if force:
         _check_sources_stay(params, serialization_dir)
     stock(params, serialization_dir, recover, force)
+    has_checkpoint = any(Path(serialization_dir).glob("training_state_*.th"))
+    if recover and isinstance(distributed, Params) and not has_checkpoint:
+        # The vocabulary is missing, or may be cut off.
+        shutil.rmtree(Path(serialization_dir, "vocabulary"), ignore_errors=True)
+        make_vocab_from_params(params.duplicate(), serialization_dir)
 
 
 def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
@@ -262,33 +269,6 @@ def _keep_length_of_run(stock: Callable[..., None], self: Scheduler, state_dict:
     length = {name: value for name, value in vars(self).items() if name in _LENGTH_OF_RUN}
     stock(self, state_dict)
     vars(self).update(length)
-
-
-def let_several_processes_recover_early() -> None:
-    wrap(train, "train_model", _train_model)
-
-
-def _train_model(
-    stock: Callable[..., Any],
-    params: Params,
-    serialization_dir: str | os.PathLike[str],
-    *args: Any,
-    **options: Any,
-) -> Any:
-    def read_or_make(vocabulary: str) -> Vocabulary:
-        """Reads the vocabulary of a checkpoint; without a checkpoint it is missing, or may be cut off."""
-        if any(Path(serialization_dir).glob("training_state_*.th")):
-            return Vocabulary.from_files(vocabulary)
-        shutil.rmtree(vocabulary, ignore_errors=True)
-        return make_vocab_from_params(params.duplicate(), serialization_dir)
-
-    if isinstance(distributed := params.get("distributed"), Params):
-        _read_devices(distributed)
-    train.Vocabulary = SimpleNamespace(from_files=read_or_make)
-    try:
-        return stock(params, serialization_dir, *args, **options)
-    finally:
-        train.Vocabulary = Vocabulary
 
 
 def _read_devices(distributed: Params) -> None:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import logging
+import multiprocessing
 import os
 import random
 import re
@@ -19,8 +20,9 @@ import numpy
 import torch
 from allennlp.common import cached_transformers, file_utils, util
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.tqdm import Tqdm
 from allennlp.data import Token
-from allennlp.data.data_loaders import MultiProcessDataLoader, multiprocess_data_loader
+from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.tokenizers import PretrainedTransformerTokenizer
 from allennlp.data.vocabulary import Vocabulary
@@ -33,7 +35,6 @@ from allennlp.training import GradientDescentTrainer
 from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
 from allennlp.training.moving_average import MovingAverage
-from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from elmo_tasks.common.machine import end_with_parent
@@ -100,12 +101,12 @@ class _LoggingPlateau(ReduceLROnPlateau):
             logger.info("reduce_on_plateau: learning rate %s -> %s", before, after)
 
 
-def _make_reduce_on_plateau(stock: Callable[..., None], *args: Any, **options: Any) -> None:
-    lr_scheduler.ReduceLROnPlateau = _LoggingPlateau  # type: ignore[misc]
-    try:
-        stock(*args, **options)
-    finally:
-        lr_scheduler.ReduceLROnPlateau = ReduceLROnPlateau  # type: ignore[misc]
+def _make_reduce_on_plateau(stock: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
+    # What AllenNLP does, with the other class
+    call = inspect.signature(stock).bind(self, *args, **options)
+    call.apply_defaults()
+    del call.arguments["self"]
+    super(ReduceOnPlateauLearningRateScheduler, self).__init__(_LoggingPlateau(**call.arguments))
 
 
 def allow_numpy_numbers_in_checkpoints() -> None:
@@ -167,19 +168,37 @@ def _backward_of_mean(
 def start_loader_processes() -> None:
     for name in ("_start_instance_workers", "_start_batch_workers"):
         wrap(MultiProcessDataLoader, name, _with_lock_and_seed)
+    if "fork" not in multiprocessing.get_all_start_methods():  # Windows
+        wrap(MultiProcessDataLoader, "__init__", _by_spawn)
 
 
 def _with_lock_and_seed(
     start: Callable[..., Any], self: MultiProcessDataLoader, queue: Any, context: Any
 ) -> Any:
-    multiprocessing = multiprocess_data_loader.mp
-    stock = multiprocessing.RLock
-    multiprocessing.RLock = context.RLock
     self.worker_seed = random.getrandbits(64)
-    try:
-        return start(self, queue, context)
-    finally:
-        multiprocessing.RLock = stock
+    return start(self, queue, _WithOwnLock(context))
+
+
+class _WithOwnLock:
+    """A context of processes that gives them a lock of its own kind for their bars of progress."""
+
+    def __init__(self, context: Any) -> None:
+        self._context, self._lock, self.Pipe = context, context.RLock(), context.Pipe
+
+    def Process(self, *, target: Any, args: tuple[Any, ...], daemon: bool) -> Any:
+        Tqdm.set_lock(self._lock)
+        worker_id, queue, _, receiver = args
+        return self._context.Process(
+            target=target, args=(worker_id, queue, self._lock, receiver), daemon=daemon
+        )
+
+
+def _by_spawn(stock: Callable[..., None], *args: Any, **options: Any) -> None:
+    call = inspect.signature(stock).bind(*args, **options)
+    call.apply_defaults()
+    if call.arguments["start_method"] == "fork":
+        call.arguments["start_method"] = "spawn"
+    stock(*call.args, **call.kwargs)
 
 
 def end_loader_processes() -> None:

@@ -7,13 +7,20 @@ ELMo's word vectors for gensim, as `allennlp elmo vectors elmo` writes them. Thi
 
 from collections.abc import Iterable, Sequence
 
-from gensim.models import KeyedVectors
-
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, check_layer
 from elmo_tasks.vectors.encoder import BiLmEncoder, in_contexts, out_of_context
+
+try:
+    from gensim.models import KeyedVectors
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "keyed_vectors needs gensim, which is not installed: pip install gensim. It has no files for Python 3.14 "
+        "yet; take Python 3.11 to 3.13 there",
+        name=error.name,
+    ) from error
 
 
 def keyed_vectors(

@@ -70,7 +70,7 @@ def test_skip_gram_reads_the_whole_of_a_long_sentence(monkeypatch):
 
 def test_skip_gram_without_gensim(monkeypatch):
     monkeypatch.setitem(sys.modules, "gensim.models", None)
-    with pytest.raises(ConfigurationError, match="gensim is not installed"):
+    with pytest.raises(ConfigurationError, match="needs gensim, which is not installed"):
         skip_gram(sentences(), **SKIP_GRAM)
 
 
