@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any, Optional
 
 import allennlp.commands
-from allennlp.commands import evaluate, predict, train
+from allennlp.commands import evaluate, predict
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params, plugins, util
 from allennlp.common.checks import ConfigurationError

@@ -183,9 +183,10 @@ class _WithOwnLock:
     """A context of processes that gives them a lock of its own kind for their bars of progress."""
 
     def __init__(self, context: Any) -> None:
-        self._context, self._lock, self.Pipe = context, context.RLock(), context.Pipe
+        self._context, self._lock = context, context.RLock()
+        self.Pipe, self.Process = context.Pipe, self._make_process
 
-    def Process(self, *, target: Any, args: tuple[Any, ...], daemon: bool) -> Any:
+    def _make_process(self, *, target: Any, args: tuple[Any, ...], daemon: bool) -> Any:
         Tqdm.set_lock(self._lock)
         worker_id, queue, _, receiver = args
         return self._context.Process(

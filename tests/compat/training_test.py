@@ -9,7 +9,6 @@ import torch
 from allennlp.commands import train
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
 from allennlp.training import GradientDescentTrainer
 from allennlp.training import util as training_util
 
@@ -221,13 +220,11 @@ def test_several_processes_recover_before_their_first_checkpoint(tmp_path, monke
     train.train_model(config.duplicate(), tmp_path)
     if left == "nothing":
         shutil.rmtree(tmp_path / "vocabulary")
-        with monkeypatch.context() as stock, pytest.raises(FileNotFoundError):
-            stock.setattr(
-                training_util,
-                "create_serialization_dir",
-                training_util.create_serialization_dir.__wrapped__,
-            )
-            train.train_model(config.duplicate(), tmp_path, recover=True)
+        with monkeypatch.context() as patch:
+            stock = training_util.create_serialization_dir.__wrapped__
+            patch.setattr(training_util, "create_serialization_dir", stock)
+            with pytest.raises(FileNotFoundError):
+                train.train_model(config.duplicate(), tmp_path, recover=True)
     else:
         (tmp_path / "vocabulary/tokens.txt").write_text("@@UNKNOWN@@\n")
     if left == "a checkpoint":
