@@ -17,8 +17,6 @@ from benchmarks.results import OURS, PEER, Results, add_results_argument, show
 
 LOOP = """
 import sys
-import _elmo_tasks_imports
-_elmo_tasks_imports.DEFERRED.clear()
 import h5py, torch
 from allennlp.modules.elmo import Elmo, batch_to_ids
 from allennlp.nn.util import remove_sentence_boundaries

@@ -222,6 +222,7 @@ def test_coreference_without_clusters_of_one_mention(tmp_path):
 
 
 def test_ag_news(tmp_path, in_process):
+    pytest.importorskip("gensim")
     fixtures = bundled("fixtures/classification/agnews")
     files = ["--train", fixtures / "train.csv", "--dev", fixtures / "dev.csv"]
     small = json.dumps({"model.options.lstm.dim": 8, "model.options.lstm.projection_dim": 8})

@@ -134,7 +134,8 @@ def test_a_header_that_wants_all_memory(tmp_path, folder):
     member = tarfile.TarInfo("x")
     member.type, member.size = tarfile.XHDTYPE, 1 << 33
     (tmp_path / "x").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT)))
-    with pytest.raises(ValueError, match=r"8,589,934,592"):
+    # Newer Pythons read it in small pieces, and find that there is none.
+    with pytest.raises((ValueError, tarfile.ReadError), match=r"8,589,934,592|empty header"):
         unpacking.unpack(tmp_path / "x", folder)
 
 

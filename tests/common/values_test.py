@@ -185,7 +185,7 @@ def outside_of(limit: Any) -> list[Any]:
     return {OneOf: ["no such", ""], NotEmpty: [""]}[type(limit)]
 
 
-OF_EXTRAS = {"fastapi", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn"}
+OF_EXTRAS = {"fastapi", "gensim", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn"}
 """Packages that may be missing; no config names a class that needs them."""
 
 

@@ -157,6 +157,8 @@ def test_another_encoder_is_no_bilm(tmp_path):
 
 
 PLAIN = "projection.weight is no plain tensor"
+NAMED = "not a state dict of PyTorch alone (it names torch."
+"""Of what PyTorch no longer loads with the weights alone: nested tensors from 2.15 on."""
 FORMS = [
     torch.Tensor.to_sparse,
     torch.Tensor.to_sparse_csr,
@@ -196,7 +198,7 @@ def test_wrong_weights(tmp_path, capsys, changed, expected):
     torch.save(changed(torch.load(file, weights_only=True)), file)
     message = error_of(tmp_path)
     assert message.startswith("FOLDER/token_embedder.pkl: ")
-    assert expected in message
+    assert expected in message or (expected == PLAIN and NAMED in message)
     assert "unsafe" not in capsys.readouterr().out
     assert "\n" not in message
     assert "weights_only" not in message
