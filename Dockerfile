@@ -7,7 +7,7 @@
 #       --user: files are written to the mounted folder as yours; without it, by a user who may not write there
 #   docker run --rm -p 8000:8000 elmo_tasks elmo serve elmo:ner --host 0.0.0.0
 #       the page, at http://127.0.0.1:8000/
-# 3.11 to 3.14
+# Python 3.11 to 3.14
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS allennlp

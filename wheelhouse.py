@@ -39,16 +39,20 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lock = (HERE / "requirements.lock").read_text(encoding="utf-8")
     (folder / "constraints.txt").write_text(lock, encoding="utf-8")
-    overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
-    locked = {need.name: need for need in map(Requirement, lock.splitlines())}
-    # A newer cached-path would have its own bounds again.
-    overrides |= {name: locked[name] for name in PACKAGES}
+    overrides = all_overrides(lock)
     with tempfile.TemporaryDirectory() as download:
         command = ["pip", "download", "--quiet", "--no-deps", "--dest", download]
-        stock = [str(locked[name]) for name in PACKAGES]
+        stock = [str(overrides[name]) for name in PACKAGES]
         subprocess.run([sys.executable, "-m", *command, *stock], check=True)
         for wheel in sorted(Path(download).glob("*.whl")):
             print(repin(wheel, folder, overrides))
+
+
+def all_overrides(lock: str) -> Overrides:
+    """Returns those of `requirements.overrides`; and `PACKAGES` as locked, since newer ones have bounds."""
+    overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
+    locked = {need.name: need for need in map(Requirement, lock.splitlines())}
+    return overrides | {name: locked[name] for name in PACKAGES}
 
 
 def read_overrides(text: str) -> Overrides:

@@ -61,21 +61,25 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     def is_needed() -> bool:
         return any((folder / name).exists() for name in keep)
 
-    names = set(os.listdir(folder))
-    if names and names.isdisjoint((MARK, *keep)):
-        raise _not_ours(folder, min(names))
     mark = folder / MARK
-    with naming_when_full(output), open(mark, "ab") as file:
+    try:
+        names = set(os.listdir(folder))
+        if mark.is_symlink() or (names and names.isdisjoint((MARK, *keep))):
+            raise _not_ours(folder, min(names))
+        file = open(mark, "ab")  # noqa: SIM115
+    except FileNotFoundError as error:
+        raise _in_use(folder) from error
+    with naming_when_full(output), file:
         locked = _lock(file.fileno(), folder)
         # The process that worked in it before may have removed it meanwhile.
-        if not os.fstat(file.fileno()).st_nlink:
+        if not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
             raise _in_use(folder)
         if locked and not is_needed():
             _remove_files(folder)
         try:
             yield folder
         finally:
-            if not is_needed():
+            if folder.exists() and not is_needed():
                 _remove_files(folder)
                 # Another process may have made a mark of its own by now.
                 with suppress(OSError):

@@ -73,8 +73,8 @@ class PackedWeight(NamedTuple):
             rows = rounded(max(1, rows))
         block = self.block(rows, bias)
         if not self.bfloat16:
-            return self._multiply(inputs, bias, block)
-        result = self._multiply(inputs.bfloat16(), None, block).float()
+            return _multiply(inputs, self.packed, self.onednn, bias, block)
+        result = _multiply(inputs.bfloat16(), self.packed, self.onednn, None, block).float()
         return result if bias is None else result.add_(bias)
 
     @property
@@ -89,14 +89,13 @@ class PackedWeight(NamedTuple):
         """
         key = torch.get_num_threads(), rows
         if key not in self.by_rows:
-            self.by_rows[key] = self._for_rows(rows, self.block(rows))
+            packed, onednn, block = self.packed, self.onednn, self.block(rows)
+            self.by_rows[key] = (
+                (lambda inputs: multiply(inputs, packed, onednn, None))
+                if block == rows
+                else (lambda inputs: _multiply(inputs, packed, onednn, None, block))
+            )
         return self.by_rows[key]
-
-    def _for_rows(self, rows: int, block: Block) -> Multiply:
-        if block != rows:
-            return lambda inputs: self._multiply(inputs, None, block)
-        packed, onednn = self.packed, self.onednn
-        return lambda inputs: multiply(inputs, packed, onednn, None)
 
     def block(self, rows: int, bias: torch.Tensor | None = None) -> Block:
         """Returns the block in which this thread multiplies `rows` rows."""
@@ -110,14 +109,6 @@ class PackedWeight(NamedTuple):
     def _kind(self, bias: torch.Tensor | None) -> EqualRows:
         assert self.kinds is not None
         return self.kinds[bias is not None and not self.bfloat16]
-
-    def _multiply(self, inputs: torch.Tensor, bias: torch.Tensor | None, block: Block) -> torch.Tensor:
-        rows = inputs.size(0)
-        if block < rows:
-            return in_blocks(lambda part: multiply(part, self.packed, self.onednn, bias), inputs, block)
-        if block > rows:
-            inputs = F.pad(inputs, [0, 0, 0, block - rows])
-        return multiply(inputs, self.packed, self.onednn, bias)[:rows]
 
     def dense(self) -> torch.Tensor:
         """Returns the weight as it was packed, bit for bit. *Shape:* `(out, in)`."""
@@ -136,6 +127,18 @@ def multiply(
         )
         return result
     return F.linear(inputs, packed, bias)
+
+
+def _multiply(
+    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: Block
+) -> torch.Tensor:
+    rows = inputs.size(0)
+    if block < rows:
+        return in_blocks(lambda part: multiply(part, packed, onednn, bias), inputs, block)
+    if block == rows:
+        return multiply(inputs, packed, onednn, bias)
+    padded = F.pad(inputs, [0, 0, 0, block - rows])
+    return multiply(padded, packed, onednn, bias)[:rows]
 
 
 _kinds_by_shape: dict[tuple[int, int, torch.dtype, bool], Kinds] = {}

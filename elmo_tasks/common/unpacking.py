@@ -102,7 +102,7 @@ class _Bound:
         self._size += size
         if self._members > MAX_MEMBERS or self._size > self.bytes:
             raise self.exceeded(f"{self._members:,} members and {self._size:,} bytes up to {member!r}")
-        path = PurePath(member)  # of Windows with drives and backslashes, too
+        path = PurePath(member)  # On Windows it knows drives and backslashes.
         if path.anchor or ".." in path.parts:
             raise self.refused(f"{member!r} leads outside of the folder that the archive is unpacked to")
 

@@ -70,7 +70,7 @@ CHANGES = (
         "since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks; "
         "and a worker seeds `random` by chance, so that the order of its batches differs from run to run",
         "MultiProcessDataLoader._start_instance_workers, _start_batch_workers, _instance_worker, "
-        "_batch_worker",
+        "_batch_worker; on Windows __init__, which takes spawn in place of fork",
         "compat/repairs_test.py::TestLoaderProcesses::test_stock_cannot_start_them",
     ),
     Change(
@@ -168,7 +168,7 @@ CHANGES = (
         "compat/training_test.py::test_wrong_data_are_found_before_training",
     ),
     Change(
-        commands.recover,
+        commands.repair_recovery,
         "`train --recover` ends in a KeyError where a key is new, names no key in its last line, refuses to "
         "train a finished run for more epochs, and fails with several processes if the kill came before the "
         "vocabulary was written; `train --force` removes data in the folder of the run",
@@ -210,6 +210,7 @@ CHANGES = (
         "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
         "from_params.create_kwargs, FromParams.from_params, MetricTracker.combined_score, "
         "GradientDescentTrainer.train, prepare_environment, evaluate_file, evaluate_snippet, with_overrides; "
+        "gojsonnet where jsonnet is not installed; "
         "cached_path of configs, which finds those of the project by name",
         "compat/config_errors_test.py::test_stock_says_less",
     ),

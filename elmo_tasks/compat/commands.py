@@ -196,7 +196,7 @@ def _check_apart(reader: DatasetReader, path: Any) -> None:
         random.setstate(drawn)
 
 
-def recover() -> None:
+def repair_recovery() -> None:
     wrap(training_util, "create_serialization_dir", _create_or_recover)
     wrap(Scheduler, "load_state_dict", _keep_length_of_run)
 

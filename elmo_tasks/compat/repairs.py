@@ -102,7 +102,7 @@ class _LoggingPlateau(ReduceLROnPlateau):
 
 
 def _make_reduce_on_plateau(stock: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
-    # What AllenNLP does, with the other class
+    # As AllenNLP's own, with the other class
     call = inspect.signature(stock).bind(self, *args, **options)
     call.apply_defaults()
     del call.arguments["self"]
@@ -169,7 +169,7 @@ def start_loader_processes() -> None:
     for name in ("_start_instance_workers", "_start_batch_workers"):
         wrap(MultiProcessDataLoader, name, _with_lock_and_seed)
     if "fork" not in multiprocessing.get_all_start_methods():  # Windows
-        wrap(MultiProcessDataLoader, "__init__", _by_spawn)
+        wrap(MultiProcessDataLoader, "__init__", _spawn_in_place_of_fork)
 
 
 def _with_lock_and_seed(
@@ -180,7 +180,7 @@ def _with_lock_and_seed(
 
 
 class _WithOwnLock:
-    """A context of processes that gives them a lock of its own kind for their bars of progress."""
+    """A context whose processes share a lock that it made, for their bars. AllenNLP makes one for forks."""
 
     def __init__(self, context: Any) -> None:
         self._context, self._lock = context, context.RLock()
@@ -194,7 +194,7 @@ class _WithOwnLock:
         )
 
 
-def _by_spawn(stock: Callable[..., None], *args: Any, **options: Any) -> None:
+def _spawn_in_place_of_fork(stock: Callable[..., None], *args: Any, **options: Any) -> None:
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     if call.arguments["start_method"] == "fork":
@@ -352,7 +352,7 @@ def tokenize_for_transformers() -> None:
 
 
 def _get_tokenizer(stock: Callable[..., Any], model_name: str, **options: Any) -> Any:
-    # AllenNLP also says it at each call that adds such tokens.
+    # AllenNLP also passes it to each call that adds such tokens.
     options.pop("add_special_tokens", None)
     tokenizer = stock(model_name, **options)
     if not hasattr(tokenizer, "encode_plus"):

@@ -17,8 +17,8 @@ try:
     from gensim.models import KeyedVectors
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "keyed_vectors needs gensim, which is not installed: pip install gensim. It has no files for Python "
-        "3.14 yet; take Python 3.11 to 3.13 there",
+        "keyed_vectors needs gensim, which is not installed: pip install gensim (it has no files for "
+        "Python 3.14 yet, so use 3.11 to 3.13)",
         name=error.name,
     ) from error
 

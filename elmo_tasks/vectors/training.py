@@ -73,8 +73,8 @@ def skip_gram(
         from gensim.models import Word2Vec
     except ImportError as error:
         raise ConfigurationError(
-            "word2vec needs gensim, which is not installed: pip install gensim. It has no files for Python "
-            "3.14 yet; take Python 3.11 to 3.13 there"
+            "word2vec needs gensim, which is not installed: pip install gensim (it has no files for "
+            "Python 3.14 yet, so use 3.11 to 3.13)"
         ) from error
     model = Word2Vec(
         vector_size=dim,
