@@ -38,8 +38,9 @@ def job_of(folder: Path, archive: str | bytes = "", **reading) -> predict.Predic
 
 
 def predicted(job: predict.PredictJob, source: Path, size: int) -> str:
-    """Does the shards of `source` in this process, and returns the lines."""
+    """Does the shards of `source` in this process, and returns the lines. The folder goes, as in `run_folder`."""
     run_job(job, LocalEngine(), name="predict", sources=[str(source)], settings={}, shard_bytes=size)
+    job.sink.folder.remove_itself()
     return (job.sink.folder.path.parent / "out").read_text()
 
 
@@ -134,4 +135,3 @@ def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
     )
     assert predicted(job_of(tmp_path, path.read_bytes()), source, 1) == expected
     assert done[0] == 2
-    assert not (tmp_path / "parts").exists()
