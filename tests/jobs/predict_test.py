@@ -38,7 +38,7 @@ def job_of(folder: Path, archive: str | bytes = "", **reading) -> predict.Predic
 
 
 def predicted(job: predict.PredictJob, source: Path, size: int) -> str:
-    """Does the shards of `source` in this process, and returns the lines. The folder goes, as in `run_folder`."""
+    """Does the shards of `source` here, and returns the lines. The folder goes, as in `run_folder`."""
     run_job(job, LocalEngine(), name="predict", sources=[str(source)], settings={}, shard_bytes=size)
     job.sink.folder.remove_itself()
     return (job.sink.folder.path.parent / "out").read_text()
