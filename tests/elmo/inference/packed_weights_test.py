@@ -1,3 +1,5 @@
+import gc
+import weakref
 from functools import partial
 
 import pytest
@@ -155,3 +157,16 @@ def test_gradients_are_those_of_pytorch(width, thread_count):
     (gradient,) = torch.autograd.grad(sigmoid(values).square().sum(), values)
     (expected,) = torch.autograd.grad(values.sigmoid().square().sum(), values)
     assert torch.equal(gradient, expected)
+
+
+@pytest.mark.parametrize("rows", [3, 65])
+def test_a_weight_is_freed_with_its_products(rows):
+    weight = pack(torch.randn(40, 24), "float32")
+    weight.for_rows(rows)
+    freed = weakref.ref(weight.packed)
+    gc.disable()
+    try:
+        del weight
+        assert freed() is None
+    finally:
+        gc.enable()
