@@ -84,8 +84,8 @@ class PackedWeight(NamedTuple):
 
     def for_rows(self, rows: int) -> Multiply:
         """
-        Returns the product of a number of rows, one or more, in this thread, which saves time in a loop. Inputs
-        and results have the type of the factors.
+        Returns the product of a number of rows, one or more, in this thread, which saves time in a loop.
+        Inputs and results have the type of the factors.
         """
         key = torch.get_num_threads(), rows
         if key not in self.by_rows:
