@@ -205,7 +205,9 @@ class TestDeferred:
         done = subprocess.run(
             [sys.executable, "-c", PLUGINS + AT_ONCE], capture_output=True, text=True, check=True
         )
-        assert json.loads(done.stdout) == ["SrlBert"]
+        # PyTorch 2.7 imports sympy itself.
+        of_torch = {"sympy"} if torch.__version__.startswith("2.7.") else set()
+        assert set(json.loads(done.stdout)) - of_torch == {"SrlBert"}
 
     def test_what_waits_is_what_the_module_imports(self):
         for name, packages in imports.DEFERRED.items():
