@@ -41,6 +41,8 @@ for method in ("fork", "forkserver"):
 multiprocessing.set_start_method("spawn", force=True)
 multiprocessing.get_all_start_methods = lambda: ["spawn"]
 shutil._use_fd_functions = False  # type: ignore[attr-defined]
+if sys.version_info >= (3, 14):
+    shutil._rmtree_impl = shutil._rmtree_unsafe  # type: ignore[attr-defined]
 
 _rename = os.rename
 
