@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 
 
 class AdamW(torch.optim.AdamW):
-    """PyTorch's AdamW with the arguments of the one that transformers dropped in 4.49."""
+    """PyTorch's AdamW with the arguments of the class that transformers dropped in 4.49."""
 
     def __init__(self, params, *, correct_bias=True, **options):  # type: ignore[no-untyped-def]
         if not correct_bias:
@@ -20,5 +20,5 @@ class AdamW(torch.optim.AdamW):
 
 
 def resource_filename(module, name):  # type: ignore[no-untyped-def]
-    """Returns the path of a file beside a module, as pkg_resources does, which setuptools dropped in 82."""
+    """Returns the path of a file next to a module, as pkg_resources does, which setuptools dropped in 82."""
     return os.path.join(os.path.dirname(sys.modules[module].__file__), name)
