@@ -177,22 +177,21 @@ def half_output(
     doubled_cell: torch.Tensor,
     cell_clip: float,
     sigmoid: Sigmoid,
+    half: torch.Tensor,
     one_half: torch.Tensor,
-    workspace: torch.Tensor,
-    out: torch.Tensor,
-) -> torch.Tensor:
+) -> None:
     """
-    Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes it into `out`,
+    Computes `0.5 * o * tanh(c)`, half of the cell's output before the projection, and writes it into `half`,
     and the next cell into `doubled_cell`.
 
-    *Shape:* the sigmoids of the four scaled gates, `(rows, dim)` each, `doubled_cell` `(rows, dim)`,
-    `one_half`, the number as a tensor, and a workspace `(rows, dim)`, which may be `out`, to `(rows, dim)`.
+    *Shape:* the sigmoids of the four scaled gates, `doubled_cell` and `half`, `(rows, dim)` each; `one_half`,
+    the number as a tensor.
     """
     input_gate, forget_gate, candidate, output_gate = activated
     doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
     if cell_clip > 0:
         doubled_cell.clamp_(-2 * cell_clip, 2 * cell_clip)
-    return torch.mul(sigmoid(doubled_cell, out=workspace).sub_(one_half), output_gate, out=out)
+    sigmoid(doubled_cell, out=half).sub_(one_half).mul_(output_gate)
 
 
 def run_layer(
@@ -215,29 +214,31 @@ def run_layer(
     doubled_cells = cell * 2
     projection, cell_clip, proj_clip = layer.projection, layer.cell_clip, layer.proj_clip
     dtype = layer.recurrent.dtype
-    # The gates after their sigmoid, (rows, 4 dim); a workspace, and half of the output, (rows, dim)
-    all_activated, all_space = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
-    all_half = all_space if projection is None else all_space.to(dtype)
+    rounds = dtype != cell.dtype
+    # The gates after their sigmoid, (rows, 4 dim), and half of the output, (rows, dim)
+    all_activated, all_half = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
     one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
-    sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_space, threads)
+    sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_half, threads)
     gates = _gates(layer, inputs, index, batch_sizes)
     hidden, last_rows = hidden.to(dtype), 0
     for rows in batch_sizes:
         if rows != last_rows:
             last_rows = rows
             hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
-            activated, space, half = all_activated[:rows], all_space[:rows], all_half[:rows]
+            activated, half = all_activated[:rows], all_half[:rows]
             activated_gates = activated.chunk(4, dim=1)
             times_recurrent = layer.recurrent.for_rows(rows)
             project = None if projection is None else projection.for_rows(rows)
         # As a part of the product, the sum would take oneDNN longer than on its own.
-        sigmoid(torch.add(times_recurrent(hidden), next(gates), out=activated), out=activated)
-        half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, one_half, space, half)
+        recurrent, of_inputs = times_recurrent(hidden), next(gates)
+        summed = torch.add(recurrent, of_inputs, out=activated) if rounds else recurrent.add_(of_inputs)
+        sigmoid(summed, out=activated)
+        half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, half, one_half)
         if project is None:
             outputs.append(half * 2)
             hidden = outputs[-1].to(dtype)
         else:
-            hidden = project(half)
+            hidden = project(half.to(dtype) if rounds else half)
             if proj_clip > 0:
                 hidden.clamp_(-proj_clip, proj_clip)
             outputs.append(hidden)

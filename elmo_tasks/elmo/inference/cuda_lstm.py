@@ -127,7 +127,7 @@ class CudaLayer:
         for step, is_real in enumerate(real.unsqueeze(2)):
             step_gates, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
             gates_now, half = step_gates.sigmoid_().chunk(4, dim=2), torch.empty_like(after)
-            half_output(gates_now, after, self.cell_clip, torch.sigmoid, self.one_half, half, half)
+            half_output(gates_now, after, self.cell_clip, torch.sigmoid, half, self.one_half)
             output = half * 2 if self.projection is None else _times(half, self.projection)
             if self.projection is not None and self.proj_clip:
                 output = output.clamp(-self.proj_clip, self.proj_clip)
