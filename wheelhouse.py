@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
 
 
 def all_overrides(lock: str) -> Overrides:
-    """Returns those of `requirements.overrides`; and `PACKAGES` as locked, since newer ones have bounds."""
+    """Reads `requirements.overrides`, and adds the locked `PACKAGES`, since newer versions have bounds."""
     overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
     locked = {need.name: need for need in map(Requirement, lock.splitlines())}
     return overrides | {name: locked[name] for name in PACKAGES}

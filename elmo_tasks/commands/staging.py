@@ -64,14 +64,17 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
     mark = folder / MARK
     try:
         names = set(os.listdir(folder))
-        if mark.is_symlink() or (names and names.isdisjoint((MARK, *keep))):
+        if mark.is_symlink():
+            raise _not_ours(folder, MARK)
+        if names and names.isdisjoint((MARK, *keep)):
             raise _not_ours(folder, min(names))
-        file = open(mark, "ab")  # noqa: SIM115
+        with naming_when_full(output):
+            file = open(mark, "ab")  # noqa: SIM115
     except FileNotFoundError as error:
         raise _in_use(folder) from error
     with naming_when_full(output), file:
         locked = _lock(file.fileno(), folder)
-        # The process that worked in it before may have removed it meanwhile.
+        # The process that worked in it before may have removed it just now.
         if not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
             raise _in_use(folder)
         if locked and not is_needed():
@@ -88,7 +91,7 @@ def staging_folder(output: Path, *, keep: Collection[str] = ()) -> Iterator[Path
 
 
 def _remove_open(path: Path, file: BinaryIO) -> None:
-    """Removes a locked file while it is locked or, on Windows, as soon as it is closed."""
+    """Removes a file that is locked, on Windows as soon as it is closed."""
     try:
         path.unlink()
     except PermissionError:

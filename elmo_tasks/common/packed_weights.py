@@ -47,6 +47,7 @@ class PackedWeight(NamedTuple):
     kinds: Kinds | None
     """`None` on a GPU, and for training."""
     min_rows: int
+    """A product of fewer rows is padded to it where there are no `kinds`."""
     by_rows: dict[tuple[int, int], Multiply]
     """What `for_rows` returns, by the number of threads and of rows."""
 
@@ -235,7 +236,6 @@ def sigmoid(inputs: torch.Tensor) -> torch.Tensor:
     """
     if inputs.requires_grad or not inputs.is_cpu:
         return inputs.sigmoid()
-    inputs = inputs.contiguous()
     return sigmoid_of(inputs, torch.get_num_threads())(inputs, out=torch.empty_like(inputs))
 
 
