@@ -9,9 +9,9 @@ from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
+from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.guesses import GOLD, UNDECIDED, classification_keys
 from elmo_tasks.data.labelled_texts import LabelledTextReader
-from elmo_tasks.data.reader import FileSample
 
 Text = str | list[str]
 

@@ -11,10 +11,10 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Source, Verb, flag, option, positional
+from elmo_tasks.data.formats import FileSample, sample_of
 from elmo_tasks.data.guesses import has_empty_lines, has_header, names_texts
 from elmo_tasks.data.input_files import nonblank_lines, read_lines, shorten
-from elmo_tasks.data.inspection import Inspection, inspect, sample_of
-from elmo_tasks.data.reader import FileSample
+from elmo_tasks.data.inspection import Inspection, inspect
 from elmo_tasks.evaluation.analogies import read_questions
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.similarity import read_pairs

@@ -20,8 +20,9 @@ from elmo_tasks.commands.inspect import CONFIGS, description
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.data.formats import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
-from elmo_tasks.data.inspection import Inspection, inspect, sample_of
+from elmo_tasks.data.inspection import Inspection, inspect
 from elmo_tasks.training.experiments import METRICS, validation_metric
 from elmo_tasks.training.sample_reader import sample_size
 

@@ -7,11 +7,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.delimited import DelimitedLayout, read_rows
 from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
 from elmo_tasks.data.formats.texts import FASTTEXT
 from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
-from elmo_tasks.data.reader import FileSample
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (

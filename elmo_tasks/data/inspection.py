@@ -4,22 +4,19 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from logging.handlers import BufferingHandler
 from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
-from elmo_tasks.common.files import UNREADABLE
-from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, nonblank_lines
-from elmo_tasks.data.reader import FileSample, TaskReader, text_fields
+from elmo_tasks.data.formats.base import FileSample
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.reader import TaskReader, text_fields
 
 _READERS = {"classification": "classifier"}
-SAMPLE = 1000
-"""The number of lines by which a reader tells what keys it needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,16 +72,6 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
     return [each for each in found if each.labels or not found[0].labels], (
         problems or [f"{path}: found no column of labels, expected one"]
     )[0]
-
-
-def sample_of(path: str) -> FileSample:
-    """Returns the first lines of data; without a file it is an `InputError`."""
-    files = input_files(path)
-    encoding, lines = "utf-8", []
-    with suppress(InputError, *UNREADABLE):
-        encoding = likely_encoding(files[0]) or "utf-8"
-        lines = [line for _, line in islice(nonblank_lines(files[0], encoding), SAMPLE)]
-    return FileSample(files, encoding, lines)
 
 
 def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:

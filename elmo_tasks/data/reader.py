@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Optional, TypeVar
+from typing import Any, ClassVar, Optional, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
@@ -24,6 +24,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField
+from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.input_files import InputError, NoWordsError, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
@@ -53,15 +54,6 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
         unwrapped.check(path)
     elif next(iter(reader.read(path)), None) is None:
         raise InputError.at(str(path), found="no instance", expected="at least one")
-
-
-class FileSample(NamedTuple):
-    """The first lines of data of an unknown format."""
-
-    files: list[Path]
-    encoding: str
-    lines: list[str]
-    """Lines of the first file that are not blank; none if it is not a text."""
 
 
 class ShardedReader(StrictParams, DatasetReader):
@@ -97,6 +89,8 @@ class TaskReader(ShardedReader):
 
     every_record = False
     """True for a prediction: each record has an instance, and a line in the output."""
+    record_kind: ClassVar[str] = ""
+    """The kind of record in files, by its name in `data.formats.FORMATS`."""
     record_field: ClassVar[str | None] = None
     """The text that instances of one record share; `None` if each record is an instance."""
     whole_files: ClassVar[Mapping[str, Any]] = {}

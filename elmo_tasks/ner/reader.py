@@ -19,10 +19,10 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
+from elmo_tasks.data.formats.base import FileSample, sample_of
 from elmo_tasks.data.formats.columns import ColumnLayout, gold_files
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.inspection import sample_of
-from elmo_tasks.data.reader import FileSample, TaskReader, check_words, text_field
+from elmo_tasks.data.reader import TaskReader, check_words, text_field
 from elmo_tasks.data.tag_schemes import (
     MixedSchemeError,
     Scheme,

@@ -9,10 +9,10 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
+from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.guesses import UNDECIDED, read_table, text_columns
 from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.labelled_texts import LabelledTextReader
-from elmo_tasks.data.reader import FileSample
 
 LABELS = ("entailment", "neutral", "contradiction")
 _OTHER_NAMES = {label[0]: label for label in LABELS} | {label.upper(): label for label in LABELS}

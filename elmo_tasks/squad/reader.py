@@ -17,9 +17,10 @@ from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
 
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
+from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.input_files import InputError, shorten
-from elmo_tasks.data.reader import FileSample, TaskReader, group_id, text_field
+from elmo_tasks.data.reader import TaskReader, group_id, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 

@@ -1,18 +1,29 @@
 """
 Files to records: a module a family of formats, for all tasks.
 
-A reader knows a task, and a format knows files. A format gets the path of one file and yields its records
-with their lines; the reader says which of their values it needs. Files, folders, patterns, archives and URLs
-are found by `data.input_files.input_files`, and lines of any encoding, packed or not, come from
+A reader knows a task and takes one kind of record; a format knows files. Each family lists its `Format`s,
+with `detect` (how sure a sample of data is of it) and `read` (from a path to records). `FORMATS` is the
+registry of them all, by kind of record. Files, folders, patterns, archives and URLs are found by
+`data.input_files.input_files`, and lines of any encoding, packed or not, come from
 `data.input_files.read_lines`.
-
-| module | from a path to | of |
-| --- | --- | --- |
-| `columns` | `ColumnLayout.sentences`: sentences of numbered lines; `row`: cells | CoNLL-2003, CoNLL-2012 |
-| `conllu` | `read_conllu`: sentences of numbered rows | Universal Dependencies |
-| `delimited` | `read_delimited`: records | csv, tsv |
-| `texts` | records of texts and their classes | TREC, fastText, a folder for each class |
-| `records` | `read_records`: records; `class_names`: of numbered classes | Parquet, JSON, delimited |
-
-A record is a `data.input_files.Record`: values by name, and the line for errors.
 """
+
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, sample_of
+
+FORMATS: dict[str, tuple[Format, ...]] = {}
+"""The formats of each kind of record, in the order in which equal evidence is decided."""
+
+
+def detected(kind: str, sample: FileSample) -> list[tuple[float, Format]]:
+    """Returns the formats of a kind that may read a sample, with their evidence, the likeliest first."""
+    found = [(format.detect(sample), format) for format in FORMATS.get(kind, ())]
+    return sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
+
+
+def evidence_of(kind: str, sample: FileSample) -> float:
+    """Returns the evidence for the likeliest format of a kind; `LIKELY` for a kind without formats."""
+    found = detected(kind, sample)
+    return found[0][0] if found else 0.0 if kind in FORMATS else LIKELY
+
+
+__all__ = ["CERTAIN", "FORMATS", "LIKELY", "POSSIBLE", "FileSample", "Format", "detected", "sample_of"]
