@@ -31,5 +31,5 @@ class Docstrings(griffe.Extension):
                 return f"- {', '.join(f'`{name}`' for name in names)}{shown}: "
 
             listed = ITEM.sub(item, obj.docstring.value)
-            # A year that ends a sentence is no item of a list
+            # A year that ends a sentence is not an item of a list
             obj.docstring.value = NUMBER.sub(r"\1\\. ", TITLE.sub(r"**\1**\n", listed))

@@ -31,13 +31,13 @@ BOOSTS = {"questions.md": 3, "first-model.md": 2, "changelog.md": 0.2}
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Puts the version beside the name."""
+    """Puts the version next to the name."""
     text = (ROOT / "elmo_tasks/__init__.py").read_text(encoding="utf-8")
     config.site_name += " " + re.search(r'(?m)^__version__ = "(.+)"$', text)[1]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Adds the pages, and the logo, which is that of the page of `allennlp elmo serve`."""
+    """Adds the pages, and the logo of `allennlp elmo serve`."""
     icon = ROOT / "elmo_tasks/page/assets/icon.svg"
     files.append(File.generated(config, "images/logo.svg", abs_src_path=str(icon)))
     for path, page in PAGES.items():

@@ -1,4 +1,4 @@
-"""The version: that of elmo_tasks, from the one file that states it."""
+"""Takes the version of elmo_tasks from the one file that states it."""
 
 import re
 from pathlib import Path
