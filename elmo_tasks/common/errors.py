@@ -11,26 +11,44 @@ FilePath = str | os.PathLike[str]
 
 class ElmoError(ValueError):
     """
-    An error that the user can mend. Its message says where, what was found, and what was expected.
+    An error that the user can fix. `str` makes one sentence of its parts: `FILE, line 3: "B-X" is not a tag;
+    did you mean "B-Y"?`.
 
-    The core raises this class and no other of its own. Classes that a config names raise AllenNLP's
-    `ConfigurationError` in its place, with the path of their block (`StrictParams`).
+    The core raises this class and no other of its own. The AllenNLP layer raises it as a `ConfigError`, with
+    the path of the config block (`strict_params`).
 
     # Parameters
 
-    key : the path of the key of a config block that the error is about, if it is about one.
+    what : what is wrong.
+    where : the file or files, or whatever else names the input.
+    line : the line in the file, from 1.
+    key : the path of the key in a config.
+    remedy : what to do about it.
     """
 
-    def __init__(self, message: str, *, key: str = "") -> None:
-        super().__init__(message)
-        self.key = key
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: FilePath | list[str] = "",
+        line: int | None = None,
+        key: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(what)
+        self.what, self.line, self.key, self.remedy = what, line, key, remedy
+        self.where = ", ".join(map(str, where)) if isinstance(where, list) else str(where)
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f"line {self.line}"
+        place = ", ".join(filter(None, [self.where, line]))
+        sentence = ": ".join(filter(None, [self.key, place, self.what]))
+        return f"{sentence}; {self.remedy}" if self.remedy else sentence
 
     @classmethod
     def at(cls, path: FilePath | list[str], line: int | None = None, *, found: str, expected: str) -> Self:
-        """Returns `FILE, line N: found ..., expected ...`; without a line it is about the whole files."""
-        files = ", ".join(map(str, path if isinstance(path, list) else [path]))
-        where = files if line is None else f"{files}, line {line}"
-        return cls(f"{where}: found {found}, expected {expected}")
+        """Returns `FILE, line N: found ..., expected ...`; new code gives `what`, `where` and `line`."""
+        return cls(f"found {found}, expected {expected}", where=path, line=line)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 """Config blocks whose errors name the path of the key, its value, and what is expected."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -55,17 +54,10 @@ class StrictParams(FromParams):
         # These arguments come from elsewhere, not from the block.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
-        former = [old for old in cls.renamed_keys if old in params]
-        with _errors_in(params.history, cls.__name__, parameters):
+        with block_errors(params.history):
             cls.prepare_block(params, **extras)
-            try:
-                with block_errors():
-                    check_block(params.params, parameters, owner=cls.__name__)
-                return construct(params)
-            except ConfigurationError as error:
-                for old in former:  # by the names of the config
-                    error.message = re.sub(rf"\b{cls.renamed_keys[old]}\b", old, error.message)
-                raise
+            check_block(params.params, parameters, owner=cls.__name__)
+            return construct(params)
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
@@ -77,10 +69,7 @@ class StrictParams(FromParams):
             if old not in params:
                 continue
             if new in params:
-                raise ConfigurationError(
-                    f"{cls.__name__}: found the keys {old!r} and {new!r}, expected only {new!r}, the new "
-                    "name of the other"
-                )
+                raise ElmoError(f"{old!r} is the former name of {new!r}", remedy=f"remove {old!r}")
             params[new] = params.pop(old, keep_as_dict=True)
 
 
@@ -102,38 +91,41 @@ def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str,
     return parameters
 
 
+class ConfigError(ConfigurationError, ElmoError):
+    """An `ElmoError` for AllenNLP, which ends its commands with the message of a `ConfigurationError`."""
+
+    __reduce__ = ElmoError.__reduce__
+
+    def __init__(self, what: str, **parts: Any) -> None:
+        ElmoError.__init__(self, what, **parts)
+
+    @property
+    def message(self) -> str:
+        """The whole sentence, by AllenNLP's name."""
+        return ElmoError.__str__(self)
+
+
 @contextmanager
-def block_errors() -> Iterator[None]:
-    """Turns an `ElmoError` into AllenNLP's `ConfigurationError`."""
+def block_errors(block: str = "") -> Iterator[None]:
+    """
+    Raises an `ElmoError`, and AllenNLP's own or that of a missing file, as a `ConfigError` with a key below
+    `block`, such as `model.elmo.`; an error that has such a key comes from a block within it.
+    """
     try:
         yield
+    except ConfigError as error:
+        _locate(error, block)
+        raise
     except ElmoError as error:
-        raise ConfigurationError(str(error)) from None
+        config_error = ConfigError(
+            error.what, where=error.where, line=error.line, key=error.key, remedy=error.remedy
+        )
+        _locate(config_error, block)
+        raise config_error from error
+    except (ConfigurationError, OSError) as error:
+        raise ConfigError(str(error), key=block.removesuffix(".")) from error
 
 
-@contextmanager
-def _errors_in(history: str, owner: str, keys: Mapping[str, Any]) -> Iterator[None]:
-    """Gives an error the path of its block, `history`; in nested blocks, the path of the innermost."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ConfigurationError) and not isinstance(error, ElmoError):
-            _locate(error, history, keys)
-            raise
-        message = str(error)
-        # A file is missing, AllenNLP's own blocks are wrong, or memory is short.
-        if not isinstance(error, ElmoError):
-            first_line = message.partition("\n")[0]
-            message = f"{owner} cannot be built: {type(error).__name__}: {first_line}"
-        in_block = ConfigurationError(message)
-        _locate(in_block, history, keys)
-        raise in_block from error
-
-
-def _locate(error: ConfigurationError, history: str, keys: Mapping[str, Any]) -> None:
-    """Puts the path of the block before the key that the message begins with, or before the message."""
-    if not hasattr(error, "block"):
-        error.block = history
-        first_word = re.split(r"\W", error.message, maxsplit=1)[0]
-        before = history if first_word in keys or not history else f"{history.removesuffix('.')}: "
-        error.message = before + error.message
+def _locate(error: ConfigError, block: str) -> None:
+    if not error.key or not error.key.startswith(block):
+        error.key = f"{block}{error.key}".removesuffix(".")

@@ -39,7 +39,7 @@ class Range:
 
     def __str__(self) -> str:
         if self.open == "high":
-            return f" of {self.low:,} or more, and less than {self.high:,}"
+            return f" from {self.low:,} to less than {self.high:,}"
         low = f"above {self.low:,}, up" if self.open else f"from {self.low:,}"
         return f" {low} to {self.high:,}"
 
@@ -146,9 +146,8 @@ def check_block(
         if key not in parameters:
             hint = did_you_mean(str(key), parameters)
             known_keys = ", ".join(sorted(parameters)) or "none"
-            raise ElmoError(
-                f"{owner}: unknown key {key!r}{hint or ';'} known keys: {known_keys}", key=f"{path}{key}"
-            )
+            remedy = hint.removeprefix("; ") or f"its parameters are {known_keys}"
+            raise ElmoError(f"{owner} has no parameter {key!r}", key=f"{path}{key}", remedy=remedy)
         parameter = parameters[key]
         # As in AllenNLP, a default of None says that None is allowed.
         if value is not None or parameter.default is not None:
@@ -181,7 +180,7 @@ def check_value(value: Any, kind: Any, path: str) -> None:
         check_block(value, parameters, owner=base.__name__, path=f"{path}.")
         for name, parameter in parameters.items():
             if name not in value and parameter.default is Parameter.empty:
-                raise ElmoError(f'{path}: key "{name}" is required', key=f"{path}.{name}")
+                raise ElmoError("is required", key=f"{path}.{name}")
 
 
 def _error(value: Any, kind: Any, path: str) -> ElmoError | None:
@@ -229,7 +228,7 @@ def _is_class(kind: Any) -> bool:
 def _wrong(value: Any, kind: Any, path: str) -> ElmoError:
     text = repr(value)
     shown = text if len(text) <= 100 else f"{text[:97]}..."
-    return ElmoError(f"{path} is {shown}, expected {_expected(kind)}", key=path)
+    return ElmoError(f"{shown} is not {_expected(kind)}", key=path)
 
 
 def _expected(kind: Any) -> str:

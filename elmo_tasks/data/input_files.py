@@ -17,13 +17,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common import files as common_files
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.mistaken_texts import checked_sentences
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.common.unpacking import is_archive, unpacked
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
@@ -41,15 +41,11 @@ _SAMPLE = 1 << 16
 """The bytes of lines beyond ASCII that show an encoding."""
 
 
-class InputError(ConfigurationError, ElmoError):
-    """An error in an input. Its message says where, what was found, and what was expected."""
+class InputError(ConfigError):
+    """An error in an input: the file and the line, what is wrong, and what to do."""
 
     ids: Mapping[str, Any] = MappingProxyType({})
     """The keys by which the file names the record with the error."""
-
-    def __init__(self, message: str) -> None:
-        ElmoError.__init__(self, message)
-        self.message = message
 
 
 class NoWordsError(InputError):

