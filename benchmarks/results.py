@@ -126,17 +126,17 @@ class Results:
         Returns the ratio of the first of each pair of systems to the second, seed by seed, for
         metrics that hold `of`: the medians, the median of the ratios, and their range.
         """
-        table = Table(("metric", "system", "median", "beside", "median", "ratio (range)", "target"))
+        table = Table(("metric", "system", "median", "baseline", "median", "ratio (range)", "target"))
         for ours, theirs in pairs:
             for metric in dict.fromkeys(metric for metric, _ in self._names(of)):
                 if self.values(ours, metric).keys() & self.values(theirs, metric).keys():
-                    median, beside, ratio, *target = self._ratio_cells(metric, ours, theirs)
-                    table.add(metric, ours, median, theirs, beside, ratio, *(target or [""]))
+                    median, of_theirs, ratio, *target = self._ratio_cells(metric, ours, theirs)
+                    table.add(metric, ours, median, theirs, of_theirs, ratio, *(target or [""]))
         return table
 
     def gains(self, metric: str, without: str) -> Table:
         """Returns by how much each other system reduces the error of one, for a metric in percent."""
-        table = Table(("metric", "system", "beside", "relative error reduction"))
+        table = Table(("metric", "system", "baseline", "relative error reduction"))
         for name, system in self._names(metric) if self.values(without, metric) else ():
             if name == metric and system != without:
                 before, after = (
