@@ -1,1 +1,1 @@
-"""Measurements of the project, beside its peers: `python -m benchmarks --help`."""
+"""Measurements of the project and its peers: `python -m benchmarks --help`."""

@@ -1,5 +1,5 @@
 """
-Measurements of the project, beside its peers.
+Measurements of the project and its peers.
 
 Each task has its arguments: `python -m benchmarks TASK --help`. It writes rows of one CSV format (see
 `benchmarks/results.py`), and prints them as tables.
@@ -20,36 +20,45 @@ from elmo_tasks.common.errors import ElmoError
 
 TASKS = {
     "paper": ("paper", "all of docs/results, experiment by experiment, and the pages"),
-    "ner": ("peers:Ner", "NER beside crf_tagger: F1, time of an epoch"),
-    "srl": ("peers:Srl", "semantic roles beside srl: F1, time of an epoch"),
-    "coref": ("peers:Coref", "coreference beside coref: F1, time of an epoch, memory"),
-    "squad": ("peers:Squad", "SQuAD beside bidaf: F1, time of an epoch, memory"),
-    "snli": ("peers:Snli", "SNLI beside esim: accuracy, time of an epoch"),
-    "sst": ("peers:Sst", "SST-5 beside bcn: accuracy, time of an epoch"),
+    "ner": ("peers:Ner", "NER compared with crf_tagger: F1, time of an epoch"),
+    "srl": ("peers:Srl", "semantic roles compared with srl: F1, time of an epoch"),
+    "coref": ("peers:Coref", "coreference compared with coref: F1, time of an epoch, memory"),
+    "squad": ("peers:Squad", "SQuAD compared with bidaf: F1, time of an epoch, memory"),
+    "snli": ("peers:Snli", "SNLI compared with esim: accuracy, time of an epoch"),
+    "sst": ("peers:Sst", "SST-5 compared with bcn: accuracy, time of an epoch"),
     "attention": ("attention", "what words look at in SST-5, SNLI and SQuAD, before and after the training"),
     "sst-linear": ("sst_linear", "what a linear classifier reads of SST-5 in the biLM's layers"),
-    "ensemble": ("comparison:EnsembleOfRuns", "an ensemble of runs from several seeds beside its members"),
+    "ensemble": (
+        "comparison:EnsembleOfRuns",
+        "an ensemble of runs from several seeds compared with its members",
+    ),
     "classification": (
         "classification",
         "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     ),
     "word-bilm": ("word_bilm", "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER"),
     "ag-news": ("ag_news", "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one"),
-    "coref-limit": ("coref:CorefLimit", "coreference without a mistake but for clusters of one mention"),
+    "coref-limit": ("coref:CorefLimit", "coreference without mistakes, except clusters of one mention"),
     "coref-memory": ("coref:CorefMemory", "memory and seconds of one long document"),
     "elmo-speed": (
         "elmo_speed:ElmoSpeed",
-        "the encoder beside AllenNLP's Elmo: speed, memory, largest difference",
+        "the encoder compared with AllenNLP's Elmo: speed, memory, largest difference",
     ),
-    "embed-speed": ("embed_speed", "`allennlp elmo embed` beside a loop over AllenNLP's Elmo, start to end"),
+    "embed-speed": (
+        "embed_speed",
+        "`allennlp elmo embed` compared with a loop over AllenNLP's Elmo, start to end",
+    ),
     "manylangs-speed": (
         "manylangs_speed",
-        "the biLM of ELMoForManyLangs beside its own package: speed, largest difference",
+        "the biLM of ELMoForManyLangs compared with its own package: speed, largest difference",
     ),
     "drop-in": ("drop_in", "an old archive in AllenNLP and in our drop-in: time of the evaluation"),
-    "elmo-parity": ("elmo_parity", "the encoder beside the original's reference outputs"),
+    "elmo-parity": ("elmo_parity", "the encoder compared with the original's reference outputs"),
     "serve-load": ("serve_load", "`allennlp elmo serve` under load: sentences/s, p50, p99"),
-    "bilm-speed": ("bilm_speed:BiLmSpeed", "training of a biLM beside AllenNLP's classes and torch.nn.LSTM"),
+    "bilm-speed": (
+        "bilm_speed:BiLmSpeed",
+        "training of a biLM compared with AllenNLP's classes and torch.nn.LSTM",
+    ),
     "bilm": ("bilm", "perplexity, fine-tuning and senses of a biLM"),
     "bilm-log": ("english_training:TrainingLog", "the log of the English biLM's training, and its curve"),
     "bilm-sweep": (

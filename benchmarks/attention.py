@@ -1,9 +1,9 @@
 """
 The attention of our models on SST-5, SNLI and SQuAD, before and after training.
 
-RUN is the folder of a training that is done, as OUT/elmo/seed-13 of `python -m benchmarks sst DATA OUT`. The
-first of its validation instances are read. For each model there is the length of what its encoder says of a
-word, that of the ELMo beside it, and
+RUN is the folder of a finished training, such as OUT/elmo/seed-13 of `python -m benchmarks sst DATA OUT`. The
+first of its validation instances are read. For each model it shows the length of the encoder's vector of a
+word, the length of its ELMo vector, and
 
 - SST-5: the weight of a word's attention that is on the word itself, and how long the difference to what it
   attends to is, as a part of the word's own length;

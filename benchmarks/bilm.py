@@ -1,17 +1,18 @@
 """
 How good a biLM is as a language model, and what its vectors tell apart.
 
-`--model FOLDER` is a biLM with its softmax as `allennlp elmo export` writes it; by default the one that comes
-with the project. Texts have one tokenised sentence a line, plain or gzip.
+`--model FOLDER` is a biLM with its softmax as `allennlp elmo export` writes it; by default the project's own
+biLM. Texts have one tokenised sentence a line, plain or gzip.
 
-`texts` writes the dev sets of DATA that perplexities are stated of, and the training text of some tasks.
-`perplexity` prints that of each text, forward and backward, over all its sentences and their ends; with
-`--words FILE` all classes that are not among these words are one, so that biLMs with vocabularies of other
-sizes compare. The task kneser-ney with the folder's `vocab.txt` prints the perplexity of a 5-gram model.
+`texts` writes the dev sets of DATA whose perplexities are reported, and the training text of some tasks.
+`perplexity` prints the perplexity of each text, forward and backward, over all its sentences and their ends;
+with `--words FILE` all classes that are not among these words are one, so that biLMs with vocabularies of
+other sizes compare. The task kneser-ney with the folder's `vocab.txt` prints the perplexity of a 5-gram
+model.
 
 `--passage 1` starts every sentence from zeros, or from the state in FILE, of `allennlp elmo calibrate`.
 `finetune` trains the biLM on TRAIN for one epoch, as `bilm_finetune.jsonnet` says, and prints the perplexity
-of DEV before and after; a killed run goes on in the folder OUT. `senses` prints, for each of some sentences
+of DEV before and after; a killed run resumes in the folder OUT. `senses` prints, for each of some sentences
 with "play" in sport or on a stage, the sentence whose "play" is nearest, by the cosine of each layer.
 """
 

@@ -1,4 +1,4 @@
-"""Training of a biLM beside AllenNLP's classes and `torch.nn.LSTM`."""
+"""Training of a biLM compared with AllenNLP's classes and `torch.nn.LSTM`."""
 
 import argparse
 import itertools
@@ -307,7 +307,7 @@ def compare(
         for precision in precisions
     }
     their_times, *our_times = times_in_turn([theirs, *ours.values()], arguments)
-    print(f"{case}, beside {peer.__name__}, batches of {network.tokens:,} tokens; peer: {theirs.learned()}")
+    print(f"{case}, peer {peer.__name__}, batches of {network.tokens:,} tokens; peer: {theirs.learned()}")
     for (precision, side), times in zip(ours.items(), our_times, strict=True):
         performed = sum(operations(network, batch["block"]) for batch in side.batches[WARM_UP:])
         share = performed / sum(times) / product_rate(precision)
@@ -348,7 +348,7 @@ def original_on_gpu(counts: Counter[str], arguments: argparse.Namespace, results
 def operations(network: Network, block: Batch) -> int:
     """
     Returns the multiplications of a training step: for each forward product, one for the gradient of either
-    factor. Without the convolutions, which are few beside them.
+    factor. Without the convolutions, which are few in comparison.
     """
     options = network.options
     size, dim, tokens = options.projection_dim, options.dim, options.tokens
@@ -362,8 +362,8 @@ def operations(network: Network, block: Batch) -> int:
 
 class BiLmSpeed:
     """
-    The speed of training our biLM: that of characters beside AllenNLP's own classes, and that of words beside
-    `torch.nn.LSTM`. One run, the two in turn.
+    The speed of training our biLM: a character biLM compared with AllenNLP's own classes, and a word biLM
+    with `torch.nn.LSTM`. One run alternates between the two.
 
     TEXT has one tokenised sentence a line, plain or gzip. Its commonest words, with made-up ones where it has
     too few, are the classes. Batches are made beforehand: streams of consecutive text, 20 tokens of each at
@@ -400,5 +400,5 @@ class BiLmSpeed:
         if arguments.cuda and torch.cuda.is_available():
             original_on_gpu(counts, arguments, results)
         elif arguments.cuda:
-            print("There is no GPU here; its rows are left out.")
+            print("No GPU was found; its rows are left out.")
         show(results.ratios(), results.means(of="share of"), results.means(of="GPU"))

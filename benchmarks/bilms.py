@@ -21,8 +21,8 @@ from elmo_tasks.training.experiments import Run
 
 def peak_memory() -> int:
     """
-    Bytes that this process has held at most, on Linux. `getrusage` would not do: its figure outlives `exec`,
-    and so can be that of the process which started this one.
+    Returns the peak memory of this process in bytes, on Linux. `getrusage` would not do: its figure outlives
+    `exec`, and so can belong to the process which started this one.
     """
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmHWM"].removesuffix("kB")) * 1024
@@ -55,7 +55,7 @@ PUBLISHED = {
 }
 BUNDLED = {"shipped": "pretrained/english", "tiny": "fixtures/elmo"}
 SIZES = (*BUNDLED, *PUBLISHED)
-"""The biLM that comes with the project, that of the fixtures, and random weights of published sizes."""
+"""The biLM that comes with the project, the fixtures' biLM, and random weights of published sizes."""
 
 
 PERPLEXITIES = ("perplexity_forward", "perplexity_backward")
@@ -130,7 +130,7 @@ def finetuning(files: Files, overrides: Overrides, folder: Path) -> Run:
 
     # Parameters
 
-    files : of a biLM with its softmax, whose words stand beside them.
+    files : of a biLM with its softmax, whose words are in the same folder.
     """
     words_file = str(Path(files[0]).with_name(VOCABULARY))
     of_bilm = {"model.options_file": files[0], "model.weight_file": files[1]}
@@ -148,7 +148,7 @@ def finetuned(files: Files, settings: Settings, folder: Path) -> Files:
     files : as of `finetuning`.
     settings : the config of the task.
     """
-    # Where the two differ, the reader of the validation data has the texts as they are.
+    # Where the two differ, the reader of the validation data does not change the texts.
     source = settings.get("validation_dataset_reader", settings["dataset_reader"])
     overrides = {name: settings[name] for name in ("train_data_path", "validation_data_path")}
     overrides |= dict.fromkeys(("dataset_reader.source", "validation_dataset_reader.source"), source)

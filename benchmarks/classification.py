@@ -1,6 +1,6 @@
 """
-Sentence classification: ELMo pre-trained on the training text itself, in all its mixes, beside no ELMo,
-Word2Vec and an SVD of the same text, and the ELMo that comes with the project.
+Sentence classification: ELMo pre-trained on the training text itself, in all its mixes, compared with no
+ELMo, Word2Vec and an SVD of the same text, and the ELMo that comes with the project.
 
 The folder holds `ag_news/`, `sst2/`, `mrpc/` and `klue/`. MRPC and KLUE-NLI come in one file: every fifth
 record is for validation. One biLM is trained for each set (seed 13), and its classifier from each seed:
@@ -72,7 +72,7 @@ SETS = {function.__name__: function for function in (ag_news, sst2, mrpc, klue)}
 
 
 def split(records: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """All but every fifth, and these."""
+    """Returns the records without every fifth one, and every fifth one."""
     return [record for i, record in enumerate(records) if i % 5], list(records[::5])
 
 

@@ -1,4 +1,4 @@
-"""Systems of a task: trained from several seeds and scored, timed in turn, and as an ensemble."""
+"""Systems of a task: trained from several seeds and scored, timed alternately, and as an ensemble."""
 
 import argparse
 import copy
@@ -55,8 +55,8 @@ def finished_run(folder: Path) -> Run:
 
 def epoch_times(run: Run) -> list[float]:
     """
-    Seconds of each epoch, training and validation together. The clock starts anew when a killed run goes on:
-    an epoch whose clock shows no more than that of the one before is left out.
+    Returns the seconds of each epoch, training and validation together. The clock restarts when a killed run
+    resumes: an epoch whose clock is not later than the epoch before is left out.
     """
     times, before = [], 0.0
     for epoch in run.epochs():
@@ -87,8 +87,8 @@ def add_scores(results: Results, runs: list[Run], task: str = "") -> str:
 
 def write_curve(runs: Iterable[Run], path: Path) -> None:
     """
-    The score of each epoch on the validation data, in percent, by the run's own metric; a run that the file
-    has already stays as it is.
+    Writes the score of each epoch on the validation data, in percent, by the run's own metric. Runs that the
+    file already holds are not changed.
     """
     table = Table.read(path) if path.exists() else Table(CURVE_COLUMNS)
     in_file = set(zip(table.column("system"), table.column("seed"), strict=True))
@@ -113,7 +113,7 @@ ELMO_SYSTEMS = tuple(
     for computed in ("", COMPUTED)
 )
 SYSTEMS = (OURS, PEER, *ELMO_SYSTEMS, FINETUNED, PEER_ELMO, PEER_OUR_ELMO)
-SYSTEMS_HELP = """`ours` and `peer` without ELMo; `elmo`, ours with it as its config has it; `elmo-input`,
+SYSTEMS_HELP = """`ours` and `peer` without ELMo; `elmo`, ours with the ELMo of its config; `elmo-input`,
     `elmo-output` and `elmo-input+output`, ours with it there; each also with `-computed`, which keeps no
     activations on disk; `elmo-finetuned`, with a biLM that has read the task's text; `peer-elmo`,
     the peer with AllenNLP's own of the same biLM at its input; `peer-our-elmo`, the peer with our token
@@ -132,7 +132,7 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of an experiment that trains from several seeds."""
     parser.add_argument("data", type=Path, help="folder of the data")
     parser.add_argument(
-        "output", type=Path, help="folder of the runs and results; a killed command goes on there"
+        "output", type=Path, help="folder of the runs and results; a killed command resumes there"
     )
     parser.add_argument("--seeds", type=int, nargs="*", default=[13, 14, 15], help="none: nothing is scored")
     parser.add_argument("--jobs", type=positive, default=1, help="runs at a time; times mean nothing then")
@@ -141,19 +141,19 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
 
 class Comparison(ABC):
     """
-    A task of ours beside its peer in allennlp-models: score, time of an epoch and memory.
+    A task of ours compared with its peer in allennlp-models: score, time of an epoch and memory.
 
     First the systems are trained from each seed, each run in a process of its own; the best epoch counts, and
-    OUT/curve.csv has the score of each. The time of an epoch is the median of all but the first, training and
-    validation together.
+    OUT/curve.csv has the score of each. The time of an epoch is the median over all epochs after the first,
+    training and validation together.
 
     Then short runs are timed, in this process: the speed of a shared machine drifts, so the systems take
-    turns and are compared round by round. The seconds of ELMo are those of its calls, ours or AllenNLP's, in
-    all epochs but the first; the rest of an epoch is the task's.
+    turns and are compared round by round. The seconds of ELMo are the time of its calls, ours or AllenNLP's,
+    in all epochs after the first; the rest of an epoch is the task's.
     """
 
     config: ClassVar[str]
-    """Name of our config; the one with ELMo ends in `_elmo`."""
+    """Name of our config; the config with ELMo ends in `_elmo`."""
     peer_package: ClassVar[str]
     metric: ClassVar[str]
     """The name of the score, in percent."""
@@ -166,17 +166,17 @@ class Comparison(ABC):
     timed_epochs: ClassVar[int] = 3
     timed_overrides: ClassVar[dict[str, Any]] = {}
     timed_elmo: ClassVar[str] = "elmo-computed"
-    """The system that is timed beside the peer with the same ELMo."""
+    """The system that is timed against the peer with the same ELMo."""
 
     arguments: argparse.Namespace
 
     @abstractmethod
     def some(self, files: list[Path], number: int | None) -> str:
-        """The text of a part of the data, in one file or several, with so many units only, or all."""
+        """Returns the text of `number` units of the data, in one file or several; by default of all."""
 
     @abstractmethod
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:
-        """The peer of ours at the same sizes, with so many numbers of ELMo more in each word's vector."""
+        """Returns the peer of ours at the same sizes, with `elmo_dim` more numbers in each word's vector."""
 
     def plug_elmo(self, peer: Settings, block: Settings) -> None:
         """Adds AllenNLP's ELMo to the words of the peer."""
@@ -184,7 +184,7 @@ class Comparison(ABC):
         embedders["elmo"] = {"type": "elmo_token_embedder", **block}
 
     def scores(self, run: Run) -> dict[str, float]:
-        """Returns the scores of a finished run, from 0 to 1: `metric`, and others if the task has them."""
+        """Returns the scores of a finished run, from 0 to 1: `metric`, and any others of the task."""
         value = score(run)
         assert value is not None
         return {self.metric: value}
@@ -203,7 +203,9 @@ class Comparison(ABC):
         parser.add_argument("--rounds", type=int, default=0, help="short runs that are timed")
         parser.add_argument("--timed", default=self.timed, help=f"{self.unit} of the short runs", **counts)
         parser.add_argument("--timed-epochs", type=positive, default=self.timed_epochs)
-        parser.add_argument("--time", help="systems that are timed in turn, beside the last one", **systems)
+        parser.add_argument(
+            "--time", help="systems that are timed alternately, against the last one", **systems
+        )
 
     def run(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -227,9 +229,9 @@ class Comparison(ABC):
         in_turn = [arguments.time] if arguments.time else [(OURS, PEER), (self.timed_elmo, PEER_ELMO)]
         for systems in in_turn if arguments.rounds else ():
             self.time(systems, files, results)
-        beside = [(ours, PEER) for ours in SYSTEMS if ours != PEER]
-        beside += [(ours, PEER_ELMO) for ours in (*ELMO_SYSTEMS, PEER_OUR_ELMO)]
-        show(results.means(), results.ratios(beside, of=", "), results.gains(self.metric, OURS))
+        pairs = [(ours, PEER) for ours in SYSTEMS if ours != PEER]
+        pairs += [(ours, PEER_ELMO) for ours in (*ELMO_SYSTEMS, PEER_OUR_ELMO)]
+        show(results.means(), results.ratios(pairs, of=", "), results.gains(self.metric, OURS))
 
     def scored_runs(self, files: Files) -> Iterator[Run]:
         """The systems take turns."""
@@ -245,7 +247,7 @@ class Comparison(ABC):
                 yield Run(system, seed, settings, arguments.output / system / f"seed-{seed}")
 
     def time(self, systems: Sequence[str], files: Files, results: Results) -> None:
-        """The time of an epoch of all but the first, which also warms up, for each system in each round."""
+        """Adds each system's time of an epoch in each round; the first epoch only warms up."""
         arguments = self.arguments
         import_module_and_submodules(self.peer_package)
         data = self.files(arguments.timed)
@@ -308,7 +310,7 @@ class Comparison(ABC):
 
         # Parameters
 
-        activations : folder of the activations of our systems with ELMo; by default that of the runs.
+        activations : folder of the activations of our systems with ELMo; by default the folder of the runs.
         overrides : of the config, added to the ones on the command line.
         """
         changes = self._changes(data, seed=seed, epochs=epochs, overrides=overrides)
@@ -359,7 +361,7 @@ class Comparison(ABC):
         return with_overrides(peer, self.arguments.peer_overrides)
 
     def files(self, limits: Iterable[int]) -> tuple[Path, Path]:
-        """Copies of the files `train*` and `dev*` of the data with so many units each."""
+        """Returns the paths of copies of `train*` and `dev*` of the data, cut to `limits` units."""
         folder = self.arguments.output / "data" / "-".join(map(str, limits))
         paths = []
         for part, limit in zip(("train", "dev"), limits, strict=True):
@@ -406,7 +408,7 @@ def train_here(run: Run) -> None:
 
 
 def equally_spaced(items: list[Any], number: int | None) -> list[Any]:
-    """So many of the items, at like distances: files are not shuffled."""
+    """Returns `number` of the items, evenly spaced: files are not shuffled."""
     number = min(number or len(items), len(items))
     return [items[i * len(items) // number] for i in range(number)]
 
@@ -416,10 +418,10 @@ MEMBER, ENSEMBLE = "member", "ensemble"
 
 class EnsembleOfRuns:
     """
-    An ensemble of the runs of a system from several seeds, beside its members: the best score of each member
-    on the validation data, and that of `allennlp elmo ensemble` of all.
+    An ensemble of the runs of a system from several seeds, compared with its members: the best score of each
+    member on the validation data, and the score of `allennlp elmo ensemble` of all.
 
-    RUNS is the folder of a system below that of a task, as OUT/elmo of `python -m benchmarks ner DATA OUT`.
+    RUNS is the folder of a system, such as OUT/elmo of `python -m benchmarks ner DATA OUT`.
     """
 
     @staticmethod

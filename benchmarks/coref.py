@@ -111,7 +111,7 @@ class CorefMemory:
     """
     Peak memory and seconds of predicting one long document, with the sizes of the config and random weights.
 
-    The document is made of the training documents' sentences, as many as have so many words.
+    The document is made of the first sentences of the training documents, until it has that number of words.
     """
 
     @staticmethod

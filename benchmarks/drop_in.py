@@ -2,7 +2,7 @@
 An archive that AllenNLP's own code wrote, evaluated by `allennlp evaluate` with and without our drop-in.
 
 The model is `crf_tagger` with `elmo_token_embedder`, of random weights: how it got them makes no difference
-to the time. Both commands run in turn, from start to end; the logits of both are compared.
+to the time. Both commands run alternately, from start to end; the logits of both are compared.
 """
 
 import argparse

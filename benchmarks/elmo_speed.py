@@ -1,4 +1,4 @@
-"""The encoder beside AllenNLP's `Elmo`."""
+"""The encoder compared with AllenNLP's `Elmo`."""
 
 import argparse
 import subprocess
@@ -198,7 +198,7 @@ class Speed:
         batches: list[Any],
         possible: Callable[[], float],
     ) -> None:
-        """The rate at which `run` does `work`, beside the possible one, measured in turn, in 1e9 a second."""
+        """Adds the rate at which `run` does `work`, and the possible one, measured alternately, in 1e9/s."""
         seconds(run, batches)
         reached, rates, times = [], [], []
         for _ in range(self.arguments.rounds):
@@ -373,7 +373,8 @@ def indexing(sentences: Sentences, rounds: int, results: Results) -> None:
 
 class ElmoSpeed:
     """
-    The speed and memory of our ELMo beside AllenNLP's own `Elmo` and indexer: one run, the two in turn.
+    The speed and memory of our ELMo compared with AllenNLP's own `Elmo` and indexer, in one run that
+    alternates between the two.
 
     TEXT has one tokenised sentence a line, plain or gzip; its sentences are taken in the order of the file.
     The published sizes get random weights. Both sides do the whole of a frozen `Elmo`, one mix included,

@@ -1,7 +1,8 @@
 """
-`allennlp elmo embed` beside a loop over AllenNLP's `Elmo`, from start to end: all layers of a text to HDF5.
+`allennlp elmo embed` compared with a loop over AllenNLP's `Elmo`: all layers of a text to HDF5, start to end.
 
-Both are processes of their own, in turn, imports and weights included; the layers of both are compared.
+Both are processes of their own, run alternately, imports and weights included; the layers of both are
+compared.
 """
 
 import argparse

@@ -256,7 +256,7 @@ def _joined(words: list[str], random: Random) -> list[str]:
 
 
 def split_off(documents: list[Document]) -> tuple[list[Document], Document]:
-    """All but the last sentences, and these."""
+    """Returns the documents without the last sentences, and these."""
     kept, last = list(documents), list[list[str]]()
     number = min(VALID_SENTENCES, sum(map(len, documents)) // 20)
     while len(last) < number:
@@ -296,8 +296,8 @@ def vocabulary(counts: Counter[str], known: list[str]) -> list[str]:
 
 class EnglishText:
     """
-    The text that the English biLM of `pretrained/english` is trained on, from the corpora as they are
-    distributed: one tokenised sentence a line, an empty line between documents.
+    The text that the English biLM of `pretrained/english` is trained on, from the published files of the
+    corpora: one tokenised sentence a line, an empty line between documents.
 
     DATA holds the folders lm_open, lm_litbank, ud_ewt, snli, squad and coref_ontogum, whose training parts
     alone are read, and the dev sets of the tasks. OUT gets one gzip file of each corpus;

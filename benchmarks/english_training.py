@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 COLUMNS = ("part", "blocks", "tokens", "seconds", "text", "forward", "backward")
 """
-All numbers begin anew in each part. A row without a text says where a part ended that was stopped after its
+All numbers start over in each part. A row without a text says where a part ended that was stopped after its
 last measurement.
 """
 
 
 def with_part(log: Table, part: str, run: Path) -> Table:
-    """Returns the log with the rows of a run as a part: the last one, unless the log has it already."""
+    """Returns the log with the rows of a run as a part, which is the last one unless it is already there."""
     path = run / FILE_NAME
     rows = Table.read(path) if path.exists() else Table(COLUMNS)
     if not rows.rows:
@@ -79,7 +79,7 @@ def figure(log: Table) -> "Figure":
 
 class TrainingLog:
     """
-    The log of the English biLM's training, part by part, as CSV and as a curve beside it.
+    The log of the English biLM's training, part by part, as CSV and as a curve.
 
     RUN is the folder of a part, trained by a config with `elmo_text_perplexities`. Its rows become the part
     `--part` of CSV, after the parts that the file already holds: a biLM is trained in several parts, each
@@ -190,7 +190,7 @@ class Sweep:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("text", type=Path, help="folder of the text")
-        parser.add_argument("output", type=Path, help="folder of the runs; a killed command goes on there")
+        parser.add_argument("output", type=Path, help="folder of the runs; a killed command resumes there")
         parser.add_argument(
             "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT"
         )

@@ -1,7 +1,7 @@
 """
 The perplexity of an interpolated modified Kneser-Ney model: the yardstick of our language models.
 
-A text has one tokenised sentence a line, plain or gzip; lines without a word are skipped. The vocabulary has
+A text has one tokenised sentence a line, plain or gzip; empty lines are skipped. The vocabulary has
 one word a line, with `<S>`, `</S>` and `<UNK>`; a word outside it is `<UNK>`, predicted like any other.
 `w1 .. wn` is read after `<S>` and predicted as `w1 .. wn </S>`: n + 1 predictions. `--backward` adds the
 model that reads `wn .. w1` after `</S>` and predicts `wn .. w1 <S>`.

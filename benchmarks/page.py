@@ -23,8 +23,8 @@ _VERSION = re.compile(r"elmo_tasks ([\d.]+\d)")
 
 class PageTables:
     """
-    In place of a table whose file is not there yet a line says so, and below scores of another
-    version than the usual one that says which rows they are.
+    A line replaces a table whose file does not exist yet, and below scores of another
+    version than the usual one, a line names their rows.
 
     # Parameters
 
@@ -76,26 +76,26 @@ class PageTables:
             raise KeyError(f"{name}, {row}")
         return _cell(rows.column(column)[0])
 
-    def ratio(self, name: str, metric: str, system: str, beside: str) -> str:
+    def ratio(self, name: str, metric: str, system: str, baseline: str) -> str:
         """Returns the median ratio of two systems of `Results`, with its range if there are several seeds."""
-        ratios = self._rows(name).ratios([(system, beside)], of=metric)
+        ratios = self._rows(name).ratios([(system, baseline)], of=metric)
         return str(ratios.column("ratio (range)")[0])
 
-    def rest(self, name: str, beside: str = "peer-our-elmo") -> str:
-        """Returns what is not ELMo's of an epoch with ours, as a part of an epoch of `beside`."""
+    def rest(self, name: str, baseline: str = "peer-our-elmo") -> str:
+        """Returns what an epoch takes apart from our ELMo's calls, as a share of an epoch of `baseline`."""
         rows, prefix = self._rows(name), "peer-our-elmo, peer-elmo in turn, original: "
         ours = [rows.values("peer-our-elmo", prefix + metric)[0] for metric in (EPOCH, ELMO_PART)]
-        return f"{(ours[0] - ours[1]) / rows.values(beside, prefix + EPOCH)[0]:.0%}"
+        return f"{(ours[0] - ours[1]) / rows.values(baseline, prefix + EPOCH)[0]:.0%}"
 
     def score(self, name: str, system: str, metric: str = "") -> str:
         """Mean and standard deviation of a system."""
         return str(read_scores(self._path(name), metric)[system])
 
-    def way_to(self, name: str, system: str, beside: str, metric: str, limit: str) -> str:
-        """Returns which part of the way from the system `beside` to the file `limit` a system goes."""
+    def way_to(self, name: str, system: str, baseline: str, metric: str, limit: str) -> str:
+        """Returns which part of the way from the system `baseline` to the file `limit` a system goes."""
         of_systems = read_scores(self._path(name), metric)
         (of_limit,) = read_scores(self._path(limit), metric).values()
-        return of_systems[system].gain(of_systems[beside], limit=of_limit.mean)
+        return of_systems[system].gain(of_systems[baseline], limit=of_limit.mean)
 
     def scores(
         self,
@@ -106,8 +106,8 @@ class PageTables:
         first: Mapping[str, Mapping[str, str]] | None = None,
     ) -> str:
         """
-        A row a system: mean and standard deviation, number of seeds, and, beside the first one, the part of
-        its error that is gone, and the p value.
+        A row a system: mean and standard deviation, number of seeds, the share of the first system's error
+        that is gone, and the p value.
 
         # Parameters
 
@@ -132,16 +132,16 @@ class PageTables:
         )
         for i, (system, title, score) in enumerate(rows):
             top = rows[0][-1]
-            beside: list[Cell] = [score.gain(top), score.shown_p(top)] if i else ["", ""]
+            gain: list[Cell] = [score.gain(top), score.shown_p(top)] if i else ["", ""]
             of_paper: list[Cell] = (
                 [self.published(published[system]) if system in published else ""] if published else []
             )
-            table.add(title, str(score), score.runs, *beside, *of_paper)
+            table.add(title, str(score), score.runs, *gain, *of_paper)
         return markdown(table) + _other_versions(versions)
 
     def summary(self, tasks: Mapping[str, tuple[str, str, str, str]]) -> str:
         """
-        Returns a row a task: its baseline, ELMo beside it, and the published part of the error that is gone.
+        Returns a row a task: its baseline, its score with ELMo, and the published error reduction.
 
         # Parameters
 
@@ -177,19 +177,19 @@ class PageTables:
         self,
         files: Mapping[str, str],
         variants: Mapping[str, str],
-        beside: str,
+        baseline: str,
         metric: str = "",
         published: Sequence[str] = (),
     ) -> str:
         """
         A row a variant and a column a file: mean and standard deviation, with a star where the difference to
-        the variant `beside` is shown.
+        the variant `baseline` is shown.
 
         # Parameters
 
         files : the titles of the columns and their files.
         variants : their names in the files, and on the page.
-        published : titles beside which there is a column of what published.csv has of `TITLE, VARIANT`.
+        published : titles that get one more column, with the `TITLE, VARIANT` of published.csv.
         """
         head, columns = [""], []
         for title, name in files.items():
@@ -199,7 +199,7 @@ class PageTables:
                 head.append(f"{title}, {' or '.join(map(str, runs))} seed{'s' if runs != [1] else ''}")
                 columns.append(
                     [
-                        of_systems[v].starred(of_systems.get(beside)) if v in of_systems else ""
+                        of_systems[v].starred(of_systems.get(baseline)) if v in of_systems else ""
                         for v in variants
                     ]
                 )
@@ -307,7 +307,7 @@ class PageTables:
 
     def table(self, files: str | Mapping[str, str]) -> str:
         """
-        A file as it is, or rows of `Results` as ratios, and as means where there is no ratio; or several
+        A file, with rows of `Results` as ratios, or as means where no ratio exists; or several
         files as one, with their titles before each row.
         """
         named = {"": files} if isinstance(files, str) else files
@@ -345,7 +345,7 @@ class PageTables:
         return f"![{title}]({path.name})" if path.exists() else ""
 
     def _rows(self, name: str) -> Results:
-        """Those of a file, which has one task."""
+        """Returns the rows of a file, which has one task."""
         (task,) = set(map(str, Table.read(self._path(name)).column("task")))
         return Results(task, self._path(name), keep=True)
 
@@ -360,9 +360,9 @@ class PageTables:
         for task in dict.fromkeys(map(str, table.column("task"))):
             results = Results(task, self._path(name), keep=True)
             systems = list(dict.fromkeys(map(str, table.where("task", task).column("system"))))
-            beside = [pair for pair in combinations(systems, 2) if pair[1].startswith(PEER)]
+            pairs = [pair for pair in combinations(systems, 2) if pair[1].startswith(PEER)]
             # Measurements have a unit.
-            ratios = results.ratios(beside, of=", ")
+            ratios = results.ratios(pairs, of=", ")
             without_ratio = [metric for metric in results.metrics() if metric not in ratios.column("metric")]
             if len(systems) == 2 and ratios.rows:
                 grid = results.grid(without_ratio)
@@ -409,26 +409,26 @@ class PageTables:
 
 
 def _versions(runs: Table, *systems: str) -> set[str]:
-    """The versions of runs, or of those of these systems."""
+    """Returns the versions of the runs, or of the runs of these systems."""
     chosen = runs.where("system", *systems) if systems and "system" in runs.columns else runs
     return {number for row in chosen.rows for cell in row for number in _VERSION.findall(str(cell))}
 
 
 def _other_versions(versions: Mapping[str, set[str]]) -> str:
-    """A line for each version but the usual one, with the titles that have it, unless all have the same."""
-    alike = len(set(map(frozenset, versions.values()))) == 1
+    """Returns a line for each unusual version, with the titles that have it, unless all have the same."""
+    all_equal = len(set(map(frozenset, versions.values()))) == 1
     of_version: dict[str, list[str]] = {}
     for title, numbers in versions.items():
         for number in numbers - {USUAL_VERSION}:
             of_version.setdefault(number, []).append(title)
     return "".join(
-        f"\nRuns of version {number}{'' if alike else ': ' + '; '.join(titles)}.\n"
+        f"\nRuns of version {number}{'' if all_equal else ': ' + '; '.join(titles)}.\n"
         for number, titles in sorted(of_version.items())
     )
 
 
 def markdown(table: Table) -> str:
-    """Returns numbers as the file has them, with four decimals at most."""
+    """Returns a table in Markdown, its numbers with at most four decimals."""
     rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
     head, *body = (f"| {' | '.join(cells)} |" for cells in rows)
     return "\n".join([head, "| --- " * len(table.columns) + "|", *body, ""])

@@ -2,7 +2,7 @@
 The tables and figures of docs/results, by the experiments of benchmarks/paper.toml, one after the other.
 Some small tables there have rows that were kept by hand.
 
-Each experiment has a folder below OUT, a process of its own, and a log beside its folder. The same command
+Each experiment has a folder below OUT, a process of its own, and a log next to its folder. The same command
 resumes after a kill, and skips finished experiments; an experiment that fails does not end the others. The
 results go to `--results`, and `--page` makes the pages of it (benchmarks/page.py).
 """
@@ -42,7 +42,7 @@ class Experiment(NamedTuple):
 
     # Parameters
 
-    command : as a shell in the project's folder has it, `python` or `allennlp` after settings of the
+    command : a shell command for the project's folder: `python` or `allennlp` after settings of the
         environment. `$DATA` and `$RUNS` are the folders that `paper` was given, `$OUT` is its own.
     like : an experiment whose command this one continues, with more options or others in their place.
     hours : what it takes on two cores, roughly.
@@ -64,11 +64,11 @@ class Experiment(NamedTuple):
         return [*words, "--seeds", *map(str, self.seeds)] if self.seeds else words
 
     def whole_command(self) -> str:
-        """The command, after that of `like`."""
+        """Returns the command, after the command of `like`."""
         return f"{self.like.whole_command()} {self.command}" if self.like else self.command
 
     def kept_as(self, file: str) -> str:
-        """Returns the name under which a file is kept beside the files of all experiments."""
+        """Returns the name under which a file is kept among the files of all experiments."""
         stem, dot, kind = file.partition(".")
         return f"{self.name}{dot}{kind}" if stem in (ROWS, self.name) else f"{self.name}_{file}"
 
@@ -78,7 +78,7 @@ def read_experiments(path: Path = EXPERIMENTS) -> dict[str, Experiment]:
     The experiments of a TOML file by their names, in the order of the file.
 
     # Raises
-    `InputError`: it is no TOML, an experiment has not the keys of `Experiment`, or is like none above it.
+    `InputError`: the file is not TOML, or an experiment has wrong keys or a `like` that is not above it.
     """
     try:
         experiments: dict[str, Experiment] = {}
@@ -143,7 +143,7 @@ class Paper:
             done, words = self._done(experiment), self._words(experiment)
             done.parent.mkdir(parents=True, exist_ok=True)
             with open(self._log(experiment), "a", encoding="utf-8") as log:
-                # The command inherits the lock, and has it also when this process is killed before it.
+                # The command inherits the lock, and keeps it if this process is killed first.
                 if not lock_descriptor(log.fileno(), blocking=False):
                     return f"{done.parent} is in use by another process"
                 code = _call(words, log.fileno())
@@ -195,7 +195,7 @@ def _write(path: Path, text: str) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, nargs="?", help="folder of all data")
     parser.add_argument(
-        "output", type=Path, nargs="?", help="folder of the runs; a killed command goes on there"
+        "output", type=Path, nargs="?", help="folder of the runs; a killed command resumes there"
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
     parser.add_argument("--list", action="store_true", help="show the experiments and their states, run none")

@@ -1,4 +1,4 @@
-"""The six tasks beside the models of allennlp-models: their configs, sizes and data."""
+"""The six tasks compared with the models of allennlp-models: their configs, sizes and data."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ from elmo_tasks.training.experiments import Run
 
 class Ner(Comparison):
     """
-    NER beside allennlp-models' `crf_tagger` of the same sizes, optimizer and batches.
+    NER compared with allennlp-models' `crf_tagger` of the same sizes, optimizer and batches.
 
     The folder holds `train.*` and `dev.*` in CoNLL columns; other columns than four by
     --overrides '{"dataset_reader.columns": ["word", "tag"]}', for ours alone.
@@ -81,11 +81,12 @@ _DOCUMENT, _POS = "#", 4
 
 class Srl(Comparison):
     """
-    Semantic roles beside allennlp-models' `srl` of the same sizes, optimizer, batch size and vocabulary.
+    Semantic roles compared with allennlp-models' `srl` of the same sizes, optimizer, batch size and
+    vocabulary.
 
     The folder holds `train.*` and `dev.*` in the columns of CoNLL 2012. Sentences without predicates are left
     out. F1 is without the predicates, as both report it. The peer marks every word of a predicate at its
-    input, its C-V included, ours only the one that stands for it.
+    input, its C-V included, ours only its head.
     """
 
     config, peer_package = "srl", "allennlp_models.structured_prediction"
@@ -139,7 +140,7 @@ WITHOUT_SINGLETONS = "average F1 without singletons"
 
 class Coref(Comparison):
     """
-    Coreference beside allennlp-models' `coref` of the same sizes, optimizer, words and vocabulary.
+    Coreference compared with allennlp-models' `coref` of the same sizes, optimizer, words and vocabulary.
 
     The folder holds `train/` and `dev/` in CoNLL-2012 columns. Both train on windows of
     `model.max_training_sentences` sentences of a document: ours on one that is drawn each time, the peer on
@@ -221,14 +222,14 @@ class WordsWithPlaces(Tokenizer):
 
 class Squad(Comparison):
     """
-    SQuAD beside allennlp-models' `bidaf` with its own settings.
+    SQuAD compared with allennlp-models' `bidaf` with its own settings.
 
-    The folder holds `train.json` and `dev.json` of SQuAD 1.1; `--limit` takes so many questions of each, of
-    paragraphs at like distances. Words, the vocabulary of the training data and `--vectors` are the same for
+    The folder holds `train.json` and `dev.json` of SQuAD 1.1; `--limit` takes that many questions of each,
+    from evenly spaced paragraphs. Words, the vocabulary of the training data and `--vectors` are the same for
     all; without vectors, each learns its own. The peer takes these from `--overrides`, and nothing else.
 
-    Table 3 of Peters et al. 2018: `--systems ours elmo-input elmo-input+output elmo-output`. Beside the peer
-    with the same biLM: `--systems elmo-computed peer-elmo`, of published sizes with `--size`.
+    Table 3 of Peters et al. 2018: `--systems ours elmo-input elmo-input+output elmo-output`. Compared with
+    the peer and the same biLM: `--systems elmo-computed peer-elmo`, of published sizes with `--size`.
     """
 
     config, peer_package = "squad", "allennlp_models.rc"
@@ -309,7 +310,7 @@ class Squad(Comparison):
 
 class Snli(Comparison):
     """
-    SNLI beside allennlp-models' `esim` of the same sizes, optimizer, batch size, words and vocabulary.
+    SNLI compared with allennlp-models' `esim` of the same sizes, optimizer, batch size, words and vocabulary.
 
     The folder holds `train.*` and `dev.*`. Timed with ELMo, both have the same frozen biLM at their input.
     """
@@ -354,7 +355,7 @@ class ReaderForPeer(SstReader):
 
 class Sst(Comparison):
     """
-    SST-5 beside allennlp-models' `bcn` of the same sizes, dropout, optimizer, batch size, phrases and
+    SST-5 compared with allennlp-models' `bcn` of the same sizes, dropout, optimizer, batch size, phrases and
     vocabulary.
 
     The folder holds the trees `train.*` and `dev.*`. Timed runs train on no phrases inside sentences; with

@@ -23,7 +23,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.training.experiments import mean_and_deviation
 
 COLUMNS = ("task", "system", "seed", "metric", "value", "seconds", "versions")
-"""`seed`: or the round, of what was measured several times in turn. `seconds`: what the measurement took."""
+"""`seed`: or the round, where measurements alternate. `seconds`: what the measurement took."""
 OURS, PEER = "ours", "peer"
 
 
@@ -38,8 +38,8 @@ class Results:
     # Parameters
 
     task : the task of the rows; a file may hold the rows of several tasks.
-    path : the CSV file, or `None` for none. It has each row as soon as it is known.
-    keep : go on with the rows that the file has of the task.
+    path : the CSV file, or `None` for none. Each row is written immediately.
+    keep : keep the rows of the task that the file already has.
     """
 
     def __init__(self, task: str, path: Path | None, *, keep: bool = False) -> None:
@@ -69,7 +69,7 @@ class Results:
         at_least: float | None = None,
         at_most: float | None = None,
     ) -> None:
-        """Adds the values of both sides in each round, and the target of the ratio; prints them at once."""
+        """Adds the values of both sides in each round, and the target of the ratio; prints them."""
         for seed, pair in enumerate(zip(ours, theirs, strict=True)):
             for system, value in zip((OURS, PEER), pair, strict=True):
                 self.add(system, seed, metric, value, seconds[seed] if seconds else None)
@@ -79,7 +79,7 @@ class Results:
         print(f"{metric}: {', '.join(self._ratio_cells(metric, OURS, PEER))}", flush=True)
 
     def time_in_turn(self, metric: str, commands: Mapping[str, Sequence[Any]], rounds: int) -> None:
-        """Adds the seconds of the commands of `OURS` and `PEER`, from start to end, run in turn."""
+        """Runs the commands of `OURS` and `PEER` alternately, and adds their seconds from start to end."""
         times: dict[str, list[float]] = {system: [] for system in commands}
         for _ in range(rounds):
             for system, command in commands.items():

@@ -1,16 +1,16 @@
 """
-`embed` and `predict` on Ray beside the same commands without it, from start to end, one thread a worker.
+`embed` and `predict` on Ray compared with the same commands without it, start to end, one thread a worker.
 
-TEXT has one tokenised sentence a line. So many tokens of it as asked for, read again where it is too short,
+TEXT has one tokenised sentence a line. The first `--tokens` of it, repeated if it is too short,
 are embedded, and with `--archive` predicted, by the plain command and by Ray with each number of workers.
 
 The first table has a row a run. `wall` is all of the command, and `overhead` what it takes beyond the plain
-one; `busy` is the part in which workers work, from the first shard to the last, and its speed-up is beside
-one worker. Memory is the peak of a process, of the largest worker. The second table has the line through the
-walls of the smallest and the largest text: what the start takes, and the speed after it, with an overhead and
-a speed-up of its own; a wall between the two is so far off the line. Times mean something on an idle machine;
-the tokens for each second of a worker's processor time depend less on what else runs. OUT/results.csv and
-OUT/lines.csv have the two tables.
+one; `busy` is the part in which workers work, from the first shard to the last, and its speed-up is relative
+to one worker. Memory is the peak of a process, of the largest worker. The second table has the line through
+the walls of the smallest and the largest text: what the start takes, and the speed after it, with an overhead
+and a speed-up of its own; a wall between the two is so far off the line. Times mean something on an idle
+machine; the tokens for each second of a worker's processor time depend less on what else runs.
+OUT/results.csv and OUT/lines.csv have the two tables.
 """
 
 import argparse
@@ -79,7 +79,7 @@ class Measured(NamedTuple):
     overhead: float | None = None
     """Overhead of one worker beyond the plain command."""
     speed_up: float | None = None
-    """Beside one worker."""
+    """Relative to one worker."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ def write_text(source: Path, tokens: int, text: Path, lines: Path) -> int:
 def measure(
     verb: str, sources: tuple[Any, ...], options: tuple[Any, ...], tokens: int, arguments: argparse.Namespace
 ) -> list[Measured]:
-    """The plain command, and that with each number of workers; each is shown at once: runs are long."""
+    """Measures the plain command, and the command with each number of workers; shows each immediately."""
     runs: list[Measured] = []
     for workers in (None, *arguments.workers):
         output = arguments.out / "vectors"

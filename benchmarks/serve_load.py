@@ -2,8 +2,8 @@
 `allennlp elmo serve` under load, and at bad requests.
 
 An NER archive answers one client that asks for one sentence after the other, in batches of one; then several
-clients at once, in batches. Every answer is compared with that of `allennlp predict`. Clients and service
-share the machine.
+concurrent clients, in batches. Every answer is compared with the answer of `allennlp predict`. Clients and
+service share the machine.
 """
 
 import argparse
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
 @contextmanager
 def service(archive: str, *options: str) -> Iterator[int]:
     """
-    The port of a service that runs meanwhile.
+    Runs a service, and yields its port.
 
     # Raises
     `ConfigurationError`: it does not start, or does not end well.

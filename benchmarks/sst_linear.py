@@ -1,9 +1,9 @@
 """
-How much the layers of the biLM know of SST-5: the accuracy of a linear classifier on the mean
+How much of SST-5 the layers of the biLM encode: the accuracy of a linear classifier on the mean
 vector of each dev sentence.
 
 The folder holds the trees `train.*` and `dev.*`. The classifier is a logistic regression, its L2 penalty the
-best of five on five parts of the training sentences. `--limit` trees at like distances are for training, 0
+best of five on five parts of the training sentences. `--limit` evenly spaced trees are for training, 0
 for all.
 """
 

@@ -1,6 +1,6 @@
 """
 Word biLMs of depth 1 and 2 of the same text (`bilm_words_depth1.jsonnet`, `bilm_words_depth2.jsonnet`): what
-their layers know of single words, and what they bring to SST-2, MRPC and NER, beside no ELMo.
+their layers encode of single words, and what they bring to SST-2, MRPC and NER, compared with no ELMo.
 
 DATA holds `wordsim/`, `sst2/`, `mrpc/` and `ner/uner_ewt/`. TEXT and VALID have one tokenised sentence a
 line, plain or gzip. Each biLM is trained once (seed 42), for `--pretrain-epochs` of `--blocks` blocks of 640
@@ -100,7 +100,7 @@ def analogies(section: str) -> str:
 
 
 def runs_of(name: str, bilms: Mapping[str, Overrides], arguments: argparse.Namespace) -> list[Run]:
-    """Those of a task: without ELMo, and with each biLM."""
+    """Returns the runs of a task: without ELMo, and with each biLM."""
     task, folder = TASKS[name], arguments.output / name
     folder.mkdir(parents=True, exist_ok=True)
     data = SETS[name](arguments.data, folder) if name in SETS else None

@@ -99,7 +99,7 @@ ZOO = {
 class Zoo:
     """
     Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the seed
-    that is best on the dev set, without the biLM. The runs are below OUT; a killed command goes on there.
+    that is best on the dev set, without the biLM. The runs are below OUT; a killed command resumes there.
     """
 
     @staticmethod
@@ -152,9 +152,9 @@ class ZooSpeed:
     sentence each, in batches of 64. They are pairs of neighbours for `snli`, documents of 25 for `coref`, and
     passages of 9 with the tenth as the question for `squad`. With DATA, `evaluate` of the dev data, too.
 
-    Beside the tokens/s stand those of the encoder alone in the same run, and the shares of the time: reading
-    (lines and words), indexing (batches of ids), ELMo, the rest of the model, and what is left for metrics
-    and the writing of results. A token is one that the encoder reads.
+    It shows the tokens/s of the whole and of the encoder alone in the same run, and the shares of the time:
+    reading (lines and words), indexing (batches of ids), ELMo, the rest of the model, and what is left for
+    metrics and the writing of results. A token is one that the encoder reads.
     """
 
     @staticmethod
@@ -193,7 +193,7 @@ OPENING, READING, INDEXING, ENCODER, MODEL, REST = "opening", *PARTS
 
 
 class Clock:
-    """The seconds of each part of a run, without those of the parts inside it, and the tokens encoded."""
+    """The seconds of each part of a run, without the parts inside it, and the tokens encoded."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys((OPENING, *PARTS), 0.0)
@@ -284,7 +284,7 @@ def _config(name: str) -> dict[str, Any]:
 
 
 def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:
-    """Returns the paths for a config, those of files that are made first if the recipe says so."""
+    """Returns the paths for a config; makes the files first if the recipe asks for it."""
     if recipe.read is None:
         return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
     made.parent.mkdir(parents=True, exist_ok=True)
