@@ -19,11 +19,11 @@ from benchmarks.classification import ag_news, paths
 from benchmarks.comparison import add_experiment_arguments, best_metrics, epoch_times
 from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
+from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.confusion import confusion_table
 from elmo_tasks.commands.experiments import WITHOUT_ELMO, text_vectors, train_and_report
 from elmo_tasks.commands.staging import staging_folder
-from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.training.experiments import Run, plan
 
 AS_CONFIGURED = "as configured"

@@ -20,12 +20,12 @@ from allennlp.models.archival import CONFIG_NAME
 
 from benchmarks.results import Results, add_results_argument, show, shown
 from elmo_tasks import __version__, load
+from elmo_tasks.archives.opening import extracted_archive
+from elmo_tasks.archives.slim import TRAINED, slim
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
-from elmo_tasks.compat.archives import extracted_archive
-from elmo_tasks.compat.slim_archives import TRAINED, slim
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.reader import TaskReader

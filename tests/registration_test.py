@@ -18,7 +18,7 @@ REGISTERED = """
 import sys, elmo_tasks
 assert "elmo_tasks.suite" in sys.modules
 from allennlp.models import Model, archival
-from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.archives.opening import open_archive
 assert Model.by_name("elmo_ner") is elmo_tasks.ner.NerModel
 assert archival.load_archive is open_archive
 """
@@ -47,7 +47,7 @@ import sys, elmo_tasks, importlib.util
 assert importlib.util.find_spec("allennlp") and importlib.util.find_spec("elmo_tasks.ner")
 assert not {{"allennlp", "torch", "elmo_tasks.suite"}} & set(sys.modules)
 from allennlp.models.archival import load_archive
-from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.archives.opening import open_archive
 assert load_archive is open_archive
 from allennlp.predictors import Predictor
 print(Predictor.from_path({str(tmp_path / "run")!r}).predict('Ana flew to Lisbon.')['tokens'])
@@ -133,7 +133,7 @@ import elmo_tasks.ner
         "ModuleNotFoundError: elmo_tasks.ner needs AllenNLP, the extra elmo_tasks[allennlp]"
     )
     assert done.stdout.splitlines() == [
-        "ElmoError dropout is 1.0, expected a number of 0 or more, and less than 1",
+        "ElmoError dropout: 1.0 is not a number from 0 to less than 1",
         "ElmoError precision: bfloat16 is for a frozen biLM: not with trainable: true",
         "elmo_tasks.common.strict_params needs AllenNLP, the extra elmo_tasks[allennlp]",
     ]

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_tasks import __version__
+from elmo_tasks.archives.opening import extracted_archive, packed_archive
+from elmo_tasks.archives.slim import slim, trained_archives, trained_card
 from elmo_tasks.commands.base import DType, Input, Verb, archive_argument, flag, option, run_name
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.plot import heat_map
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table
-from elmo_tasks.compat.archives import extracted_archive, packed_archive
-from elmo_tasks.compat.slim_archives import slim, trained_archives, trained_card
 from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
 
 

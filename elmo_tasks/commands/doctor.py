@@ -12,11 +12,11 @@ import torch
 from allennlp.common import file_utils
 from packaging.requirements import Requirement
 
+from elmo_tasks.archives.slim import trained_archives
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import cpu_count
 from elmo_tasks.common.packed_weights import has_onednn, lone_row_block, onednn_has_bfloat16
-from elmo_tasks.compat.slim_archives import trained_archives
 
 OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")

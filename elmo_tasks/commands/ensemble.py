@@ -15,16 +15,17 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_weights_path
 
+from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives.slim import whole_state
 from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.strict_params import block_errors
 from elmo_tasks.common.values import Names, check_value
-from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
-from elmo_tasks.elmo.token_embedder import archived_state, elmo_from_state
+from elmo_tasks.elmo.token_embedder import elmo_from_state
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.training.sample_reader import unwrapped_block
@@ -115,7 +116,7 @@ class ArchivedEnsemble(EnsembleModel):
         vocab = Vocabulary.from_files(
             Path(folder, "vocabulary"), vocabulary.get("padding_token"), vocabulary.get("oov_token")
         )
-        state = archived_state(folder, weights_file)
+        state = whole_state(folder, weights_file or get_weights_path(folder))
         members: list[Model] = []
         bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
         for index, block in enumerate(config["model"]["members"]):

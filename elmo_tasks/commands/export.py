@@ -10,6 +10,7 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.commands.base import (
     DType,
     Input,
@@ -23,7 +24,6 @@ from elmo_tasks.commands.base import (
 from elmo_tasks.commands.staging import check_output, publish, staging_folder
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
-from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, WordOptions
 from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.archives.opening import local_archive, packed_archive
 from elmo_tasks.commands.base import (
     Gpu,
     Input,
@@ -20,7 +21,6 @@ from elmo_tasks.commands.base import (
 )
 from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.commands.staging import copy_piped, is_piped
-from elmo_tasks.compat.archives import local_archive, packed_archive
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.jobs.engines import LocalEngine, run_job
 from elmo_tasks.jobs.locations import input_sources, texts_among

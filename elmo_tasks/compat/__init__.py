@@ -3,8 +3,7 @@ Every change that is made to AllenNLP 2.10.1 at run time. `CHANGES` is the table
 makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
-- `archives.py`: opening archives from others safely;
-- `slim_archives.py`: archives without their biLM, which are whole when they are opened;
+- `archives.py`: archives are opened by `elmo_tasks.archives`;
 - `commands.py`: bugs of `allennlp train`, `evaluate` and `predict`;
 - `config_errors.py`: errors of configs and the command line name the nearest right name;
 - `fields.py`: our readers with third-party models;
@@ -148,9 +147,9 @@ CHANGES = (
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
         "archives end in tracebacks that do not name them; and a vocabulary is not found by all that names "
         "an archive",
-        "allennlp.models.archival.load_archive and extracted_archive, Registrable.resolve_class_name, "
-        "Vocabulary.from_files",
-        "compat/archives_test.py::TestUnpacking::test_stock_writes_outside",
+        "allennlp.models.archival.load_archive and extracted_archive, allennlp.nn.util.read_state_dict, "
+        "Registrable.resolve_class_name, Vocabulary.from_files",
+        "archives/opening_test.py::TestUnpacking::test_stock_writes_outside",
     ),
     Change(
         commands.let_evaluate_take_its_options,

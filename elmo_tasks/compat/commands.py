@@ -38,10 +38,10 @@ from allennlp.training.util import make_vocab_from_params
 from torch import cuda
 from torch.nn import Module
 
+from elmo_tasks.archives.checking import is_opening
 from elmo_tasks.common.devices import gpu_index
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.values import PositiveInt, check_value
-from elmo_tasks.compat.archives import is_opening
 from elmo_tasks.compat.endings import is_command
 from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.reader import check_readable

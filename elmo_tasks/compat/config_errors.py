@@ -27,6 +27,7 @@ from allennlp.nn import InitializerApplicator, RegularizerApplicator
 from allennlp.training import GradientDescentTrainer
 from allennlp.training.metric_tracker import MetricTracker
 
+from elmo_tasks.archives.checking import is_opening
 from elmo_tasks.common.devices import gpu_index, read_gpu
 from elmo_tasks.common.errors import did_you_mean, nearest_name
 from elmo_tasks.common.files import local_or_bundled
@@ -40,7 +41,6 @@ from elmo_tasks.common.values import (
     Range,
     check_value,
 )
-from elmo_tasks.compat.archives import is_opening
 from elmo_tasks.compat.repairs import wrap
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import lazy_groups_of
 from allennlp.predictors import Predictor
 
+from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor_of

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.archives.slim import TRAINED, trained_card
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import local_or_bundled
-from elmo_tasks.compat.slim_archives import TRAINED, trained_card
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.mixes import LearnedMix, mixes_of

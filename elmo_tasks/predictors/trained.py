@@ -10,10 +10,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
 
+from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives.slim import TRAINED, trained_archives
 from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import FilePath
-from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.compat.slim_archives import TRAINED, trained_archives
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.predictors.json_lines import LocatedInput
 

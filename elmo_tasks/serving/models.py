@@ -19,9 +19,9 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
+from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives.slim import TRAINED, trained_archives
 from elmo_tasks.common.progress import progress
-from elmo_tasks.compat.archives import open_archive
-from elmo_tasks.compat.slim_archives import TRAINED, trained_archives
 from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
 from elmo_tasks.srl.predictor import PREDICATES

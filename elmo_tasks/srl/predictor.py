@@ -13,8 +13,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_tasks.archives.slim import trained_archives
 from elmo_tasks.common.batches import batches
-from elmo_tasks.compat.slim_archives import trained_archives
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, sentence_rules
 from elmo_tasks.predictors.json_lines import INPUT_ERRORS, TOKENS_AT_ONCE

@@ -12,8 +12,8 @@ from allennlp.common.util import SigTermReceived
 from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
+from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.compat import endings
-from elmo_tasks.compat.archives import open_archive
 from tests.forked import FORKED
 
 

@@ -12,9 +12,9 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.training import GradientDescentTrainer
 from allennlp.training import util as training_util
 
+from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.compat.archives import open_archive
 from elmo_tasks.ner.crf import Chain
 from tests.ner.archives import DEV
 

@@ -14,7 +14,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
-from elmo_tasks.compat.archives import ArchiveError
+from elmo_tasks.archives.opening import ArchiveError
 from tests.coref.tiny import Tiny
 from tests.elmo.files import make_files
 from tests.ner.archives import write_run
@@ -205,7 +205,7 @@ def test_errors(ner, tmp_path):
     nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
     with pytest.raises(OSError, match="nowhere"):
         nlp("text")
-    with pytest.raises(ValueError, match="batch_size is 0"):
+    with pytest.raises(ValueError, match="batch_size: 0"):
         pipeline("elmo_ner", ner, batch_size=0)
     nlp = pipeline("elmo_ner", ner)
     nlp.to_disk(tmp_path / "saved")

@@ -7,7 +7,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks import load
-from elmo_tasks.compat.archives import open_archive
+from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.predictors.trained import Mention, TrainedModel
 
 PASSAGE = "The bridge was opened in 2018. It is three kilometres long."

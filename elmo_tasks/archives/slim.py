@@ -1,31 +1,31 @@
 """
-Slim archives, which have no biLM. They hold the digest of the biLM that comes with the project, which is put
-into them when they are opened. The archives that come trained with the project are of this kind, and have
-names.
+Slim archives: they hold the digest of the biLM that comes with the project in place of its weights, which are
+added when the state dict is read. The archives that come trained with the project are slim, and have names.
 """
 
 import json
 import tarfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import bundled
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
+from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS, archived_state
 
 NOTE = "bilm.json"
 """The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""
 TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 CARDS = "models.json"
-"""The file beside the archives with the task, the data, the score and examples of each."""
+"""The file with the task, the data, the score and examples of each archive, in the same folder."""
 
 
 def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str) -> None:
@@ -39,23 +39,23 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str)
     version : noted, so that an error can name it.
 
     # Raises
-    `ConfigurationError`: the model has no biLM, or another one than comes with the project.
+    `ConfigError`: the model has no biLM, or another one than comes with the project.
     """
     folder = Path(folder)
-    state = torch.load(folder / ARCHIVED_WEIGHTS, map_location="cpu", weights_only=True)
+    weights_file = folder / ARCHIVED_WEIGHTS
+    # Not mapped, since the file is written again
+    state = torch.load(weights_file, map_location="cpu", weights_only=True) | missing_weights(weights_file)
     bilm = _bundled_bilm()
     ending = f"bilm.{next(iter(bilm.state_dict()))}"
     prefixes = [name.removesuffix(ending) for name in state if name.endswith(f".{ending}")]
     if not prefixes:
-        raise ConfigurationError("found no biLM in the archive, expected the one that comes with the project")
+        raise ConfigError("the archive has no biLM")
     for name, weight in _named(bilm, prefixes).items():
         if name not in state or not torch.equal(state.pop(name), weight):
-            raise ConfigurationError(
-                f"found another weight {name} than the biLM of the project has, expected this biLM"
-            )
+            raise ConfigError(f"{name} is not of the biLM that comes with the project, so it has to stay")
     if dtype == "float16":
         state = {name: _rounded(weight) for name, weight in state.items()}
-    torch.save(state, folder / ARCHIVED_WEIGHTS)
+    torch.save(state, weights_file)
     note = {"digest": bilm.digest(), "version": version, "prefixes": prefixes}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
     with tarfile.open(output, "w:gz") as tar:
@@ -63,25 +63,36 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str)
             tar.add(path, path.name)
 
 
-def complete(folder: Path) -> None:
+def whole_state(folder: str | PathLike[str], weights_file: str | PathLike[str]) -> dict[str, Any]:
     """
-    Puts the biLM that comes with the project into an unpacked slim archive; other archives stay as they are.
+    Returns the state dict of an unpacked archive, slim or not; see `archived_state`.
 
     # Raises
-    `ConfigurationError`: this version of the project has another biLM.
+    `ConfigError`: this version of the project has another biLM than a slim archive needs.
     """
-    if not (folder / NOTE).exists():
-        return
-    note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    return archived_state(folder, weights_file) | missing_weights(weights_file)
+
+
+def missing_weights(weights_file: str | PathLike[str]) -> dict[str, torch.Tensor]:
+    """Returns the weights of the biLM that a slim archive leaves out; none for other archives."""
+    note_file = Path(weights_file).with_name(NOTE)
+    if not note_file.exists():
+        return {}
+    note = json.loads(note_file.read_text(encoding="utf-8"))
     bilm = _bundled_bilm()
     if note["digest"] != bilm.digest():
-        raise ConfigurationError(
-            f"found the digest {bilm.digest()} of the biLM of this version, expected {note['digest']}: the "
-            f"archive needs the biLM of elmo_tasks {note['version']}"
+        raise ConfigError(
+            "the archive needs another biLM than this version of elmo_tasks has",
+            remedy=f"open it with elmo_tasks {note['version']}",
         )
-    state = torch.load(folder / ARCHIVED_WEIGHTS, map_location="cpu", weights_only=True)
-    torch.save(state | _named(bilm, note["prefixes"]), folder / ARCHIVED_WEIGHTS)
-    (folder / NOTE).unlink()
+    return _named(bilm, note["prefixes"])
+
+
+def read_whole_state(
+    stock: Callable[..., dict[str, Any]], path: str | PathLike[str], *args: Any, **options: Any
+) -> dict[str, Any]:
+    """Stands for AllenNLP's `read_state_dict`, and adds the `missing_weights`."""
+    return stock(path, *args, **options) | missing_weights(path)
 
 
 def _bundled_bilm() -> FrozenBiLm:
@@ -119,14 +130,17 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
     Returns the path of an archive that comes with the project for its name; other paths and URLs stay.
 
     # Raises
-    `ConfigurationError`: there is none of this name.
+    `ConfigError`: there is none of this name.
     """
     text = fspath(archive)
     if not text.startswith(TRAINED):
         return archive
     archives, name = trained_archives(), text.removeprefix(TRAINED)
     if name not in archives:
-        expected = ", ".join(TRAINED + each for each in archives) or "the package elmo_tasks[models]"
-        hint = did_you_mean(text, (TRAINED + each for each in archives))
-        raise ConfigurationError(f"found no archive {text}, expected {expected}{hint}")
+        known = [TRAINED + each for each in archives]
+        remedy = did_you_mean(text, known).removeprefix("; ") or f"there are {', '.join(known)}"
+        raise ConfigError(
+            f"no trained model is named {text}",
+            remedy=remedy if known else "install them: pip install elmo_tasks[models]",
+        )
     return archives[name]

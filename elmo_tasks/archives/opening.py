@@ -1,0 +1,162 @@
+"""Opening archives of models: `open_archive`, which takes the place of AllenNLP's `load_archive`."""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from os import PathLike, fspath
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.common.params import parse_overrides
+from allennlp.common.util import SigTermReceived
+from allennlp.data import DatasetReader
+from allennlp.models import Model, archival
+from allennlp.models.archival import Archive
+
+from elmo_tasks.archives.checking import check_config, only_registered_names
+from elmo_tasks.archives.slim import TRAINED, archive_path, trained_archives
+from elmo_tasks.common.devices import Device, chosen_device, gpu_index
+from elmo_tasks.common.strict_params import ConfigError, block_errors
+from elmo_tasks.common.unpacking import unpack
+
+_WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
+_load_archive = archival.load_archive
+_opening: ContextVar[tuple[str, ...]] = ContextVar("the archives being opened, the outer first", default=())
+
+
+class ArchiveError(ConfigError):
+    """An archive that is damaged or must not be opened; `where` names it."""
+
+
+def local_archive(archive: str | PathLike[str]) -> Path:
+    """Returns the local path of an archive, or the folder of a run; see `archive_path`."""
+    path = Path(archive_path(archive)).expanduser()
+    if not path.exists() and fspath(archive) in trained_archives():
+        raise FileNotFoundError(f"file {archive} not found; did you mean {f'{TRAINED}{archive}'!r}?")
+    # What fetches URLs takes half a second to import.
+    return path if path.exists() else Path(cached_path(archive_path(archive)))
+
+
+def packed_archive(archive: str | PathLike[str]) -> Path:
+    """
+    Returns the local path of an archive; for the folder of a run, that of its `model.tar.gz`.
+
+    # Raises
+    `ArchiveError`: there is no such file; and see `archive_path`.
+    """
+    path = local_archive(archive)
+    if path.is_dir():
+        path /= "model.tar.gz"
+    if not path.is_file():
+        raise ArchiveError("there is no model.tar.gz", where=archive)
+    return path
+
+
+def open_archive(
+    archive_file: str | PathLike[str],
+    cuda_device: Device = -1,
+    overrides: str | dict[str, Any] = "",
+    weights_file: str | None = None,
+) -> Archive:
+    """
+    Opens the archive at the path or URL of a `model.tar.gz`, in the folder of a run, or by its name if it
+    comes with the project, such as `elmo:ner`. The parameters are the same as of AllenNLP's `load_archive`;
+    `cuda_device` may have a name, such as `cpu` and `cuda:0`.
+
+    # Raises
+    `ArchiveError`: the archive is not whole; its config is not plain JSON, or has a name that no plug-in
+    registers; or a weight is not finite. `ConfigurationError`: there is no such GPU, or the overrides are not
+    Jsonnet. `OSError`: nothing is there, or the machine fails, for example with a full disk.
+    """
+    path = local_archive(archive_file)
+    with block_errors():
+        gpu = gpu_index(cuda_device)
+        if gpu >= 0:
+            chosen_device(gpu, option="cuda_device")
+    override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    outer, real = _opening.get(), os.path.realpath(path)
+    with _errors_of(archive_file), only_registered_names(override_block):
+        if real in outer:
+            raise ConfigError("the config opens the archive itself")
+        token = _opening.set((*outer, real))
+        try:
+            if path.is_dir():
+                check_config(path)
+            archive = _load_archive(path, gpu, overrides, weights_file)
+            _check_numbers(archive.model)
+            # An archive reads whole files, also if its model was trained on a part of one.
+            return archive._replace(
+                dataset_reader=_unsampled(archive.dataset_reader),
+                validation_dataset_reader=_unsampled(archive.validation_dataset_reader),
+            )
+        finally:
+            _opening.reset(token)
+
+
+def _unsampled(reader: DatasetReader) -> DatasetReader:
+    """Returns the reader of all data for an `elmo_sample`, and other readers as they are."""
+    return getattr(reader, "wrapped_reader", reader)
+
+
+@contextmanager
+def extracted_archive(resolved_archive_file: str | PathLike[str], cleanup: bool = True) -> Iterator[str]:
+    """
+    Takes the place of AllenNLP's function of this name: nothing is written outside of the folder, and the
+    config is checked before anything reads it, see `check_config`. After an error no file remains.
+    """
+    folder = tempfile.mkdtemp()
+    try:
+        unpack(Path(resolved_archive_file), Path(folder))
+        check_config(Path(folder))
+        yield folder
+    except BaseException:
+        cleanup = True
+        raise
+    finally:
+        if cleanup:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_numbers(model: Model) -> None:
+    """Refuses weights that are not finite. A buffer, such as a mask, may be infinite."""
+    buffers = {name for name, _ in model.named_buffers()}
+    for name, weight in model.state_dict().items():
+        if isinstance(weight, torch.Tensor) and weight.is_floating_point():
+            wrong = weight.isnan() if name in buffers else ~weight.isfinite()
+            if wrong.any():
+                index = tuple(wrong.nonzero()[0].tolist())
+                raise ConfigError(f"the weight {name} is {weight[index].item()} at {index}, not finite")
+
+
+@contextmanager
+def _errors_of(archive: str | PathLike[str]) -> Iterator[None]:
+    """Turns errors into an `ArchiveError` that names the archive, except for failures of the machine."""
+    try:
+        yield
+    except (SigTermReceived, ArchiveError):
+        raise
+    except ConfigurationError as error:
+        raise ArchiveError(error.message, where=archive) from error
+    except Exception as error:
+        of_machine = isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError)
+        if of_machine:
+            error.add_note(f"while opening {archive}")
+            raise
+        raise ArchiveError(_fault(error), where=archive) from error
+
+
+def _fault(error: Exception) -> str:
+    first, _, rest = str(error).partition("\n")
+    if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
+        # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.
+        tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
+        return f"the weights do not fit the model of the config: {shorten('; '.join(tensors), 400)}"
+    return f"not a whole archive of a model ({type(error).__name__}: {first})"
