@@ -24,6 +24,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives.checking import check_config, only_registered_names
 from elmo_tasks.archives.slim import TRAINED, archive_path, trained_archives
 from elmo_tasks.common.devices import Device, chosen_device, gpu_index
+from elmo_tasks.common.errors import did_you_mean_path
 from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.common.unpacking import unpack
 
@@ -39,10 +40,13 @@ class ArchiveError(ConfigError):
 def local_archive(archive: str | PathLike[str]) -> Path:
     """Returns the local path of an archive, or the folder of a run; see `archive_path`."""
     path = Path(archive_path(archive)).expanduser()
-    if not path.exists() and fspath(archive) in trained_archives():
-        raise FileNotFoundError(f"file {archive} not found; did you mean {f'{TRAINED}{archive}'!r}?")
-    # What fetches URLs takes half a second to import.
-    return path if path.exists() else Path(cached_path(archive_path(archive)))
+    if path.exists():
+        return path
+    if "://" in fspath(archive) or "!" in fspath(archive):
+        return Path(cached_path(fspath(archive)))
+    trained = fspath(archive) in trained_archives()
+    hint = f"; did you mean {TRAINED}{archive}?" if trained else did_you_mean_path(archive)
+    raise FileNotFoundError(f"file {archive} not found{hint}")
 
 
 def packed_archive(archive: str | PathLike[str]) -> Path:
@@ -81,7 +85,10 @@ def open_archive(
         gpu = gpu_index(cuda_device)
         if gpu >= 0:
             chosen_device(gpu, option="cuda_device")
-    override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    try:
+        override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    except RuntimeError as error:
+        raise ConfigError(" ".join(str(error).split()), where="overrides") from error
     outer, real = _opening.get(), os.path.realpath(path)
     with _errors_of(archive_file), only_registered_names(override_block):
         if real in outer:

@@ -36,7 +36,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common.devices import chosen_device, device_name, read_gpu
 from elmo_tasks.common.files import check_sources_stay, local_or_bundled
-from elmo_tasks.compat.endings import EXPECTED, exit_code, print_error
+from elmo_tasks.compat.command_output import USER_ERRORS, exit_code, print_error
 
 Arguments = TypeVar("Arguments")
 Number = TypeVar("Number", int, float)
@@ -47,8 +47,8 @@ class Verb(ABC):
     """
     A verb of `allennlp elmo`: a frozen dataclass of its arguments.
 
-    An error in the user's input or machine (`EXPECTED`) ends it with one line on stderr and exit code 1; the
-    traceback is logged at debug level. SIGINT ends it with 130, SIGTERM with 143.
+    An error in the user's input or machine (`USER_ERRORS`) ends it with one line on stderr and exit code 1;
+    the traceback is logged at debug level. SIGINT ends it with 130, SIGTERM with 143.
     """
 
     name: ClassVar[str]
@@ -95,7 +95,7 @@ class Verb(ABC):
             check_sources_stay(outputs, _sources(namespace), error=ConfigurationError)
             read_arguments(cls, namespace).run()
             sys.stdout.flush()
-        except EXPECTED as error:
+        except USER_ERRORS as error:
             print_error(error)
             raise SystemExit(exit_code(error)) from error
 

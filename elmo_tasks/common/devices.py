@@ -8,7 +8,7 @@ from elmo_tasks.common.errors import ElmoError
 
 Device = str | int | torch.device | None
 """A name of PyTorch's, its `torch.device`, or the index of a GPU; -1 and `None` are the CPU."""
-EXPECTED = "cpu, cuda, cuda:1 or the like, the number of a GPU, or -1 for the CPU"
+_NAMES = "cpu, cuda, cuda:1 or the like, the number of a GPU, or -1 for the CPU"
 
 
 def device_name(device: Device) -> str:
@@ -32,7 +32,7 @@ def chosen_device(device: Device, *, option: str) -> torch.device:
     # PyTorch raises any of these for a device that is not there.
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise ElmoError(f"{option} {device} cannot be used: {reason}; expected {EXPECTED}") from error
+        raise ElmoError(f"{device} cannot be used ({reason})", key=option, remedy=f"use {_NAMES}") from error
     return chosen
 
 
@@ -45,7 +45,7 @@ def gpu_index(device: Device, *, option: str = "cuda_device") -> int:
     """
     kind, _, index = device_name(device).partition(":")
     if kind not in ("cpu", "cuda") or not (index or "0").isdecimal():
-        raise ElmoError(f"{option} is {device!r}, expected {EXPECTED}")
+        raise ElmoError(f"{device!r} is not a device", key=option, remedy=f"use {_NAMES}")
     return -1 if kind == "cpu" else int(index or 0)
 
 
@@ -54,4 +54,4 @@ def read_gpu(text: str) -> int:
     try:
         return gpu_index(text)
     except ElmoError as error:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected {EXPECTED}") from error
+        raise argparse.ArgumentTypeError(f"{error.what}; {error.remedy}") from error

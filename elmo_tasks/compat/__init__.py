@@ -3,18 +3,17 @@ Every change that is made to AllenNLP 2.10.1 at run time. `CHANGES` is the table
 makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
+- `training.py`, `configs.py`: `allennlp train` and its configs;
+- `commands.py`: `allennlp evaluate` and `predict`, and the packages that a command imports;
+- `command_output.py`: one line for an error, and lines in place of progress bars;
 - `archives.py`: archives are opened by `elmo_tasks.archives`;
-- `commands.py`: bugs of `allennlp train`, `evaluate` and `predict`;
-- `config_errors.py`: errors of configs and the command line name the nearest right name;
-- `fields.py`: our readers with third-party models;
-- `endings.py`: a command that fails ends with one line and an exit code, and files have no bars of progress;
 - `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, commands, config_errors, endings, fields, repairs
+from elmo_tasks.compat import archives, command_output, commands, configs, fields, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -65,19 +64,13 @@ CHANGES = (
         "compat/repairs_test.py::test_accumulated_gradients_of_mixed_precision",
     ),
     Change(
-        repairs.start_loader_processes,
+        repairs.repair_loader_processes,
         "since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks; "
-        "and a worker seeds `random` by chance, so that the order of its batches differs from run to run",
+        "a worker seeds `random` by chance, so that the order of its batches differs from run to run; and a "
+        "forked one takes SIGTERM for an error of the reader, waits for ever, and outlives a killed run",
         "MultiProcessDataLoader._start_instance_workers, _start_batch_workers, _instance_worker, "
-        "_batch_worker; on Windows __init__, which takes spawn in place of fork",
+        "_batch_worker, _join_workers; on Windows __init__, which takes spawn in place of fork",
         "compat/repairs_test.py::TestLoaderProcesses::test_stock_cannot_start_them",
-    ),
-    Change(
-        repairs.end_loader_processes,
-        "a forked worker takes SIGTERM for an error of the reader and waits for ever, and the run with it; "
-        "it also outlives a run that is killed, and a worker that has ended breaks the pipe to it",
-        "MultiProcessDataLoader._instance_worker, _batch_worker, _join_workers",
-        "compat/repairs_test.py::TestLoaderProcesses::test_stock_ignores_sigterm",
     ),
     Change(
         repairs.silence_amp_renaming,
@@ -86,29 +79,11 @@ CHANGES = (
         "compat/repairs_test.py::test_only_the_renaming_of_amp_is_silenced",
     ),
     Change(
-        repairs.name_missing_devices,
-        "PyTorch refuses to make `torch.device(0)` without a GPU before AllenNLP can say that there is none",
-        "allennlp.common.util.int_to_device",
-        "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
-    ),
-    Change(
-        repairs.name_missing_spacy_models,
-        "where a spaCy model is missing and cannot be downloaded, the error is one of the network or of pip",
-        "allennlp.common.util.spacy_download",
-        "compat/repairs_test.py::test_a_spacy_model_that_is_not_there_is_named",
-    ),
-    Change(
         repairs.warn_of_idle_regularizers,
         "a regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our "
         "embedder replaces AllenNLP's",
         "RegularizerApplicator.__call__: a warning at its first call",
         "compat/repairs_test.py::test_a_regularizer_without_parameters_is_warned_of",
-    ),
-    Change(
-        repairs.read_padding_as_word,
-        "a word spelt like the vocabulary's padding token gets the padding's id: a hole in the mask",
-        "SingleIdTokenIndexer.tokens_to_indices: it is an unknown word",
-        "compat/repairs_test.py::test_a_word_spelt_like_the_padding",
     ),
     Change(
         repairs.pickle_characters_encoder,
@@ -137,12 +112,6 @@ CHANGES = (
         "compat/repairs_test.py::TestVectors::test_stock_fails",
     ),
     Change(
-        repairs.give_up_on_silent_hosts,
-        "an HTTP host that refuses takes half a minute, one that does not answer some minutes",
-        "allennlp.common.file_utils._cached_path, whose sessions try once more and wait for seconds",
-        "data/input_files_test.py::test_a_host_that_refuses",
-    ),
-    Change(
         archives.install,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
         "archives end in tracebacks that do not name them; and a vocabulary is not found by all that names "
@@ -153,46 +122,47 @@ CHANGES = (
     ),
     Change(
         commands.let_evaluate_take_its_options,
-        "`allennlp evaluate` refuses --batch-size beside a batch sampler, ignores 0, overwrites its input, "
-        "computes everything before it finds that it cannot write, does not show metrics without a file, "
-        "loses metrics of data with equal names, and scores no more of the data than the "
-        "`batches_per_epoch` of the training",
-        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader",
+        "`allennlp evaluate` refuses --batch-size with a batch sampler, overwrites its input, does not show "
+        "metrics without a file, loses metrics of data with equal names, scores only the `batches_per_epoch` "
+        "of the training, and takes a device by its number alone, as `predict` does",
+        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader, Evaluate and Predict.add_subparser",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
     Change(
-        commands.check_data_first,
-        "a wrong path of data for validation or test is found after an epoch, or after the whole training",
+        training.check_data_first,
+        "a wrong path of data for validation or test is found after an epoch, or after the whole training; "
+        "and `evaluate_on_test` does nothing without test data, and waits for ever in several processes",
         "TrainModel.from_partial_objects: their first record is read before anything else",
         "compat/training_test.py::test_wrong_data_are_found_before_training",
     ),
     Change(
-        commands.repair_recovery,
-        "`train --recover` ends in a KeyError where a key is new, names no key in its last line, refuses to "
-        "train a finished run for more epochs, and fails with several processes if the kill came before the "
-        "vocabulary was written; `train --force` removes data in the folder of the run",
+        training.repair_recovery,
+        "`train --recover` ends in a KeyError where a key is new, and refuses to train a finished run for "
+        "more epochs; `train --force` removes data in the folder of the run",
         "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
         "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
     ),
     Change(
-        commands.check_vocabulary_of_pretrained,
+        training.check_vocabulary_of_pretrained,
         "a `_pretrained` module of another vocabulary gives each word the vector of another, in an archive "
         "that cannot be opened",
-        "from_params.pop_and_construct_arg, Archive.extract_module",
+        "Archive.extract_module, TrainModel.__init__",
         "compat/training_test.py::test_a_pretrained_module_of_another_vocabulary",
     ),
     Change(
-        commands.import_named_packages,
-        "`--include-package elmo_tasks` imports every module, the drop-in and optional extras too",
-        "import_module_and_submodules, in allennlp.common.util, allennlp.common.plugins and "
-        "allennlp.commands",
-        "compat/commands_test.py::test_include_package_imports_what_is_named",
+        training.check_trainer,
+        "the trainer drops keys that it does not know, misses a metric only after an epoch, takes a device "
+        "by its number alone, and does not say where it diverges",
+        "GradientDescentTrainer.from_params and train",
+        "compat/training_test.py::test_a_metric_that_the_model_will_not_have",
     ),
     Change(
-        commands.list_only_the_package,
-        "the import of plug-ins runs a module of the user that has the name of one of their sub-packages",
-        "pkgutil, in allennlp.common.util: modules are listed without an import",
-        "compat/commands_test.py::test_a_module_named_as_a_sub_package_is_not_run",
+        commands.import_named_packages,
+        "`--include-package elmo_tasks` imports every module, the drop-in and optional extras too; and the "
+        "import of plug-ins runs a module of the user that has the name of one of their sub-packages",
+        "import_module_and_submodules, in allennlp.common.util, allennlp.common.plugins and "
+        "allennlp.commands; pkgutil, in allennlp.common.util",
+        "compat/commands_test.py::test_include_package_imports_what_is_named",
     ),
     Change(
         None,  # suite.py calls commands.replace_predict, as its classes come from elmo_tasks.predictors
@@ -202,16 +172,11 @@ CHANGES = (
         "compat/commands_test.py::test_predict_keeps_results_before_a_bad_line",
     ),
     Change(
-        config_errors.install,
-        "errors of configs, overrides and the command line are tracebacks, or name no right name; the "
-        "trainer drops keys that it does not know, takes impossible values, misses a metric only later, and "
-        "does not say where it diverges",
-        "ArgumentParserWithDefaults._check_value, registrable._get_suggestion, Params.pop_choice, "
-        "from_params.create_kwargs, FromParams.from_params, MetricTracker.combined_score, "
-        "GradientDescentTrainer.train, prepare_environment, evaluate_file, evaluate_snippet, with_overrides; "
-        "gojsonnet where jsonnet is not installed; "
-        "cached_path of configs, which finds those of the project by name",
-        "compat/config_errors_test.py::test_stock_says_less",
+        configs.install,
+        "errors in configs and overrides are tracebacks, configs of the project are not found by name, and "
+        "jsonnet has no wheel for ARM Linux",
+        "Params.from_file; cached_path, evaluate_file and evaluate_snippet in allennlp.common.params",
+        "compat/configs_test.py::test_configs_and_overrides_that_are_wrong",
     ),
     Change(
         fields.install,
@@ -222,17 +187,17 @@ CHANGES = (
         "compat/fields_test.py::test_stock_fails",
     ),
     Change(
-        endings.end_in_one_line,
+        command_output.end_in_one_line,
         "an error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other "
         "processes of the run have trained to the end",
         "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it",
-        "compat/endings_test.py::test_training_logs_the_faults_of_the_program_alone",
+        "compat/command_output_test.py::test_training_logs_the_faults_of_the_program_alone",
     ),
     Change(
-        endings.write_lines_to_files,
+        command_output.write_lines_to_files,
         "in a file, progress bars are thousands of lines, and nothing says how an epoch went",
         "Tqdm.tqdm, and the default callbacks of the trainer: a line for each epoch",
-        "compat/quiet_test.py::test_stock_writes_bars_to_a_file",
+        "compat/command_output_test.py::test_stock_writes_bars_to_a_file",
     ),
     Change(
         None,  # the .pth file of setup.py calls placeholders/_elmo_tasks_imports.install when Python starts

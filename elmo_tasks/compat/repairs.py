@@ -8,7 +8,6 @@ import inspect
 import itertools
 import logging
 import multiprocessing
-import os
 import random
 import re
 import signal
@@ -18,14 +17,11 @@ from typing import Any
 
 import numpy
 import torch
-from allennlp.common import cached_transformers, file_utils, util
+from allennlp.common import cached_transformers
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
-from allennlp.data import Token
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.data.tokenizers import PretrainedTransformerTokenizer
-from allennlp.data.vocabulary import Vocabulary
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
@@ -38,7 +34,6 @@ from allennlp.training.moving_average import MovingAverage
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from elmo_tasks.common.machine import end_with_parent
-from elmo_tasks.elmo.files import limit_http_waits
 
 logger = logging.getLogger(__name__)
 
@@ -59,26 +54,6 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
         return around(function, *args, **options)
 
     setattr(owner, name, classmethod(wrapped) if is_classmethod else wrapped)
-
-
-def give_up_on_silent_hosts() -> None:
-    if not isinstance(file_utils._cached_path, _Fetching):
-        file_utils._cached_path = _Fetching(file_utils._cached_path)
-
-
-class _Fetching:
-    """The package `cached_path`, which need not be imported for a local path, see `limit_http_waits`."""
-
-    def __init__(self, package: Any) -> None:
-        self._package = package
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._package, name)
-
-    def cached_path(self, path: str | os.PathLike[str], **options: Any) -> Any:
-        if str(path).startswith(("http://", "https://")):
-            limit_http_waits()
-        return self._package.cached_path(path, **options)
 
 
 def restore_reduce_on_plateau() -> None:
@@ -165,9 +140,17 @@ def _backward_of_mean(
     return stock(self, trainer, {**batch_outputs, "loss": loss}, *args, **options)
 
 
-def start_loader_processes() -> None:
+def repair_loader_processes() -> None:
+    """
+    Lets workers start, draw by the seed of the run, and end by SIGTERM or with their run. A worker gets the
+    SIGTERM handler of `allennlp` by its fork. It does not notice by itself that the run was killed, since it
+    holds both ends of the pipe that should tell it.
+    """
     for name in ("_start_instance_workers", "_start_batch_workers"):
         wrap(MultiProcessDataLoader, name, _with_lock_and_seed)
+    for name in ("_instance_worker", "_batch_worker"):
+        wrap(MultiProcessDataLoader, name, _prepared)
+    wrap(MultiProcessDataLoader, "_join_workers", _join_alive_workers)
     if "fork" not in multiprocessing.get_all_start_methods():  # Windows
         wrap(MultiProcessDataLoader, "__init__", _spawn_in_place_of_fork)
 
@@ -202,18 +185,6 @@ def _spawn_in_place_of_fork(stock: Callable[..., None], *args: Any, **options: A
     stock(*call.args, **call.kwargs)
 
 
-def end_loader_processes() -> None:
-    """
-    Lets workers end by SIGTERM, and with their run. A worker gets the SIGTERM handler of `allennlp` by its
-    fork. Such a run never ended unless its text was read to the end, as with `batches_per_epoch`, or after
-    SIGTERM. A worker does not notice by itself that the run was killed, since it holds both ends of the pipe
-    that should tell it.
-    """
-    for name in ("_instance_worker", "_batch_worker"):
-        wrap(MultiProcessDataLoader, name, _prepared)
-    wrap(MultiProcessDataLoader, "_join_workers", _join_alive_workers)
-
-
 def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id: int, *args: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()
@@ -237,31 +208,6 @@ def silence_amp_renaming() -> None:
     )
 
 
-def name_missing_devices() -> None:
-    wrap(util, "int_to_device", _int_to_device)
-
-
-def _int_to_device(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
-    try:
-        return stock(device)
-    except RuntimeError:
-        return torch.device("cuda", device)  # type: ignore[arg-type]
-
-
-def name_missing_spacy_models() -> None:
-    wrap(util, "spacy_download", _download_spacy_model)
-
-
-def _download_spacy_model(stock: Callable[..., None], name: str) -> None:
-    try:
-        stock(name)
-    except (OSError, SystemExit) as error:
-        raise ConfigurationError(
-            f"found no spaCy model {name!r}, and cannot download it; install it with "
-            f"`python -m spacy download {name}`"
-        ) from error
-
-
 def warn_of_idle_regularizers() -> None:
     wrap(RegularizerApplicator, "__call__", _penalty)
 
@@ -276,26 +222,6 @@ def _penalty(
             if not any(re.search(regex, name) for name in names):
                 logger.warning("regularizer: the regex %r fits no parameter; here it has no effect", regex)
     return stock(self, module)
-
-
-def read_padding_as_word() -> None:
-    wrap(SingleIdTokenIndexer, "tokens_to_indices", _ids_without_padding)
-
-
-def _ids_without_padding(
-    stock: Callable[..., dict[str, list[int]]],
-    self: SingleIdTokenIndexer,
-    tokens: list[Token],
-    vocabulary: Vocabulary,
-) -> dict[str, list[int]]:
-    indices = stock(self, tokens, vocabulary)
-    if self.namespace is not None:
-        ids_of_tokens = vocabulary.get_token_to_index_vocabulary(self.namespace)
-        padding = ids_of_tokens.get(vocabulary._padding_token)
-        if padding is not None and padding in indices["tokens"]:
-            unknown = ids_of_tokens[vocabulary._oov_token]
-            indices["tokens"] = [unknown if id == padding else id for id in indices["tokens"]]
-    return indices
 
 
 def pickle_characters_encoder() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from elmo_tasks.common.devices import Device, chosen_device
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.files import bundled, local_or_bundled, read_lines
 from elmo_tasks.common.packed_weights import check_precision
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
@@ -58,7 +58,7 @@ def _fetched(source: str) -> Path:
     if "://" not in source:
         path = Path(local_or_bundled(source))
         if not path.exists():
-            raise FileNotFoundError(f"file {source} not found")
+            raise FileNotFoundError(f"file {source} not found{did_you_mean_path(source)}")
         return path
     try:
         from cached_path import cached_path

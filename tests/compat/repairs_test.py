@@ -21,12 +21,11 @@ import pytest
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params, util
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
-from allennlp.data import DatasetReader, Token, Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.samplers import BucketBatchSampler
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.models.archival import load_archive
 from allennlp.modules.token_embedders import embedding
 from allennlp.nn import RegularizerApplicator
@@ -431,27 +430,6 @@ def test_accumulated_gradients_of_mixed_precision(tmp_path):
     assert gradient(on_backward.__wrapped__) == 24
 
 
-def test_a_gpu_that_is_not_there_is_named():
-    with pytest.raises(ConfigurationError, match="specified a GPU"):
-        check_for_gpu(0)
-    assert util.int_to_device(-1) == torch.device("cpu")
-    # AllenNLP's own raises a RuntimeError where PyTorch was built without CUDA.
-    assert util.int_to_device(0) == torch.device("cuda", 0)
-
-
-@pytest.mark.parametrize("error", [ConnectionError("no network"), SystemExit(1)])
-def test_a_spacy_model_that_is_not_there_is_named(monkeypatch, error):
-    def download(name):
-        raise error
-
-    monkeypatch.setattr(util, "spacy_download", download)
-    with pytest.raises(type(error)):
-        util.get_spacy_model("no_such_model")
-    compat.repairs.name_missing_spacy_models()
-    with pytest.raises(ConfigurationError, match="'no_such_model'"):
-        util.get_spacy_model("no_such_model")
-
-
 def test_a_regularizer_without_parameters_is_warned_of(caplog):
     applicator = RegularizerApplicator([("weight", L2Regularizer(1.0)), ("scalar_par", L2Regularizer(1.0))])
     module = torch.nn.Linear(1, 1)
@@ -461,13 +439,6 @@ def test_a_regularizer_without_parameters_is_warned_of(caplog):
         assert applicator(module) == expected == module.weight.square().sum()
     (record,) = caplog.records
     assert "'scalar_par'" in record.message
-
-
-def test_a_word_spelt_like_the_padding():
-    vocabulary = Vocabulary(counter={"tokens": {"one": 1}})
-    arguments = (SingleIdTokenIndexer(), [Token("one"), Token("@@PADDING@@")], vocabulary)
-    assert SingleIdTokenIndexer.tokens_to_indices(*arguments) == {"tokens": [2, 1]}
-    assert SingleIdTokenIndexer.tokens_to_indices.__wrapped__(*arguments) == {"tokens": [2, 0]}
 
 
 def test_the_predictor_of_a_model_from_an_archive(trained_ner, tmp_path):

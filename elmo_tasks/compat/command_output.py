@@ -1,18 +1,15 @@
 """
-The output of a command: one line on stderr and an exit code other than 0 for an error; and, where stderr is
-no terminal, a few lines instead of bars, and one line for each epoch.
+The output of a command: one line on stderr and an exit code other than 0 for an error of the user; and, where
+stderr is not a terminal, a few lines instead of progress bars, and one line for each epoch.
 """
 
 import logging
 import multiprocessing
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -20,9 +17,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
-from allennlp.data.data_loaders.multiprocess_data_loader import WorkerError
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
-from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
@@ -31,23 +26,14 @@ from elmo_tasks.compat.repairs import wrap
 
 logger = logging.getLogger(__name__)
 
-EXPECTED = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, SigTermReceived)
-"""Errors that are no fault of the program: the user's input or machine, or a signal."""
-_IN_A_TRACEBACK = re.compile(
-    r"^ *(?:elmo_tasks\.[\w.]+|allennlp\.common\.checks\.Configuration|FileNotFound|Permission|OS)"
-    r"Error: (.*)$",
-    re.MULTILINE,
-)
-_NO_URL = re.compile(r"unable to parse .* as a URL or as a local path|bad \w+ path ")
-"""The words of `cached_path`, from any command, for what it cannot fetch."""
+USER_ERRORS = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, SigTermReceived)
+"""Errors in the user's input or machine, and signals: not faults of the program."""
 
 
 def print_error(error: BaseException) -> None:
     """Prints one line, with the notes of the error, and logs the traceback at debug level."""
     logger.debug("the error in full", exc_info=error)
-    print(
-        "; ".join([_message(error) + _nearest_path(error), *getattr(error, "__notes__", [])]), file=sys.stderr
-    )
+    print("; ".join([_message(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
     if isinstance(error, OSError):
         # If stdout itself fails, Python would flush it once more when it ends.
         try:
@@ -66,69 +52,23 @@ def _message(error: BaseException) -> str:
     if isinstance(error, SigTermReceived):
         return "terminated"
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"error: {error.filename}: {error.strerror}"
+        hint = did_you_mean_path(error.filename) if isinstance(error, FileNotFoundError) else ""
+        return f"error: {error.filename}: {error.strerror}{hint}"
     return f"error: {error}"
 
 
-def _nearest_path(error: BaseException | None) -> str:
-    """Suggests a path if the error, or a cause of it, is about a file that is missing."""
-    while error is not None and not isinstance(error, FileNotFoundError):
-        error = error.__cause__
-    if error is None:
-        return ""
-    # `cached_path` has the path in its message alone.
-    path = error.filename or re.sub("^file (.*) not found$", r"\1", str(error))
-    return did_you_mean_path(path)
-
-
-def _cause(error: BaseException) -> BaseException:
-    """
-    Returns the cause that the user can mend, such as a package that is missing, or a URL that is none. Of an
-    error in a process of a data loader or of a distributed training there is only the text of the traceback.
-    """
-    if isinstance(error, WorkerError | ProcessRaisedException):
-        if messages := _IN_A_TRACEBACK.findall(str(error)):
-            return ConfigurationError(messages[-1])
-    elif isinstance(error, ModuleNotFoundError) and error.name in _included_packages():
-        return ConfigurationError(f"--include-package: found no package {error.name}")
-    elif isinstance(error, ModuleNotFoundError) and _raised_in_allennlp(error):
-        return ConfigurationError(
-            f"found no package {error.name}, which a part of AllenNLP that the config names needs; "
-            f"expected it installed (pip install {error.name})"
-        )
-    elif isinstance(error, ValueError) and _NO_URL.match(str(error)):
-        return ConfigurationError(f"{error}, expected a path, or a URL that can be fetched")
-    elif isinstance(error, ProcessExitedException) and error.signal_name:
-        return ConfigurationError(
-            f"process {error.error_index} was ended by {error.signal_name}, as happens if memory runs out; "
-            "`--recover` continues from the last checkpoint"
-        )
-    return error
-
-
-def _raised_in_allennlp(error: BaseException) -> bool:
-    *_, (frame, _) = [(None, 0), *walk_tb(error.__traceback__)]
-    return frame is not None and frame.f_globals["__name__"].startswith("allennlp.")
-
-
-def _included_packages() -> set[str]:
-    names = (name for option, name in pairwise(sys.argv) if option == "--include-package")
-    return {name.partition(".")[0] for name in names}
-
-
 def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    cause = _cause(error)
-    if isinstance(cause, SigTermReceived | KeyboardInterrupt):
+    if isinstance(error, SigTermReceived | KeyboardInterrupt):
         # Python would wait until the processes of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
             child.terminate()
-    if isinstance(cause, EXPECTED):
-        print_error(cause)
+    if isinstance(error, USER_ERRORS):
+        print_error(error)
     else:
         sys.__excepthook__(kind, error, traceback)
-    if isinstance(cause, SigTermReceived):
+    if isinstance(error, SigTermReceived):
         # Otherwise Python would end with 1, as after an error.
-        raise SystemExit(exit_code(cause))
+        raise SystemExit(exit_code(error))
 
 
 def is_command() -> bool:
@@ -138,19 +78,19 @@ def is_command() -> bool:
 
 
 def end_in_one_line() -> None:
-    """Makes a command of AllenNLP end so, if this process runs one."""
+    """Has a command of AllenNLP end an error of the user in one line, if this process runs a command."""
     if is_command():
         sys.excepthook = _end
-        wrap(common_logging, "prepare_global_logging", _keep_expected)
+        wrap(common_logging, "prepare_global_logging", _keep_user_errors)
 
 
-def _keep_expected(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
-    """Ends expected errors as `_end` does; `allennlp train` by itself logs every traceback."""
+def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
+    """Ends user errors as `_end` does; `allennlp train` by itself logs every traceback."""
     prepare(*args, **options)
     log = sys.excepthook
 
     def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        (_end if isinstance(_cause(error), EXPECTED) else log)(kind, error, traceback)
+        (_end if isinstance(error, USER_ERRORS) else log)(kind, error, traceback)
 
     sys.excepthook = end
 
@@ -201,7 +141,7 @@ class EpochLines(TrainerCallback):
         validated, self._validated = self._validated, False
         if not (is_primary and progress.log_options()):
             return
-        # There is none in a run that was resumed after the last batch of an epoch.
+        # Missing in a run that was resumed after the last batch of an epoch
         training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
         # After an epoch without a validation, as by `should_validate_callback`, the metrics are earlier ones.
         names = [name for _, name in trainer._metric_tracker.tracked_metrics if validated]

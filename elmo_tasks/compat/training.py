@@ -1,0 +1,221 @@
+"""
+`allennlp train`: what it drops without a word, or finds only after hours, and runs that it does not resume.
+
+`compat.CHANGES` says what each function changes; each may be called twice.
+"""
+
+import json
+import logging
+import os
+import random
+from collections.abc import Callable
+from glob import glob
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params, from_params
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
+from allennlp.data import DatasetReader
+from allennlp.models.archival import Archive
+from allennlp.modules.token_embedders import Embedding
+from allennlp.training import GradientDescentTrainer, Trainer
+from allennlp.training import util as training_util
+from allennlp.training.scheduler import Scheduler
+from torch.nn import Module
+
+from elmo_tasks.common.devices import gpu_index
+from elmo_tasks.common.errors import did_you_mean
+from elmo_tasks.common.strict_params import ConfigError, block_errors
+from elmo_tasks.compat.repairs import wrap
+from elmo_tasks.data.reader import check_readable
+
+logger = logging.getLogger(__name__)
+
+_MAY_GROW = {"trainer.num_epochs": 20, "trainer.patience": None}
+"""Keys that may grow when a run goes on, and what they are where they are missing."""
+_LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
+"""Attributes of a scheduler that follow from the number of epochs."""
+
+
+def check_data_first() -> None:
+    wrap(TrainModel, "from_partial_objects", _with_readable_data)
+
+
+def _with_readable_data(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
+    if parts.get("evaluate_on_test") and not parts.get("test_data_path"):
+        raise ConfigError("there is no test_data_path", key="evaluate_on_test")
+    if parts.get("evaluate_on_test") and is_distributed():
+        raise ConfigError(
+            "only the first of several processes would evaluate",
+            key="evaluate_on_test",
+            remedy="run `allennlp evaluate` after the training",
+        )
+    if not is_distributed() or parts["local_rank"] == 0:
+        reader = parts.get("validation_dataset_reader") or parts["dataset_reader"]
+        for key in ("validation_data_path", "test_data_path"):
+            if parts.get(key) is not None:
+                _check_apart(reader, parts[key])
+    return stock(cls, **parts)
+
+
+def _check_apart(reader: DatasetReader, path: Any) -> None:
+    """Checks data without a trace in the log, which comes when they are read, or in random numbers."""
+    disabled, drawn = logging.root.manager.disable, random.getstate()
+    logging.disable(logging.WARNING)
+    try:
+        check_readable(reader, path)
+    finally:
+        logging.disable(disabled)
+        random.setstate(drawn)
+
+
+def repair_recovery() -> None:
+    wrap(training_util, "create_serialization_dir", _create_or_recover)
+    wrap(Scheduler, "load_state_dict", _keep_length_of_run)
+
+
+def _create_or_recover(
+    stock: Callable[..., None],
+    params: Params,
+    serialization_dir: str | os.PathLike[str],
+    recover: bool,
+    force: bool,
+) -> None:
+    saved = Path(serialization_dir, "config.json")
+    if recover and not force and saved.exists():
+        before = Params.from_file(saved)
+        _check_same(params, before)
+        params = before
+    if force:
+        _check_sources_stay(params, serialization_dir)
+    stock(params, serialization_dir, recover, force)
+
+
+def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
+    """Checks that the folder, which `--force` removes, has nothing that the run reads."""
+    folder = os.path.realpath(serialization_dir)
+    for key, value in params.as_flat_dict().items():
+        for name in value if isinstance(value, list) else [value]:
+            if not isinstance(name, str) or "activations" in key.split("."):
+                continue
+            path = name.partition("!")[0]  # of an archive
+            is_inside = os.path.join(os.path.realpath(path), "").startswith(os.path.join(folder, ""))
+            if is_inside and (os.path.exists(path) or glob(path)):
+                raise ConfigurationError(
+                    f"--force would remove {key} {name}, which is in {serialization_dir}; name another "
+                    "folder for the run"
+                )
+
+
+def _check_same(params: Params, before: Params) -> None:
+    new, old = params.as_flat_dict(), before.as_flat_dict()
+    changes = [
+        f"{key} is {_shown(new, key)} and was {_shown(old, key)}"
+        for key in sorted(new.keys() | old.keys())
+        if (key not in new or key not in old or new[key] != old[key])
+        and not (key in _MAY_GROW and _grows(*(flat.get(key, _MAY_GROW[key]) for flat in (old, new))))
+    ]
+    if changes:
+        raise ConfigurationError(
+            f"--recover needs the config of the run: {', '.join(changes)}; only "
+            f"{' and '.join(_MAY_GROW)} may grow"
+        )
+
+
+def _grows(old: Any, new: Any) -> bool:
+    return new is None or (isinstance(new, int) and isinstance(old, int) and new >= old)
+
+
+def _shown(flat: dict[str, Any], key: str) -> str:
+    return shorten(json.dumps(flat[key]), 60) if key in flat else "missing"
+
+
+def _keep_length_of_run(stock: Callable[..., None], self: Scheduler, state_dict: dict[str, Any]) -> None:
+    """Resumes a schedule that depends on the length of the run, by the length that the run has now."""
+    length = {name: value for name, value in vars(self).items() if name in _LENGTH_OF_RUN}
+    stock(self, state_dict)
+    vars(self).update(length)
+
+
+def check_vocabulary_of_pretrained() -> None:
+    wrap(Archive, "extract_module", _extract_module)
+    wrap(TrainModel, "__init__", _check_pretrained)
+
+
+def _extract_module(
+    stock: Callable[..., Module], self: Archive, path: str, *args: Any, **options: Any
+) -> Module:
+    """Notes the vocabulary of the archive that a module comes from."""
+    module = stock(self, path, *args, **options)
+    module._vocabulary_of_archive = self.model.vocab  # type: ignore[assignment]
+    return module
+
+
+def _check_pretrained(stock: Callable[..., None], self: TrainModel, *args: Any, **options: Any) -> None:
+    stock(self, *args, **options)
+    for name, module in self.model.named_modules():
+        theirs = vars(module).get("_vocabulary_of_archive")
+        embeddings = (part for part in module.modules() if theirs and isinstance(part, Embedding))
+        for namespace in sorted({part._vocab_namespace for part in embeddings if part._vocab_namespace}):
+            words, their_words = (
+                each.get_index_to_token_vocabulary(namespace) for each in (self.model.vocab, theirs)
+            )
+            if words != their_words:
+                raise ConfigError(
+                    f"the {len(their_words):,} {namespace} of the archive are not the {len(words):,} of the "
+                    "vocabulary, so words would get the vectors of others",
+                    key=f"model.{name}._pretrained",
+                    remedy='use "vocabulary": {"type": "from_files", "directory": the archive_file}',
+                )
+
+
+def check_trainer() -> None:
+    GradientDescentTrainer.from_params = classmethod(_trainer_from_params)
+    wrap(GradientDescentTrainer, "train", _train)
+
+
+def _trainer_from_params(
+    cls: type[GradientDescentTrainer], params: Params, *args: Any, **options: Any
+) -> Trainer:
+    """Checks the keys of the trainer, which drops unknown ones: `num_epoch` would train 20 epochs."""
+    known = from_params.infer_params(cls, options.get("constructor_to_inspect"))
+    for key in params.keys() - known.keys():
+        what, hint = f"{cls.__name__} has no parameter {key!r}", did_you_mean(key, known)
+        if hint:
+            raise ConfigError(what + hint, key=f"{params.history}{key}")
+        logger.warning("%s%s: %s; here it has no effect", params.history, key, what)
+    with block_errors(params.history):
+        if (device := params.get("cuda_device")) is not None:
+            params["cuda_device"] = gpu_index(device)
+    if params.get("grad_norm", False) is None:
+        params["grad_norm"] = False  # AllenNLP's word for none
+    return super(GradientDescentTrainer, cls).from_params(params, *args, **options)
+
+
+def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
+    """
+    Checks the names of the metrics that choose the best epoch of a model of ours; of other models they are
+    known after an epoch. A metric of a label, such as `f1-PER`, and the metrics of a biLM come with the data.
+    """
+    of_ours = type(self.model).__module__.startswith("elmo_tasks.")
+    if self._validation_data_loader is not None and of_ours and (own := self.model.get_metrics(reset=True)):
+        metrics = {*own, "loss", "reg_loss"}
+        for _, name in self._metric_tracker.tracked_metrics:
+            if metrics.isdisjoint((name, name.partition("-")[0])):
+                hint = did_you_mean(name, metrics) or f"; the model has {', '.join(sorted(metrics))}"
+                raise ConfigError(
+                    f"{name!r} is not a metric of the model{hint}", key="trainer.validation_metric"
+                )
+    try:
+        return stock(self)
+    except ValueError as error:
+        if str(error) != "nan loss encountered":
+            raise
+        raise ConfigError(
+            f"the loss is NaN in epoch {self._epochs_completed + 1}, batch "
+            f"{self._batches_in_epoch_completed + 1}: training diverged",
+            remedy="take a lower trainer.optimizer.lr, or clip the gradients by trainer.grad_norm",
+        ) from error

@@ -1,0 +1,198 @@
+"""How a command that fails ends; progress in a terminal, and in a file."""
+
+import multiprocessing
+import signal
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from allennlp.common import logging as common_logging
+from allennlp.common import tqdm as common_tqdm
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.tqdm import Tqdm
+from allennlp.common.util import SigTermReceived
+from allennlp.training import gradient_descent_trainer
+
+from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.common import progress
+from elmo_tasks.compat import command_output
+from tests.compat.repairs_test import stock
+from tests.forked import FORKED
+
+
+@pytest.fixture
+def training(monkeypatch):
+    """This process is `allennlp train`, with no hook yet, which then gets ours."""
+    monkeypatch.setattr(sys, "argv", ["/bin/allennlp", "train", "a", "--include-package", "nosuch.x"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
+    command_output.end_in_one_line()
+
+
+def end(error: BaseException) -> None:
+    sys.excepthook(type(error), error, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "code"),
+    [
+        (ConfigurationError("wrong"), "error: wrong", 1),
+        (FileNotFoundError(2, "No such file or directory", "x"), "error: x: No such file or directory", 1),
+        (KeyboardInterrupt(), "interrupted; --resume goes on", 130),
+        (SigTermReceived(), "terminated", 143),
+    ],
+    ids=str,
+)
+def test_one_line(error, line, code, capsys):
+    if code == 130:
+        error.add_note("--resume goes on")
+    command_output.print_error(error)
+    assert capsys.readouterr().err == line + "\n"
+    assert command_output.exit_code(error) == code
+
+
+@pytest.mark.usefixtures("training")
+def test_faults_of_the_program_keep_their_traceback(capsys):
+    end(ZeroDivisionError("a fault"))
+    shown = capsys.readouterr().err.rstrip().splitlines()
+    assert not shown[0].startswith("error: ")
+    assert "a fault" in shown[-1]
+
+
+@pytest.mark.usefixtures("training")
+def test_a_signal_ends_the_processes_of_the_command(monkeypatch):
+    process = FORKED.Process(target=time.sleep, args=(60,))
+    process.start()
+    assert process in multiprocessing.active_children()
+    # Not those of other tests
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: [process])
+    with pytest.raises(SystemExit) as ended:
+        end(SigTermReceived())
+    assert ended.value.code == 143
+    process.join(30)
+    assert process.exitcode == -signal.SIGTERM
+
+
+def test_training_logs_the_faults_of_the_program_alone(training, monkeypatch, capsys):
+    """`prepare_global_logging` of AllenNLP sets a hook that logs every traceback."""
+    logged = []
+    own_hook = lambda folder: setattr(sys, "excepthook", lambda kind, *rest: logged.append(kind))  # noqa: E731
+    monkeypatch.setattr(common_logging, "prepare_global_logging", own_hook)
+    own_hook("folder")
+    end(ConfigurationError("wrong"))
+    assert logged.pop() is ConfigurationError
+    command_output.end_in_one_line()
+    common_logging.prepare_global_logging("folder")
+    for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
+        end(error)
+    assert capsys.readouterr().err == "error: wrong\n"
+    assert logged == [ZeroDivisionError]
+
+
+def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
+    (tmp_path / "model.tar.gz").touch()
+    wrong = tmp_path / "modle.tar.gz"
+    for open_it in (open, open_archive):
+        with pytest.raises(FileNotFoundError) as caught:
+            open_it(wrong)
+        command_output.print_error(caught.value)
+        assert capsys.readouterr().err.endswith(f"; did you mean '{tmp_path / 'model.tar.gz'}'?\n")
+
+
+@pytest.mark.parametrize(
+    "program", ["/somewhere/bin/pytest", "/site-packages/allennlp_models/__main__.py", ""]
+)
+def test_other_programs_keep_their_hook(monkeypatch, program):
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setattr(sys, "excepthook", print)
+    command_output.end_in_one_line()
+    assert sys.excepthook is print
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(progress, "log_options", dict)
+
+
+def test_a_terminal_shows_bars(terminal, capsys):
+    assert sum(Tqdm.tqdm(range(3), desc="counting")) == 3
+    assert "\rcounting: 100%" in capsys.readouterr().err
+
+
+def test_a_file_has_none_of_a_short_work(capsys):
+    assert sum(Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
+    assert capsys.readouterr().err == ""
+
+
+def test_stock_writes_bars_to_a_file(capsys):
+    assert sum(stock(common_tqdm).Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
+    assert capsys.readouterr().err.count("counting: ") > 3
+
+
+def test_a_file_has_lines_of_a_long_one(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    for _ in Tqdm.tqdm(range(2), desc="counting", leave=False):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert [line[:13] for line in lines] == ["counting:   0", "counting:  50", "counting: 100"]
+
+
+def test_file_friendly_logging_is_allennlps_own(capsys, monkeypatch):
+    monkeypatch.setattr(common_logging, "FILE_FRIENDLY_LOGGING", True)
+    list(Tqdm.tqdm(range(3), desc="counting"))
+    assert "counting: 100%" in capsys.readouterr().err
+
+
+METRICS = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}
+
+
+class TestEpochs:
+    @pytest.fixture
+    def say(self, monkeypatch):
+        """Says an epoch of ten seconds, of three."""
+        clock = iter((0.0, 10.0, 10.0))
+        monkeypatch.setattr(command_output.time, "monotonic", lambda: next(clock))
+        tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
+        trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
+        lines = command_output.EpochLines("folder")
+        lines.on_start(trainer)
+
+        def say(metrics, epoch, *, validated=True, **options):
+            for is_training in (True, False) if validated else (True,):
+                lines.on_batch(trainer, is_training=is_training)
+            lines.on_epoch(trainer, metrics, epoch, **options)
+
+        return say
+
+    @pytest.mark.parametrize(
+        ("epoch", "line"),
+        [
+            (0, "1 of 3: training loss 22.07, validation f1 0.6521 (best 0.7000, epoch 2), 10 s; 20 s left"),
+            (1, "2 of 3: training loss 22.07, validation f1 0.6521, 10 s; 10 s left"),
+        ],
+    )
+    def test_a_line_in_a_file(self, say, capsys, epoch, line):
+        say(METRICS, epoch)
+        assert capsys.readouterr().err == f"epoch {line}\n"
+
+    @pytest.mark.parametrize("earlier", [{}, METRICS], ids=["ever", "in this epoch"])
+    def test_without_validation(self, say, capsys, earlier):
+        say(earlier | {"training_loss": 1.0}, 2, validated=False)
+        assert capsys.readouterr().err == "epoch 3 of 3: training loss 1, 10 s; 0 s left\n"
+
+    def test_an_epoch_whose_batches_were_before_a_kill(self, say, capsys):
+        say({name: value for name, value in METRICS.items() if name != "training_loss"}, 1)
+        assert capsys.readouterr().err == "epoch 2 of 3: validation f1 0.6521, 10 s; 10 s left\n"
+
+    def test_a_terminal_has_the_bars(self, say, terminal, capsys):
+        say(METRICS, 1)
+        assert capsys.readouterr().err == ""
+
+    def test_one_process_says_it(self, say, capsys):
+        say(METRICS, 1, is_primary=False)
+        assert capsys.readouterr().err == ""
+
+    def test_every_trainer_has_them_once(self):
+        command_output.write_lines_to_files()
+        assert gradient_descent_trainer.DEFAULT_CALLBACKS.count(command_output.EpochLines) == 1
