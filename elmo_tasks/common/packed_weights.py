@@ -74,8 +74,8 @@ class PackedWeight(NamedTuple):
             rows = rounded(max(1, rows))
         block = self.block(rows, bias)
         if not self.bfloat16:
-            return _multiply(inputs, self.packed, self.onednn, bias, block)
-        result = _multiply(inputs.bfloat16(), self.packed, self.onednn, None, block).float()
+            return _multiply_in_blocks(inputs, self.packed, self.onednn, bias, block)
+        result = _multiply_in_blocks(inputs.bfloat16(), self.packed, self.onednn, None, block).float()
         return result if bias is None else result.add_(bias)
 
     @property
@@ -94,7 +94,7 @@ class PackedWeight(NamedTuple):
             self.by_rows[key] = (
                 (lambda inputs: multiply(inputs, packed, onednn, None))
                 if block == rows
-                else (lambda inputs: _multiply(inputs, packed, onednn, None, block))
+                else (lambda inputs: _multiply_in_blocks(inputs, packed, onednn, None, block))
             )
         return self.by_rows[key]
 
@@ -130,7 +130,7 @@ def multiply(
     return F.linear(inputs, packed, bias)
 
 
-def _multiply(
+def _multiply_in_blocks(
     inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: Block
 ) -> torch.Tensor:
     rows = inputs.size(0)

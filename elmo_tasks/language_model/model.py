@@ -17,7 +17,7 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, Probability
 from elmo_tasks.elmo import BiLmOptions, LstmState, TrainedBiLm
 from elmo_tasks.elmo.files import local_file, read_options, read_softmax
-from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps
+from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
 from elmo_tasks.elmo.model.encoders import WordEncoder

@@ -8,7 +8,6 @@ a batch.
 """
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -20,14 +19,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from elmo_tasks.common.packed_weights import PackedWeight, pack
+from elmo_tasks.elmo.inference.cell import activate_, scale_candidate_, tanh_of
+from elmo_tasks.elmo.inference.layout import Step, steps_in_order
 
 GATES = 5
-
-_Step = tuple[int, int, int, int]
-"""
-The first packed row of a step and its number of rows, the first row of the step read before it, and the
-number of sequences in both, which have the first rows.
-"""
 
 
 class HighwayLstm(nn.Module):
@@ -94,16 +89,6 @@ class _Weights(nn.Module):
         self.bias.data.chunk(GATES)[1].fill_(1.0)
 
 
-def _step_order(batch_sizes: list[int], *, backward: bool) -> list[_Step]:
-    """Returns the steps in the order in which a layer reads them."""
-    starts, order = [0, *accumulate(batch_sizes)], range(len(batch_sizes))[:: -1 if backward else 1]
-    shared = [
-        (starts[now], batch_sizes[now], starts[before], min(batch_sizes[now], batch_sizes[before]))
-        for before, now in pairwise(order)
-    ]
-    return [(starts[order[0]], batch_sizes[order[0]], 0, 0), *shared]
-
-
 class _Values(NamedTuple):
     """The values of a layer at all packed steps. *Shape:* `(steps, hidden_dim)` unless stated."""
 
@@ -137,15 +122,12 @@ class _Layers(Function):
         *weights: torch.Tensor,
     ) -> torch.Tensor:
         layers = list(_layers(weights))
-        scale = torch.ones_like(layers[0][1])
-        # tanh x = 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU. So one sigmoid is
-        # enough for all gates if the candidate's weights and bias are doubled.
-        scale.chunk(GATES)[2].fill_(2)
-        orders = [_step_order(batch_sizes, backward=backward) for backward in (False, True)]
+        orders = [steps_in_order(batch_sizes, backward=backward) for backward in (False, True)]
         values: list[_Values] = []
         for layer, (weight, bias, highway) in enumerate(layers):
-            for_input, for_hidden = _split_weight(weight * scale.unsqueeze(1), highway)
-            projected, gates = _pack(highway)(inputs), _pack(for_input)(inputs, bias * scale)
+            for_input, for_hidden = _split_weight(scale_candidate_(weight.clone(), 2, gates=GATES), highway)
+            scaled_bias = scale_candidate_(bias.clone(), 2, gates=GATES)
+            projected, gates = _pack(highway)(inputs), _pack(for_input)(inputs, scaled_bias)
             mask = dropout_masks[layer] if dropout_masks else None
             of_steps = run_steps(orders[layer % 2], projected, gates, _pack(for_hidden), mask)
             values.append(_Values(inputs, projected, *of_steps))
@@ -182,7 +164,7 @@ class _Layers(Function):
 
 
 def run_steps(
-    order: list[_Step],
+    order: list[Step],
     projected: torch.Tensor,
     gates: torch.Tensor,
     for_hidden: PackedWeight,
@@ -196,8 +178,7 @@ def run_steps(
     """
     previous_hidden = torch.zeros_like(projected)
     cell, tanh, hidden = (torch.empty_like(projected) for _ in range(3))
-    for start, rows, previous_start, shared in order:
-        end = start + rows
+    for start, end, previous_start, shared, _ in order:
         step_gates, step_cell, step_tanh = gates[start:end], cell[start:end], tanh[start:end]
         if shared > 0:
             # (shared, dim)
@@ -208,17 +189,17 @@ def run_steps(
                 previous.mul_(dropout_mask[:shared])
             step_gates[:shared].add_(for_hidden(previous))
         # GATES times (rows, dim)
-        input_gate, forget_gate, candidate, output_gate, highway_gate = step_gates.sigmoid_().chunk(5, 1)
-        torch.mul(input_gate, candidate.mul_(2).sub_(1), out=step_cell)
+        input_gate, forget_gate, candidate, output_gate, highway_gate = activate_(step_gates, GATES)
+        torch.mul(input_gate, candidate, out=step_cell)
         if shared > 0:
             step_cell[:shared].addcmul_(forget_gate[:shared], cell[previous_start : previous_start + shared])
-        torch.mul(step_cell, 2, out=step_tanh).sigmoid_().mul_(2).sub_(1)
+        tanh_of(step_cell, out=step_tanh)
         torch.lerp(projected[start:end], output_gate * step_tanh, highway_gate, out=hidden[start:end])
     return gates, previous_hidden, cell, tanh, hidden
 
 
 def gradients_of_steps(
-    order: list[_Step],
+    order: list[Step],
     grad_outputs: torch.Tensor,
     projected: torch.Tensor,
     gates: torch.Tensor,
@@ -235,8 +216,7 @@ def gradients_of_steps(
     # The slope of tanh is 1 - t^2, the slope of a sigmoid s - s^2.
     grad_gates = torch.addcmul(gates, gates, gates, value=-1)
     grads, grad_cells = grad_outputs.clone(), torch.zeros_like(cell)
-    for start, rows, previous_start, shared in reversed(order):
-        end = start + rows
+    for start, end, previous_start, shared, _ in reversed(order):
         step_tanh, grad_hidden, grad_cell = tanh[start:end], grads[start:end], grad_cells[start:end]
         # GATES times (rows, dim)
         input_gate, forget_gate, candidate, output_gate, highway_gate = gates[start:end].chunk(5, 1)

@@ -14,7 +14,8 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.garbage import without_garbage_collection
-from elmo_tasks.elmo.inference.cpu_lstm import Directions, FrozenLstmLayer, PackedSteps, half_output
+from elmo_tasks.elmo.inference.cell import Directions, PackedLayer, half_output
+from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
 logger = logging.getLogger(__name__)
@@ -100,16 +101,15 @@ class CudaLayer:
     dtype : the type of the products.
     """
 
-    def __init__(self, pair: Sequence[FrozenLstmLayer], dtype: torch.dtype) -> None:
-        layers = [layer.packed for layer in pair]
-        self.cell_clip, self.proj_clip = layers[0].cell_clip, layers[0].proj_clip
+    def __init__(self, pair: Sequence[PackedLayer], dtype: torch.dtype) -> None:
+        self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
         # (2, projection_dim, 4 dim), the same, (2, 1, 4 dim), (2, dim, projection_dim)
-        self.for_input = _stacked([layer.for_input.dense() for layer in layers], dtype)
-        self.recurrent = _stacked([layer.recurrent.dense() for layer in layers], dtype)
-        self.bias = torch.stack([layer.bias for layer in layers]).unsqueeze(1)
+        self.for_input = _both_directions([layer.for_input.dense() for layer in pair], dtype)
+        self.recurrent = _both_directions([layer.recurrent.dense() for layer in pair], dtype)
+        self.bias = torch.stack([layer.bias for layer in pair]).unsqueeze(1)
         self.one_half = self.bias.new_full([1], 0.5)
-        projections = [layer.projection.dense() for layer in layers if layer.projection is not None]
-        self.projection = _stacked(projections, dtype) if projections else None
+        projections = [layer.projection.dense() for layer in pair if layer.projection is not None]
+        self.projection = _both_directions(projections, dtype) if projections else None
 
     def __call__(
         self, inputs: torch.Tensor, real: torch.Tensor, hidden: torch.Tensor, doubled_cell: torch.Tensor
@@ -122,13 +122,16 @@ class CudaLayer:
         hidden state and the doubled cell after each sequence's last real step.
         """
         # (2, steps, batch, 4 dim)
-        gates = (_times(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
+        gates = (_batched_product(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
         outputs = []
         for step, is_real in enumerate(real.unsqueeze(2)):
-            step_gates, after = _times(hidden, self.recurrent) + gates[:, step], doubled_cell.clone()
+            step_gates, after = (
+                _batched_product(hidden, self.recurrent) + gates[:, step],
+                doubled_cell.clone(),
+            )
             gates_now, half = step_gates.sigmoid_().chunk(4, dim=2), torch.empty_like(after)
             half_output(gates_now, after, self.cell_clip, torch.sigmoid, half, self.one_half)
-            output = half * 2 if self.projection is None else _times(half, self.projection)
+            output = half * 2 if self.projection is None else _batched_product(half, self.projection)
             if self.projection is not None and self.proj_clip:
                 output = output.clamp(-self.proj_clip, self.proj_clip)
             outputs.append(output)
@@ -137,12 +140,12 @@ class CudaLayer:
         return torch.stack(outputs, dim=1), hidden, doubled_cell
 
 
-def _stacked(weights: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+def _both_directions(weights: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
     """*Shape:* `(out, in)` of each direction to `(2, in, out)`."""
     return torch.stack([weight.t() for weight in weights]).to(dtype)
 
 
-def _times(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def _batched_product(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """*Shape:* `(2, rows, in)` and `(2, in, out)` to `(2, rows, out)`, of the inputs' type."""
     return torch.bmm(inputs.to(weights.dtype), weights).to(inputs.dtype)
 

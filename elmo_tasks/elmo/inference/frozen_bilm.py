@@ -19,9 +19,11 @@ from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.machine import SHARED, one_thread_in_forks
 from elmo_tasks.common.packed_weights import PRECISIONS, check_precision, pack
+from elmo_tasks.elmo.inference.cell import FrozenLstm, PackedLayer
 from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
-from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, FrozenLstmLayer, read_steps, state_after_bos
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
+from elmo_tasks.elmo.inference.layout import read_steps, state_after_bos
 from elmo_tasks.elmo.model.bilm import BiLm, digest, has_hooks, zero_state
 from elmo_tasks.elmo.model.characters import word_ids
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder, vocabulary_rows
@@ -364,7 +366,7 @@ class Kernels:
             else FrozenCharacters(encoder, encoder_weights, pack_weight)
         )
         self._layers = {
-            f"lstm.directions.{direction}.{layer}.": FrozenLstmLayer(
+            f"lstm.directions.{direction}.{layer}.": PackedLayer(
                 _taken(weights, f"lstm.directions.{direction}.{layer}."),
                 cell_clip=options.cell_clip,
                 proj_clip=options.proj_clip,
@@ -376,7 +378,7 @@ class Kernels:
         layers = list(self._layers.values())
         directions = layers[: options.n_layers], layers[options.n_layers :]
         dtype = torch.bfloat16 if precision == "bfloat16" else embedding.dtype
-        self._lstm = (
+        self._lstm: FrozenLstm = (
             CudaLstm(directions, dtype, skip=options.use_skip_connections)
             if embedding.is_cuda
             else CpuLstm(directions, skip=options.use_skip_connections)

@@ -31,8 +31,8 @@ from elmo_tasks.elmo.inference.character_cnn import (
     joined_filters,
     vectors_of_distinct,
 )
-from elmo_tasks.elmo.inference.cpu_lstm import PackedSteps, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
+from elmo_tasks.elmo.inference.layout import PackedSteps, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained_layer
 from elmo_tasks.elmo.inference.training_products import (
     Product,

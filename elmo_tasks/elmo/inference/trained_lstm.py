@@ -7,14 +7,16 @@ without bounds and projection, over sequences of one length, runs on PyTorch's o
 there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from elmo_tasks.elmo.inference.cell import activate_, scale_candidate_, tanh_of
 from elmo_tasks.elmo.inference.cuda_lstm import CudaGraph
+from elmo_tasks.elmo.inference.layout import steps_in_order
 from elmo_tasks.elmo.inference.training_products import (
     BufferPool,
     Products,
@@ -25,6 +27,41 @@ from elmo_tasks.elmo.inference.training_products import (
 )
 
 Tensors = tuple[torch.Tensor, ...]
+PER_DIRECTION = 6
+"""The tensors of a direction, see `TrainedLayer`."""
+
+
+class Clips(NamedTuple):
+    """Bounds of the absolute value; 0 for none."""
+
+    cell: float
+    projection: float
+
+
+def trained_layer(
+    batch_sizes: list[int],
+    clips: Clips,
+    products: Products,
+    *tensors: Any,
+    recorded: "RecordedLayer | None" = None,
+) -> Tensors:
+    """
+    Runs `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of
+    one length, `recorded` runs its passes.
+    """
+    inputs, hidden, cell, weight, bias, projection = _by_direction(tensors)
+    same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
+    rounded = products.dtype(weight[0]) != weight[0].dtype
+    if any(clips) or projection[0] is not None or not same_length or rounded:
+        passes = recorded if recorded is not None and same_length else LayerPasses(clips, products)
+        return cast(Tensors, TrainedLayer.apply(passes, batch_sizes, *tensors))
+    results: list[torch.Tensor] = []
+    for rows, *state_and_weights in zip(inputs, hidden, cell, weight, bias, strict=True):
+        # (steps, batch, projection_dim)
+        sequences = rows.view(len(batch_sizes), -1, rows.size(1))
+        outputs, *ends = plain_lstm(sequences, *state_and_weights)
+        results += [outputs.flatten(0, 1), *ends]
+    return tuple(results)
 
 
 def plain_lstm(
@@ -52,32 +89,53 @@ def plain_lstm(
     return outputs, *(end.squeeze(0) for end in ends)
 
 
-class Clips(NamedTuple):
-    """Bounds of the absolute value; 0 for none."""
+class TrainedLayer(Function):
+    """
+    `apply(passes, batch_sizes, *tensors)`: a layer with gradients.
 
-    cell: float
-    projection: float
+    The tensors are, of each direction, the inputs, the hidden and the cell at the start, and the weights of a
+    `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`. The results are, of each direction, the
+    outputs, and the hidden and the cell at the end. All are packed as `PackedSteps`, sequences by falling
+    length.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, passes: "LayerPasses", batch_sizes: list[int], *tensors: Any) -> Tensors:
+        ctx.passes, ctx.batch_sizes = passes, batch_sizes
+        ctx.workspace = Workspace(passes.products.buffers)
+        last_hidden, last_cell, *saved = passes.forward(batch_sizes, ctx.workspace, tensors)
+        ctx.save_for_backward(*saved)
+        results = Saved(*saved).outputs, last_hidden, last_cell
+        return tuple(part[direction].clone() for direction in range(2) for part in results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        saved = Saved(*ctx.saved_tensors)
+        grad_results = [torch.stack(pair) for pair in zip(gradients[:3], gradients[3:], strict=True)]
+        grad_tensors = ctx.passes.backward(ctx.batch_sizes, saved, grad_results)
+        if not saved.has_projection:
+            grad_tensors = *grad_tensors[:-1], (None, None)
+        return None, None, *(pair[direction] for direction in range(2) for pair in grad_tensors)
 
 
-class Weights(NamedTuple):
-    """The weights of both directions, in the dtype of products."""
+class Saved(NamedTuple):
+    """
+    The tensors that the backward pass reads, both directions in each. Those of all steps are packed.
 
-    gates: torch.Tensor
+    What a product takes, `gate_inputs` and the weights, has the dtype of products.
+    """
+
+    outputs: torch.Tensor
+    """`(2, steps, projection_dim)`"""
+    start: torch.Tensor
+    """The cell before the first step, `(2, batch, dim)`."""
+    weight: torch.Tensor
     """`(2, 4 dim, 2 projection_dim)`: for the input, and for the hidden of the step before."""
-    bias: torch.Tensor
-    """`(2, 4 dim)`"""
-    projection: torch.Tensor | None
-    """`(2, projection_dim, dim)`"""
-
-
-class Steps(NamedTuple):
-    """
-    The values of all steps that the backward pass needs, for both directions. They are packed: the rows of a
-    step follow the rows of the step before.
-    """
-
+    projection: torch.Tensor
+    """`(2, projection_dim, dim)`, or `(0,)` where the layer has none."""
     gate_inputs: torch.Tensor
-    """`(2, steps, 2 projection_dim)`: the input and the previous hidden state, in the dtype of products."""
+    """`(2, steps, 2 projection_dim)`: the input and the previous hidden state."""
     gates: torch.Tensor
     """`(2, steps, 4 dim)`, after their sigmoid or tanh, in the order i, f, candidate, o."""
     cell: torch.Tensor
@@ -85,42 +143,9 @@ class Steps(NamedTuple):
     tanh_cell: torch.Tensor
     """`(2, steps, dim)`: tanh of the cell."""
 
-
-def trained_layer(
-    batch_sizes: list[int],
-    clips: Clips,
-    products: Products,
-    *tensors: Any,
-    recorded: "RecordedLayer | None" = None,
-) -> Tensors:
-    """
-    Runs `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of
-    one length, `recorded` runs its passes.
-    """
-    inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
-    same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
-    rounded = products.dtype(weight[0]) != weight[0].dtype
-    if any(clips) or projection[0] is not None or not same_length or rounded:
-        passes = recorded if recorded is not None and same_length else LayerPasses(clips, products)
-        return cast(Tensors, TrainedLayer.apply(passes, batch_sizes, *tensors))
-    results: list[torch.Tensor] = []
-    for rows, *state_and_weights in zip(inputs, hidden, cell, weight, bias, strict=True):
-        # (steps, batch, projection_dim)
-        sequences = rows.view(len(batch_sizes), -1, rows.size(1))
-        outputs, *ends = plain_lstm(sequences, *state_and_weights)
-        results += [outputs.flatten(0, 1), *ends]
-    return tuple(results)
-
-
-class SavedTensors(NamedTuple):
-    """The tensors that the backward pass reads."""
-
-    outputs: torch.Tensor
-    """`(2, steps, projection_dim)`"""
-    start: torch.Tensor
-    """The cell before the first step, `(2, batch, dim)`."""
-    weights: Weights
-    steps: Steps
+    @property
+    def has_projection(self) -> bool:
+        return self.projection.numel() > 0
 
 
 class LayerPasses:
@@ -136,66 +161,139 @@ class LayerPasses:
     def __init__(self, clips: Clips, products: Products) -> None:
         self.clips, self.products = clips, products
 
-    def forward(
-        self, batch_sizes: list[int], workspace: Workspace, tensors: Sequence[Any]
-    ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
+    def forward(self, batch_sizes: list[int], workspace: Workspace, tensors: Sequence[Any]) -> Tensors:
         """
-        Runs the layer on the `tensors` of `TrainedLayer`. *Shape:* hidden and cell at the end, `(2, batch,
-        ...)`.
+        Runs the layer on the `tensors` of `TrainedLayer`.
+
+        *Shape:* the hidden and the cell at the end, `(2, batch, ...)`, and those of `Saved`.
         """
-        inputs, hidden, cell, weight, bias, projection = zip(tensors[:6], tensors[6:], strict=True)
-        start, dtype = torch.stack(cell), self.products.dtype(weight[0])
-        weights = Weights(
+        inputs, hidden, cell, weight, bias, projection = _by_direction(tensors)
+        start, dtype, total = torch.stack(cell), self.products.dtype(weight[0]), sum(batch_sizes)
+        (gates_size, inputs_size), dim = weight[0].shape, start.size(2)
+        saved = Saved(
+            start.new_empty(2, total, hidden[0].size(1)),
+            start,
             _stacked(weight, workspace, dtype),
-            _stacked(bias, workspace, dtype),
-            _stacked(projection, workspace, dtype) if projection[0] is not None else None,
-        )
-        (_, gates_size, inputs_size), dim, total = weights.gates.shape, start.size(2), sum(batch_sizes)
-        steps = Steps(
+            _stacked(projection, workspace, dtype) if projection[0] is not None else start.new_empty(0),
             workspace.empty(start, 2, total, inputs_size, dtype=dtype),
             workspace.empty(start, 2, total, gates_size),
-            *(workspace.empty(start, 2, total, dim) for _ in range(2)),
+            workspace.empty(start, 2, total, dim),
+            workspace.empty(start, 2, total, dim),
         )
         for direction, part in enumerate(inputs):
-            steps.gate_inputs[direction, :, : part.size(1)] = part
-        outputs, last_hidden, last_cell = _forward(
-            batch_sizes, self.clips, weights, steps, torch.stack(hidden), start
-        )
-        return last_hidden, last_cell, SavedTensors(outputs, start, weights, steps)
+            saved.gate_inputs[direction, :, : part.size(1)] = part
+        ends = self._run_steps(batch_sizes, saved, torch.stack(hidden), _stacked(bias, workspace, dtype))
+        return *ends, *saved
+
+    def _run_steps(
+        self, batch_sizes: list[int], saved: Saved, hidden: torch.Tensor, bias: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Fills in the values of all steps. *Shape:* the hidden at the start, `(2, batch, projection_dim)`, and
+        the bias, `(2, 4 dim)`, to the hidden and the cell at the end, `(2, batch, ...)`.
+        """
+        weight, cell, size = saved.weight, saved.start, hidden.size(2)
+        last_hidden, last_cell = hidden.clone(), cell.clone()
+        scale_candidate_(weight, 2, dim=1)
+        scale_candidate_(bias, 2, dim=1)
+        gate_weights = [packed(part) for part in weight] if weight.device.type == "cpu" else weight
+        unprojected_buffer = saved.gate_inputs.new_empty(2, batch_sizes[0], cell.size(2))
+        for start, end, _, _, continuing in steps_in_order(batch_sizes):
+            step, rows = slice(start, end), end - start
+            saved.gate_inputs[:, step, size:] = hidden[:, :rows]
+            # four times (2, rows, dim)
+            input_gate, forget_gate, candidate, output_gate = activate_(
+                _multiply_both(saved.gate_inputs[:, step], gate_weights, bias, saved.gates[:, step])
+            )
+            # (2, rows, dim)
+            before, cell = cell, saved.cell[:, step]
+            torch.mul(forget_gate, before[:, :rows], out=cell).addcmul_(input_gate, candidate)
+            if self.clips.cell:
+                cell.clamp_(-self.clips.cell, self.clips.cell)
+            tanh_cell = tanh_of(cell, out=saved.tanh_cell[:, step])
+            hidden = saved.outputs[:, step]
+            if not saved.has_projection:
+                torch.mul(output_gate, tanh_cell, out=hidden)
+            else:
+                unprojected = torch.mul(output_gate, tanh_cell, out=unprojected_buffer[:, :rows])
+                _multiply_both(unprojected, saved.projection, None, hidden)
+                if self.clips.projection:
+                    hidden.clamp_(-self.clips.projection, self.clips.projection)
+            if continuing < rows:
+                last_hidden[:, continuing:rows] = hidden[:, continuing:]
+                last_cell[:, continuing:rows] = cell[:, continuing:]
+        scale_candidate_(weight, 0.5, dim=1)
+        return last_hidden, last_cell
 
     def backward(
-        self, batch_sizes: list[int], saved: SavedTensors, grad_results: list[torch.Tensor]
-    ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
+        self, batch_sizes: list[int], saved: Saved, grad_results: list[torch.Tensor]
+    ) -> tuple[Sequence[torch.Tensor] | torch.Tensor, ...]:
         """
         Computes the gradients. Those that it gets may be written over.
 
         *Shape:* those of the outputs, and of the hidden and the cell at the end, `(2, ...)`; to those of the
-        tensors of a direction, for both directions each.
+        tensors of a direction, for both directions each, `(0,)` for that of a missing projection.
         """
-        outputs, start, weights, steps = saved
+        (grad_outputs, grad_hidden, grad_cell), start = grad_results, saved.start
         workspace = Workspace(self.products.buffers)
-        (_, total, gates_size), dim = steps.gates.shape, start.size(2)
         # In the dtype of products, (2, steps, 4 dim), (2, steps, projection_dim), (2, steps, dim)
-        widths = gates_size, outputs.size(2), dim
-        step_buffers = grad_gates, grad_projected, unprojected = [
-            workspace.empty(steps.gate_inputs, 2, total, width) for width in widths
-        ]
-        grad_inputs, grad_bias = _backward(
-            batch_sizes, self.clips, weights, steps, outputs, start, grad_results, step_buffers
+        grad_gates, grad_projected, unprojected = (
+            workspace.empty(saved.gate_inputs, *part.shape)
+            for part in (saved.gates, saved.outputs, saved.cell)
         )
-        _, grad_hidden, grad_cell = grad_results
+        size, dim, max_rows = saved.outputs.size(2), start.size(2), batch_sizes[0]
+        grad_inputs, grad_bias = torch.empty_like(saved.outputs), start.new_zeros(2, 4 * dim)
+        grad_gate_inputs_buffer = start.new_empty(2, max_rows, 2 * size)
+        grad_unprojected_buffer, grad_new_cell_buffer = start.new_empty(2, 2, max_rows, dim).unbind()
+        grad_step_gates_buffer = start.new_empty(2, max_rows, 4 * dim)
+        rounds = grad_gates.dtype != start.dtype
+        for first_row, end, previous, _, _ in reversed(steps_in_order(batch_sizes)):
+            step, rows = slice(first_row, end), end - first_row
+            # (2, rows, dim)
+            before = saved.cell[:, previous : previous + rows] if first_row else start[:, :rows]
+            tanh_cell = saved.tanh_cell[:, step]
+            _, forget_gate, _, output_gate = saved.gates[:, step].chunk(4, dim=2)
+            # (2, rows, projection_dim), (2, rows, dim)
+            grad_unprojected = grad_output = grad_outputs[:, step].add_(grad_hidden[:, :rows])
+            if saved.has_projection:
+                if self.clips.projection:
+                    _clip_backward_(grad_output, saved.outputs[:, step], self.clips.projection)
+                grad_projected[:, step] = grad_output
+                torch.mul(output_gate, tanh_cell, out=unprojected[:, step])
+                grad_unprojected = _multiply_both(
+                    grad_projected[:, step],
+                    saved.projection.transpose(1, 2),
+                    None,
+                    grad_unprojected_buffer[:, :rows],
+                )
+            grad_new_cell = torch.mul(grad_unprojected, output_gate, out=grad_new_cell_buffer[:, :rows])
+            _tanh_backward_(grad_new_cell, tanh_cell).add_(grad_cell[:, :rows])
+            if self.clips.cell:
+                _clip_backward_(grad_new_cell, saved.cell[:, step], self.clips.cell)
+            grad_step_gates = grad_step_gates_buffer[:, :rows] if rounds else grad_gates[:, step]
+            _gate_gradients(
+                saved.gates[:, step], tanh_cell, before, grad_unprojected, grad_new_cell, grad_step_gates
+            )
+            grad_bias += grad_step_gates.sum(dim=1)
+            if rounds:
+                grad_gates[:, step] = grad_step_gates
+            torch.mul(grad_new_cell, forget_gate, out=grad_cell[:, :rows])
+            grad_gate_inputs = _multiply_both(
+                grad_gates[:, step], saved.weight.transpose(1, 2), None, grad_gate_inputs_buffer[:, :rows]
+            )
+            grad_inputs[:, step] = grad_gate_inputs[..., :size]
+            grad_hidden[:, :rows] = grad_gate_inputs[..., size:]
 
         def of_weight(grad_products: torch.Tensor, factors: torch.Tensor) -> list[torch.Tensor]:
-            both = map(weight_gradient, grad_products, factors)
-            return [gradient.to(start.dtype) for gradient in both]
+            return [part.to(start.dtype) for part in map(weight_gradient, grad_products, factors)]
 
         return (
             grad_inputs,
             grad_hidden,
             grad_cell,
-            of_weight(grad_gates, steps.gate_inputs),
+            of_weight(grad_gates, saved.gate_inputs),
             grad_bias,
-            None if weights.projection is None else of_weight(grad_projected, unprojected),
+            of_weight(grad_projected, unprojected) if saved.has_projection else saved.projection,
         )
 
 
@@ -212,44 +310,31 @@ class RecordedLayer(LayerPasses):
         self._backward_graph = CudaGraph(self._run_backward, capacity=1)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy records anew."""
+        """A copy makes its own recordings."""
         return RecordedLayer, (self.clips, self.products)
 
-    def forward(
-        self, batch_sizes: list[int], workspace: Workspace, tensors: Sequence[Any]
-    ) -> tuple[torch.Tensor, torch.Tensor, SavedTensors]:
-        not_none = [tensor.detach() for tensor in tensors if tensor is not None]
-        hidden, cell, outputs, start, *others = self._forward_graph(*not_none)
-        weights, steps = others[:-4], others[-4:]
-        return hidden, cell, SavedTensors(outputs, start, _weights(weights), Steps(*steps))
+    def forward(self, batch_sizes: list[int], workspace: Workspace, tensors: Sequence[Any]) -> Tensors:
+        return self._forward_graph(*(tensor.detach() for tensor in tensors if tensor is not None))
 
     def backward(
-        self, batch_sizes: list[int], saved: SavedTensors, grad_results: list[torch.Tensor]
-    ) -> tuple[Sequence[torch.Tensor] | torch.Tensor | None, ...]:
-        weights = [part for part in saved.weights if part is not None]
-        results = self._backward_graph(*grad_results, saved.outputs, saved.start, *saved.steps, *weights)
-        return results if len(weights) == len(Weights._fields) else (*results, None)
+        self, batch_sizes: list[int], saved: Saved, grad_results: list[torch.Tensor]
+    ) -> tuple[Sequence[torch.Tensor] | torch.Tensor, ...]:
+        return self._backward_graph(*grad_results, *saved)
 
     def _run_forward(self, *tensors: torch.Tensor) -> Tensors:
         half = len(tensors) // 2
-        both = [[*part, *[None] * (6 - half)] for part in (tensors[:half], tensors[half:])]
-        batch_sizes = _same_sizes(tensors[0], tensors[1])
+        missing = [None] * (PER_DIRECTION - half)
         # The recording keeps this memory, so that it takes none from the shared buffers.
-        workspace = Workspace(BufferPool())
-        hidden, cell, saved = super().forward(batch_sizes, workspace, [*both[0], *both[1]])
-        outputs, start, weights, steps = saved
-        return hidden, cell, outputs, start, *(part for part in weights if part is not None), *steps
+        return super().forward(
+            _same_sizes(tensors[0], tensors[1]),
+            Workspace(BufferPool()),
+            [*tensors[:half], *missing, *tensors[half:], *missing],
+        )
 
     def _run_backward(self, *tensors: torch.Tensor) -> Tensors:
-        grad_results = [tensor.clone() for tensor in tensors[:3]]
-        outputs, start = tensors[3:5]
-        saved = SavedTensors(outputs, start, _weights(tensors[9:]), Steps(*tensors[5:9]))
-        results = super().backward(_same_sizes(outputs[0], start[0]), saved, grad_results)
-        return tuple(torch.stack(tuple(both)) for both in results if both is not None)
-
-
-def _weights(parts: Sequence[torch.Tensor]) -> Weights:
-    return Weights(parts[0], parts[1], parts[2] if len(parts) > 2 else None)
+        grad_results, saved = [tensor.clone() for tensor in tensors[:3]], Saved(*tensors[3:])
+        results = super().backward(_same_sizes(saved.outputs[0], saved.start[0]), saved, grad_results)
+        return tuple(torch.stack(tuple(both)) if len(both) else both for both in results)
 
 
 def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:
@@ -257,159 +342,9 @@ def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:
     return [len(state)] * (len(rows) // len(state))
 
 
-class TrainedLayer(Function):
-    """
-    `apply(passes, batch_sizes, *tensors)`: a layer with gradients.
-
-    The tensors are, of each direction, the inputs, the hidden and the cell at the start, and the weights of a
-    `ProjectedLstm`: `weight`, `bias`, and `projection` or `None`. The results are, of each direction, the
-    outputs, and the hidden and the cell at the end. All are packed as `PackedSteps`, sequences by falling
-    length.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, passes: LayerPasses, batch_sizes: list[int], *tensors: Any) -> Tensors:
-        workspace = Workspace(passes.products.buffers)
-        *ends, saved = passes.forward(batch_sizes, workspace, tensors)
-        outputs, start, weights, steps = saved
-        ctx.passes, ctx.batch_sizes = passes, batch_sizes
-        ctx.weights, ctx.steps, ctx.workspace = weights, steps, workspace
-        ctx.save_for_backward(outputs, start)
-        return tuple(part[direction].clone() for direction in range(2) for part in (outputs, *ends))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        outputs, start = ctx.saved_tensors
-        saved = SavedTensors(outputs, start, ctx.weights, ctx.steps)
-        grad_results = [torch.stack(pair) for pair in zip(gradients[:3], gradients[3:], strict=True)]
-        grad_tensors = ctx.passes.backward(ctx.batch_sizes, saved, grad_results)
-        of_directions = (
-            None if gradient is None else gradient[direction]
-            for direction in range(2)
-            for gradient in grad_tensors
-        )
-        return None, None, *of_directions
-
-
-def _forward(
-    batch_sizes: list[int],
-    clips: Clips,
-    weights: Weights,
-    steps: Steps,
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """
-    Fills in the `steps`. *Shape:* the outputs, `(2, steps, projection_dim)`, and the hidden and the cell at
-    the end, `(2, batch, ...)`.
-    """
-    size, dim = hidden.size(2), cell.size(2)
-    outputs = cell.new_empty(2, sum(batch_sizes), size)
-    last_hidden, last_cell = hidden.clone(), cell.clone()
-    # tanh x is 2 sigmoid 2x - 1, which PyTorch computes several times as fast on a CPU: one sigmoid serves
-    # all gates once the candidate's rows of weight and bias are doubled.
-    for part in (weights.gates, weights.bias):
-        part[:, 2 * dim : 3 * dim] *= 2
-    on_cpu = weights.gates.device.type == "cpu"
-    gate_weights = [packed(part) for part in weights.gates] if on_cpu else weights.gates
-    unprojected_buffer = steps.gate_inputs.new_empty(2, batch_sizes[0], dim)
-    for step, rows, next_rows in _ranges(batch_sizes):
-        steps.gate_inputs[:, step, size:] = hidden[:, :rows]
-        # (2, rows, 4 dim), and views of it, four times (2, rows, dim)
-        gates = _multiply(steps.gate_inputs[:, step], gate_weights, weights.bias, steps.gates[:, step])
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=2)
-        gates.sigmoid_()
-        candidate.mul_(2).sub_(1)
-        # (2, rows, dim)
-        before, cell = cell, steps.cell[:, step]
-        torch.mul(forget_gate, before[:, :rows], out=cell).addcmul_(input_gate, candidate)
-        if clips.cell:
-            cell.clamp_(-clips.cell, clips.cell)
-        tanh_cell = torch.mul(cell, 2, out=steps.tanh_cell[:, step]).sigmoid_().mul_(2).sub_(1)
-        hidden = outputs[:, step]
-        if weights.projection is None:
-            torch.mul(output_gate, tanh_cell, out=hidden)
-        else:
-            unprojected = torch.mul(output_gate, tanh_cell, out=unprojected_buffer[:, :rows])
-            _multiply(unprojected, weights.projection, None, hidden)
-            if clips.projection:
-                hidden.clamp_(-clips.projection, clips.projection)
-        if next_rows < rows:
-            last_hidden[:, next_rows:rows] = hidden[:, next_rows:]
-            last_cell[:, next_rows:rows] = cell[:, next_rows:]
-    weights.gates[:, 2 * dim : 3 * dim] /= 2
-    return outputs, last_hidden, last_cell
-
-
-def _backward(
-    batch_sizes: list[int],
-    clips: Clips,
-    weights: Weights,
-    steps: Steps,
-    outputs: torch.Tensor,
-    start: torch.Tensor,
-    grad_results: list[torch.Tensor],
-    step_buffers: list[torch.Tensor],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Fills in `step_buffers`: the gradients of the gates before their sigmoid or tanh, those of what the
-    projection gives, and what is projected. `grad_results` are the gradients of the outputs and of hidden and
-    cell at the end; the last two become those at the start, in place. *Shape:* the gradients of the inputs,
-    `(2, steps, projection_dim)`, and of the bias, `(2, 4 dim)`.
-    """
-    (grad_outputs, grad_hidden, grad_cell), (grad_gates, grad_projected, unprojected) = (
-        grad_results,
-        step_buffers,
-    )
-    size, dim, max_rows = outputs.size(2), start.size(2), batch_sizes[0]
-    grad_inputs, grad_bias = torch.empty_like(outputs), start.new_zeros(2, 4 * dim)
-    grad_gate_inputs_buffer = start.new_empty(2, max_rows, 2 * size)
-    grad_unprojected_buffer, grad_new_cell_buffer = start.new_empty(2, 2, max_rows, dim).unbind()
-    grad_step_gates_buffer = start.new_empty(2, max_rows, 4 * dim)
-    ranges = list(_ranges(batch_sizes))
-    earlier = [start, *(steps.cell[:, step] for step, _, _ in ranges)]
-    for (step, rows, _), before in zip(ranges[::-1], earlier[-2::-1], strict=True):
-        tanh_cell = steps.tanh_cell[:, step]
-        _, forget_gate, _, output_gate = steps.gates[:, step].chunk(4, dim=2)
-        # (2, rows, projection_dim), (2, rows, dim)
-        grad_unprojected = grad_output = grad_outputs[:, step].add_(grad_hidden[:, :rows])
-        if weights.projection is not None:
-            if clips.projection:
-                _clip_backward_(grad_output, outputs[:, step], clips.projection)
-            grad_projected[:, step] = grad_output
-            torch.mul(output_gate, tanh_cell, out=unprojected[:, step])
-            grad_unprojected = _multiply(
-                grad_projected[:, step],
-                weights.projection.transpose(1, 2),
-                None,
-                grad_unprojected_buffer[:, :rows],
-            )
-        grad_new_cell = torch.mul(grad_unprojected, output_gate, out=grad_new_cell_buffer[:, :rows])
-        tanh_backward_(grad_new_cell, tanh_cell).add_(grad_cell[:, :rows])
-        if clips.cell:
-            _clip_backward_(grad_new_cell, steps.cell[:, step], clips.cell)
-        grad_step_gates = (
-            grad_gates[:, step] if grad_gates.dtype == start.dtype else grad_step_gates_buffer[:, :rows]
-        )
-        _gate_gradients(
-            steps.gates[:, step],
-            tanh_cell,
-            before[:, :rows],
-            grad_unprojected,
-            grad_new_cell,
-            grad_step_gates,
-        )
-        grad_bias += grad_step_gates.sum(dim=1)
-        if grad_step_gates.dtype != grad_gates.dtype:
-            grad_gates[:, step] = grad_step_gates
-        torch.mul(grad_new_cell, forget_gate, out=grad_cell[:, :rows])
-        grad_gate_inputs = _multiply(
-            grad_gates[:, step], weights.gates.transpose(1, 2), None, grad_gate_inputs_buffer[:, :rows]
-        )
-        grad_inputs[:, step] = grad_gate_inputs[..., :size]
-        grad_hidden[:, :rows] = grad_gate_inputs[..., size:]
-    return grad_inputs, grad_bias
+def _by_direction(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Pairs the tensors of the two directions, see `TrainedLayer`."""
+    return list(zip(tensors[:PER_DIRECTION], tensors[PER_DIRECTION:], strict=True))
 
 
 def _gate_gradients(
@@ -434,15 +369,7 @@ def _gate_gradients(
     two_gates = 2 * candidate.size(2)
     _sigmoid_backward_(out[..., :two_gates], gates[..., :two_gates])
     _sigmoid_backward_(grad_output_gate, output_gate)
-    tanh_backward_(grad_candidate, candidate)
-
-
-def _ranges(batch_sizes: list[int]) -> Iterator[tuple[slice, int, int]]:
-    """Yields the packed rows of each step, their number, and that of the next step."""
-    start = 0
-    for rows, next_rows in zip(batch_sizes, [*batch_sizes[1:], 0], strict=True):
-        yield slice(start, start + rows), rows, next_rows
-        start += rows
+    _tanh_backward_(grad_candidate, candidate)
 
 
 def _stacked(parts: Tensors, workspace: Workspace, dtype: torch.dtype) -> torch.Tensor:
@@ -453,7 +380,7 @@ def _stacked(parts: Tensors, workspace: Workspace, dtype: torch.dtype) -> torch.
     return stacked
 
 
-def _multiply(
+def _multiply_both(
     rows: torch.Tensor,
     weight: torch.Tensor | list[torch.Tensor],
     bias: torch.Tensor | None,
@@ -478,7 +405,7 @@ def _sigmoid_backward_(gradient: torch.Tensor, value: torch.Tensor) -> None:
     torch.ops.aten.sigmoid_backward.grad_input(gradient, value, grad_input=gradient)
 
 
-def tanh_backward_(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _tanh_backward_(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Turns the gradient of a tanh into that of its input, in place; `value` is the tanh."""
     return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
 

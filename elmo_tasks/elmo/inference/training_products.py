@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED
-from elmo_tasks.common.packed_weights import PRECISIONS, has_onednn, onednn_has_bfloat16
+from elmo_tasks.common.packed_weights import PRECISIONS, has_onednn, multiply, onednn_has_bfloat16
 
 
 class Products:
@@ -101,9 +100,8 @@ def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
 
     *Shape:* `(rows, in)`, `(out, in)`, which may be a transposed view, and `(out,)` to `(rows, out)`.
     """
-    if inputs.device.type == "cpu" and inputs.dtype in _onednn_dtypes() and inputs.numel():
-        return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
-    return F.linear(inputs, weight, bias)
+    onednn = inputs.device.type == "cpu" and inputs.dtype in _onednn_dtypes() and inputs.numel() > 0
+    return multiply(inputs, weight, onednn, bias)
 
 
 def packed(weight: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
 from elmo_tasks.common import packed_weights
 from elmo_tasks.elmo.inference import cpu_lstm
-from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm, PackedSteps, steps_with_bos_eos
+from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
+from elmo_tasks.elmo.inference.layout import PackedSteps, read_steps, steps_in_order
 from tests.elmo.inference.layers import (
     SIZES,
     assert_near,
@@ -119,8 +120,17 @@ def test_packed_as_pytorch_packs(lengths):
     assert torch.equal(steps.unpacked(pair), torch.stack([rows, rows], dim=1))
 
 
-def test_steps_with_bos_eos():
-    ids = torch.tensor([[5, 6, 7], [8, 0, 0]])
-    steps, is_token = steps_with_bos_eos(ids, torch.tensor([3, 1]), torch.tensor([1, 2]))
+def test_sentences_between_bos_and_eos():
+    ids, lengths, bos_eos = torch.tensor([[5, 6, 7], [8, 0, 0]]), torch.tensor([3, 1]), torch.tensor([1, 2])
+    steps, extended, wanted = read_steps(ids, lengths, bos_eos)
     assert steps.tolist() == [1, 5, 6, 7, 2, 1, 8, 2]
-    assert steps[is_token].tolist() == [5, 6, 7, 8]
+    assert extended.tolist() == [5, 3]
+    assert steps[wanted].tolist() == [5, 6, 7, 8]
+    steps, unchanged, wanted = read_steps(ids, lengths, bos_eos, has_bos_eos=True)
+    assert steps[wanted].tolist() == steps.tolist() == [5, 6, 7, 8]
+    assert unchanged.tolist() == [3, 1]
+
+
+def test_steps_in_both_orders():
+    assert steps_in_order([3, 2, 2]) == [(0, 3, 0, 0, 2), (3, 5, 0, 2, 2), (5, 7, 3, 2, 0)]
+    assert steps_in_order([3, 2, 2], backward=True) == [(5, 7, 5, 0, 2), (3, 5, 5, 2, 2), (0, 3, 3, 2, 0)]

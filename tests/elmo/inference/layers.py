@@ -5,7 +5,7 @@ from functools import partial
 import torch
 
 from elmo_tasks.common.packed_weights import pack
-from elmo_tasks.elmo.inference.cpu_lstm import FrozenLstmLayer
+from elmo_tasks.elmo.inference.cell import PackedLayer
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.elmo.model.lstm import StackedBiLstm
 from tests.elmo.files import random_bilm
@@ -29,7 +29,7 @@ def frozen_layers(stack: StackedBiLstm, precision: str = "float32"):
     """Packs the layers of each direction."""
     return tuple(
         [
-            FrozenLstmLayer(
+            PackedLayer(
                 {name: weight.detach() for name, weight in layer.named_parameters()},
                 cell_clip=layer.cell_clip,
                 proj_clip=layer.proj_clip,
