@@ -197,9 +197,9 @@ def read_frozen_bilm(
             state = many_langs.read_weights(folder, options)
             return FrozenBiLm(options=options, precision=precision, weights=state)
         if folder is not None:
-            path = folder.one_of(WEIGHTS)
+            path = folder.file(*WEIGHTS)
             if vocabulary_file is None and not options.reads_characters:
-                vocabulary_file = folder.one_of(VOCABULARIES)
+                vocabulary_file = folder.file(*VOCABULARIES)
         _check_vocabulary(options, weight_file, vocabulary_file)
         words = None if vocabulary_file is None else read_words(vocabulary_file)
         return FrozenBiLm.read(options, path, words, precision=precision)

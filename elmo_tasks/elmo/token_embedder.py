@@ -3,7 +3,7 @@
 whose ids need no vocabulary; and the biLM of an archived model, which is built from the archive alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Optional, Union
 
@@ -91,19 +91,16 @@ class IdIndexer(StrictParams, TokenIndexer):
 
     # Parameters
 
-    token_min_padding_length : shorter sentences are padded to this length, as by other indexers beside it.
+    token_min_padding_length : shorter sentences are padded to this length, as with AllenNLP's indexers.
     """
 
     name: ClassVar[str]
     """The name of the tensor in a batch."""
+    ids: ClassVar[Callable[[Iterable[str]], np.ndarray]]
+    """Returns the ids of words. *Shape:* `(words, *id)`."""
 
     def __init__(self, *, token_min_padding_length: NonNegativeInt = 0) -> None:
         super().__init__(token_min_padding_length)
-
-    @staticmethod
-    def ids(words: Iterable[str]) -> np.ndarray:
-        """Returns the ids of words. *Shape:* `(words, *id)`."""
-        raise NotImplementedError
 
     def count_vocab_items(self, token: Token, counter: dict[str, dict[str, int]]) -> None:
         pass

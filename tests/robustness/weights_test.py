@@ -56,24 +56,24 @@ def test_any_value_of_an_option(keys):
 @pytest.mark.parametrize(
     ("keys", "value", "expected"),
     [
-        (("lstm", "n_layers"), True, "lstm.n_layers is True"),
-        (("lstm", "n_layers"), 10**9, "lstm.n_layers is 1000000000"),
-        (("lstm", "dim"), 1 << 40, "lstm.dim is 1099511627776"),
+        (("lstm", "n_layers"), True, "lstm.n_layers: True is not"),
+        (("lstm", "n_layers"), 10**9, "lstm.n_layers: 1000000000 is not"),
+        (("lstm", "dim"), 1 << 40, "lstm.dim: 1099511627776 is not"),
         (
             ("lstm", "cell_clip"),
             float("nan"),
-            "lstm.cell_clip is nan",
+            "lstm.cell_clip: nan is not",
         ),
-        (("lstm", "proj_clip"), -3, "lstm.proj_clip is -3"),
-        (("lstm", "cell_clip"), False, "lstm.cell_clip is False"),
-        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections is 1"),
+        (("lstm", "proj_clip"), -3, "lstm.proj_clip: -3 is not"),
+        (("lstm", "cell_clip"), False, "lstm.cell_clip: False is not"),
+        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections: 1 is not"),
         (
             ("char_cnn", "filters"),
             [[True, 4]],
-            "char_cnn.filters.0.0 is True",
+            "char_cnn.filters.0.0: True is not",
         ),
-        (("char_cnn", "filters"), [[1, 1 << 21]], "char_cnn.filters.0.1 is 2097152"),
-        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway is -1"),
+        (("char_cnn", "filters"), [[1, 1 << 21]], "char_cnn.filters.0.1: 2097152 is not"),
+        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway: -1 is not"),
     ],
 )
 def test_former_findings_of_options(keys, value, expected):
@@ -189,15 +189,9 @@ def of(value: object) -> object:
         (external, "is in another file"),
         (linked, "is in another file"),
         (never_written, "has 16 bytes by its header, and the file holds 0 of them"),
-        (
-            of(np.float32("nan")),
-            r"the first nan at \(0,\)",
-        ),
-        (of(1e300), r"the first inf at \(0,\)"),
-        (of(np.float32(3e37)), r"holds values that are too large, the first 3.*e\+37 at \(0,\)"),
-        (of(3), "has the type int64"),
+        (of(np.float32("nan")), r"holds nan at \(0,\)"),
+        (of(np.float32(3e37)), r"holds 3.*e\+37 at \(0,\)"),
         (of(b"text"), r"has the type \|S4"),
-        (of(1 + 2j), "has the type complex128"),
     ],
 )
 def test_former_findings_of_weights(tmp_path, write, message):

@@ -4,7 +4,7 @@ import lzma
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -39,11 +39,12 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
             try:
                 folder = BiLmFolder(path, Path(scratch))
             except Exception as error:  # zipfile raises errors of many kinds for a damaged file
-                raise ElmoError(f"{path}: not a whole zip ({error})") from error
+                raise ElmoError(f"not a complete zip ({error})", where=path) from error
             try:
                 yield folder
             except ElmoError as error:
-                raise ElmoError(folder.renamed(str(error))) from error
+                error.where = folder.renamed(error.where)
+                raise
     else:
         yield None
 
@@ -83,39 +84,27 @@ class BiLmFolder:
     def where(self, name: str) -> str:
         return f"{self._path}{'!' if self._scratch is not None else '/'}{name}"
 
-    def renamed(self, message: str) -> str:
-        """Replaces the paths of unpacked files in an error by their names (`where`)."""
-        for name, path in self._unpacked.items():
-            message = message.replace(str(path), self.where(name))
-        return message
+    def renamed(self, path: str) -> str:
+        """Returns the name of an unpacked file by its path (`where`); any other path unchanged."""
+        names = [name for name, unpacked in self._unpacked.items() if str(unpacked) == path]
+        return self.where(names[0]) if names else path
 
-    def one_of(self, names: Sequence[str]) -> Path:
+    def file(self, *names: str, max_bytes: int = MAX_BYTES) -> Path:
         """
-        Returns the first of these files that exists.
-
-        # Raises
-        `ElmoError`: none exists, or see `file`.
-        """
-        for name in filter(self.has, names):
-            return self.file(name)
-        raise ElmoError(f"{self._path}: {' or '.join(names)} is missing")
-
-    def file(self, name: str, *, max_bytes: int | None = None) -> Path:
-        """
-        Returns a file, which is unpacked if need be.
+        Returns the first of these files that exists, unpacked if need be.
 
         # Raises
-        `ElmoError`: it is missing, or damaged; or, in a zip, larger than `max_bytes` (`MAX_BYTES`).
+        `ElmoError`: none exists, or it is damaged; or, in a zip, larger than `max_bytes`.
         """
-        if not self.has(name):
-            raise ElmoError(f"{self._path}: {name} is missing")
+        name = next(filter(self.has, names), None)
+        if name is None:
+            raise ElmoError(f"{' or '.join(names)} is missing", where=self._path)
         if self._scratch is None:
             return Path(self._path, name)
         member, target = self._members[name], self._unpacked[name]
-        max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         if member.file_size > max_bytes:
             raise ElmoError(
-                f"{self.where(name)}: found {member.file_size:,} bytes, expected at most {max_bytes:,}"
+                f"the file has {member.file_size:,} bytes, more than {max_bytes:,}", where=self.where(name)
             )
         if not target.exists():
             try:
@@ -126,7 +115,7 @@ class BiLmFolder:
                 ):
                     shutil.copyfileobj(packed, unpacked)
             except _UNPACKING_ERRORS as error:
-                raise ElmoError(f"{self.where(name)}: cannot be unpacked ({error})") from error
+                raise ElmoError(f"cannot be unpacked ({error})", where=self.where(name)) from error
         return target
 
     def text(self, name: str) -> str:

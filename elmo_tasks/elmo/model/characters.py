@@ -36,7 +36,7 @@ NUM_CHARACTERS = 262
 """Ids 0 to 261: 261 rows in the official weights, and the zero row of "no word"."""
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<S>", "</S>", "<UNK>"
 SPECIAL_TOKENS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
-"""The entries of every vocabulary beside the words of a text."""
+"""The entries of every vocabulary that are not words of a text."""
 _NO_WORD = "!!!MAXTERMID"
 """A line of some vocabularies that bilm-tf passes over: it has no row."""
 BEGIN_TEXT, END_TEXT = "<bos>", "<eos>"
@@ -50,7 +50,7 @@ SPECIAL_IDS = {
     "<bow>": END_WORD,
     "<pad>": PADDING_ID,
 }
-"""The ids of a dictionary's entries that are no characters."""
+"""The ids of the entries of a dictionary that are not characters."""
 
 _ID_OF_BOUNDARY = dict(zip((BEGIN_SENTENCE, END_SENTENCE), BOUNDARY_IDS, strict=True))
 _AS_BYTES = [np.int16(each).tobytes() for each in range(NUM_CHARACTERS)]
@@ -143,16 +143,15 @@ def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str
     for line_number, line in lines:
         # bilm-tf strips its lines. No token begins or ends with a blank, but it may hold other white space.
         word = line.strip(" \t")
-        if not word.strip():
-            raise ElmoError.at(where, line_number, found="an empty line", expected="a word")
-        if word in line_of_word:
-            repeated = f"{word!r}, which stands in line {line_of_word[word]} too"
-            raise ElmoError.at(where, line_number, found=repeated, expected="each word once")
+        if not word.strip() or word in line_of_word:
+            problem = (
+                f"{word!r} is also in line {line_of_word[word]}" if word.strip() else "the line is empty"
+            )
+            raise ElmoError(
+                problem, where=where, line=line_number, remedy="each line needs a word of its own"
+            )
         if word != _NO_WORD:
             line_of_word[word] = line_number
-    for marker in SPECIAL_TOKENS:
-        if marker not in line_of_word:
-            raise ElmoError.at(
-                where, None, found=f"no {marker}", expected=f"the lines {', '.join(SPECIAL_TOKENS)}"
-            )
+    if missing := [token for token in SPECIAL_TOKENS if token not in line_of_word]:
+        raise ElmoError(f"there is no line {' and no line '.join(missing)}", where=where)
     return list(line_of_word)

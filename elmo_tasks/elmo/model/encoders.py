@@ -4,7 +4,7 @@ The token layers of the biLM, which turn words into vectors that do not depend o
 - `CharacterEncoder` reads characters: a character CNN with highway layers and a projection (Kim et al. 2016,
   arXiv:1508.06615; Peters et al. 2018, section 3.2).
 - `UnicodeEncoder`, of ELMoForManyLangs (Che et al. 2018, arXiv:1807.03121), reads Unicode characters, and has
-  a table of word vectors beside the CNN.
+  also a table of word vectors.
 - `WordEncoder` reads words: a table of word vectors.
 
 Tables are found by ids. Three buffers, which are part of the state dict, map an id to its row: `known`
@@ -13,8 +13,8 @@ other ids.
 """
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from elmo_tasks.elmo.model.characters import (
     END_TEXT,
     NUM_CHARACTERS,
     SPECIAL_IDS,
-    SPECIAL_TOKENS,
     UNKNOWN,
     character_id,
     character_ids,
@@ -63,6 +62,10 @@ class TokenEncoder(nn.Module):
     """The boundary tokens of a sentence: BOS and EOS."""
     num_ids: ClassVar[int | None] = None
     """The number of ids from 0 on, if they are bounded."""
+    ids: ClassVar[Callable[[Iterable[str]], np.ndarray]]
+    """Returns the ids of words. *Shape:* `(words, *id)`."""
+    present: ClassVar[Callable[[torch.Tensor], torch.Tensor]]
+    """Returns where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
     """The ids of `bos_eos`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
@@ -71,27 +74,13 @@ class TokenEncoder(nn.Module):
         super().__init__()
         self.register_buffer("bos_eos_ids", self.padded_ids([self.bos_eos])[0].long(), persistent=False)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* words `(words, *id)` to their vectors `(words, projection_dim)`."""
-        raise NotImplementedError
-
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        """Returns the ids of words. *Shape:* `(len(words), *id)`."""
-        raise NotImplementedError
-
-    @staticmethod
-    def present(ids: torch.Tensor) -> torch.Tensor:
-        """Tells where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
-        raise NotImplementedError
-
     @classmethod
     def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
         """
         Returns the ids of sentences. *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
 
         # Raises
-        `ElmoError`: see `checked_words`.
+        `ElmoError`, see `checked_words`.
         """
         checked = [checked_words(index, words) for index, words in enumerate(sentences)]
         ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
@@ -104,31 +93,28 @@ class TokenEncoder(nn.Module):
         # Raises
         `ElmoError`: they are of another kind, out of range, or have padding before a word.
         """
+        if problem := self._problem(ids):
+            raise ElmoError(f"the biLM reads {self.reads}, but {problem}")
+
+    def _problem(self, ids: torch.Tensor) -> str:
+        """Returns what is wrong with the ids of a batch; an empty text if nothing is."""
         if ids.dim() < 2 or ids.shape[2:] != self.bos_eos_ids.shape[1:]:
-            expected = ("batch", "tokens", *self.bos_eos_ids.shape[1:])
-            raise ElmoError(
-                f"the biLM reads {self.reads}: found ids of shape {tuple(ids.shape)}, expected {expected}"
-            )
+            shape = ("batch", "tokens", *self.bos_eos_ids.shape[1:])
+            return f"the ids have the shape {tuple(ids.shape)} instead of {shape}"
         if ids.dtype not in (self.dtype, *self.also_dtypes):
-            expected_types = " or ".join(map(str, (self.dtype, *self.also_dtypes)))
-            raise ElmoError(
-                f"the biLM reads {self.reads}: found ids of type {ids.dtype}, expected {expected_types}"
-            )
+            return f"the ids have the type {ids.dtype} instead of {self.dtype}"
         if torch.compiler.is_exporting():
-            return
+            return ""
         if self.num_ids is not None and ids.numel():
-            for outermost in map(int, ids.aminmax()):
-                if not 0 <= outermost < self.num_ids:
-                    raise ElmoError(
-                        f"the biLM reads {self.reads}: found an id of {outermost}, expected 0 to "
-                        f"{self.num_ids - 1}"
-                    )
+            lowest, highest = map(int, ids.aminmax())
+            if lowest < 0 or highest >= self.num_ids:
+                return f"the ids are {lowest} to {highest} instead of 0 to {self.num_ids - 1}"
         present = self.present(ids)
         if (present[:, 1:] > present[:, :-1]).any():
-            raise ElmoError(
-                f"the biLM reads {self.reads}: found ids of 0 before a word of the same sentence, expected "
-                "them only after its end"
+            return (
+                "a sentence has padding, ids of 0, before one of its words; padding comes after the last word"
             )
+        return ""
 
 
 def checked_words(index: int, words: Iterable[str]) -> list[str]:
@@ -136,18 +122,13 @@ def checked_words(index: int, words: Iterable[str]) -> list[str]:
     Returns the tokens of the sentence with this index.
 
     # Raises
-    `ElmoError`: a text, a mapping or a set in place of its tokens, or a token that is no string.
+    `ElmoError`: the sentence is a text, a mapping or a set, or one of its tokens is not a string.
     """
-    if not isinstance(words, Iterable) or isinstance(words, str | Mapping | Set):
+    tokens: list[Any] = list(words) if isinstance(words, Iterable) else [words]
+    if isinstance(words, str | Mapping | Set) or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
-            f"sentence {index}: found {textwrap.shorten(repr(words), 60)}, expected a list of its tokens"
+            f"{textwrap.shorten(repr(words), 60)} is not a list of tokens", where=f"sentence {index}"
         )
-    tokens = list(words)
-    for token in tokens:
-        if not isinstance(token, str):
-            raise ElmoError(
-                f"sentence {index}: found the token {textwrap.shorten(repr(token), 60)}, expected a string"
-            )
     return tokens
 
 
@@ -159,10 +140,11 @@ class CharacterEncoder(TokenEncoder):
     # AllenNLP's `batch_to_ids`
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.int64,)
     num_ids: ClassVar[int | None] = NUM_CHARACTERS
+    ids = staticmethod(character_ids)
     characters: nn.Module
     """Maps the ids of characters to their rows in the table."""
     words: nn.Module | None
-    """Maps words, as their characters, to features beside those of the CNN; `None` for no such features."""
+    """Maps words, as their characters, to features in addition to the CNN's features, if there are any."""
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
         super().__init__()
@@ -192,10 +174,6 @@ class CharacterEncoder(TokenEncoder):
         if self.words is not None:
             features = torch.cat([self.words(ids), features], dim=1)
         return features if self.projection is None else self.projection(features)
-
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        return character_ids(words)
 
     @staticmethod
     def present(ids: torch.Tensor) -> torch.Tensor:
@@ -228,6 +206,7 @@ class UnicodeEncoder(CharacterEncoder):
     dtype = torch.int32
     also_dtypes = ()
     num_ids = None
+    ids = staticmethod(unicode_ids)
     bos_eos = BEGIN_TEXT, END_TEXT
 
     def __init__(self, *, options: CharacterOptions, projection_dim: int) -> None:
@@ -240,10 +219,6 @@ class UnicodeEncoder(CharacterEncoder):
         if sizes.word_dim:
             self.words = WordTable(num_rows=sizes.n_words, dim=sizes.word_dim)
         self.projection = nn.Linear(options.num_filters + sizes.word_dim, projection_dim)
-
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        return unicode_ids(words)
 
 
 class WordTable(nn.Module):
@@ -268,6 +243,7 @@ class WordEncoder(TokenEncoder):
 
     reads = "word_ids"
     dtype = torch.int64
+    ids = staticmethod(word_ids)
 
     def __init__(self, *, options: WordOptions, projection_dim: int) -> None:
         super().__init__()
@@ -283,10 +259,6 @@ class WordEncoder(TokenEncoder):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return F.embedding(looked_up(ids, self), self.embedding)
-
-    @staticmethod
-    def ids(words: Sequence[str]) -> np.ndarray:
-        return word_ids(words)
 
     @staticmethod
     def present(ids: torch.Tensor) -> torch.Tensor:
@@ -325,17 +297,14 @@ def looked_up(ids: torch.Tensor, module: nn.Module) -> torch.Tensor:
 
 def vocabulary_rows(words: Sequence[str], *, num_rows: int) -> dict[str, torch.Tensor]:
     """
-    Returns the buffers of a `WordEncoder` with `num_rows` rows, which are those of `words`.
+    Returns the buffers of a `WordEncoder` whose rows are the vectors of `words`.
 
     # Raises
-    `ElmoError`: a wrong number of words, one of the `SPECIAL_TOKENS` is missing, or two words with one id.
+    `ElmoError`: a wrong number of words.
     """
     if len(words) != num_rows:
-        raise ElmoError(f"the vocabulary has {len(words):,} words, expected {num_rows:,}, as the options say")
-    for marker in SPECIAL_TOKENS:
-        if marker not in words:
-            raise ElmoError(f"the vocabulary has no {marker}, expected {', '.join(SPECIAL_TOKENS)}")
-    known, rows = sorted_ids(torch.from_numpy(word_ids(words)), words, where="the vocabulary")
+        raise ElmoError(f"the vocabulary has {len(words):,} words, but the options say {num_rows:,}")
+    known, rows = torch.from_numpy(word_ids(words)).sort(stable=True)
     return {"known": known, "rows": rows, "unknown": torch.tensor(words.index(UNKNOWN))}
 
 
@@ -343,26 +312,23 @@ def character_lookup(dictionary: Dictionary, *, num_rows: int) -> dict[str, torc
     """Returns the buffers of the `Lookup` of characters, from the entries that are a character or a mark."""
     entries = [entry for entry in dictionary if len(entry) == 1 or entry in SPECIAL_IDS]
     ids = torch.tensor([SPECIAL_IDS.get(entry) or character_id(entry) for entry in entries])
-    return _lookup(ids, entries, dictionary, num_rows)
+    return _dictionary_lookup(ids, entries, dictionary, num_rows)
 
 
 def word_lookup(dictionary: Dictionary, *, num_rows: int, length: int) -> dict[str, torch.Tensor]:
     """
     Returns the buffers of the `Lookup` of words, as `length` characters. Words that are too long to be read
     whole are left out.
-
-    # Raises
-    `ElmoError`: two words with one key.
     """
     words = [word for word in dictionary if len(word) <= length - 2]
     ids = shortened(torch.tensor(unicode_ids(words)), length)
-    return _lookup(row_keys(ids), words, dictionary, num_rows)
+    return _dictionary_lookup(row_keys(ids), words, dictionary, num_rows)
 
 
-def _lookup(
+def _dictionary_lookup(
     ids: torch.Tensor, entries: Sequence[str], dictionary: Dictionary, num_rows: int
 ) -> dict[str, torch.Tensor]:
-    known, order = sorted_ids(ids, entries, where="the dictionary")
+    known, order = ids.sort(stable=True)
     rows = torch.tensor([dictionary[entry] for entry in entries])[order]
     # The buffers have one entry per row, so that the sizes say all shapes: the last entry is repeated.
     missing = num_rows - len(known)
@@ -371,17 +337,3 @@ def _lookup(
         "rows": torch.cat([rows, rows[-1:].expand(missing)]),
         "unknown": torch.tensor(dictionary[OUT_OF_VOCABULARY]),
     }
-
-
-def sorted_ids(ids: torch.Tensor, entries: Sequence[str], *, where: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Sorts the ids of `entries`. Returns them, and the previous index of each, both `(entries,)`.
-
-    # Raises
-    `ElmoError`, with `where`: two entries with one id.
-    """
-    ascending, order = ids.sort(stable=True)
-    for index in (ascending[1:] == ascending[:-1]).nonzero()[:1, 0].tolist():
-        one, other = (entries[i] for i in order[index : index + 2].tolist())
-        raise ElmoError(f"{one!r} and {other!r} in {where} have the same id")
-    return ascending, order

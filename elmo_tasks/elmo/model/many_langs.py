@@ -12,7 +12,6 @@ Without characters the biLM reads words. Words of more than 48 characters are lo
 cuts them if its `token_embedder` is called `cnn`.
 """
 
-import pickle
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -77,11 +76,10 @@ def read_options(folder: BiLmFolder) -> BiLmOptions:
     Reads the sizes of a biLM.
 
     # Raises
-    `ElmoError`, with the file, what was found and what was expected: a file is missing or wrong, or the biLM
-    is of a kind that is not supported.
+    `ElmoError`, with the file: a file is missing or wrong, or the biLM is of an unsupported kind.
     """
-    config, where = _sizes(folder)
-    encoder, tokens = (_section(config, name, where) for name in ("encoder", "token_embedder"))
+    config, where = _config_and_path(folder)
+    encoder, tokens = (_section(config, name) for name in ("encoder", "token_embedder"))
     _refuse_unsupported(encoder, tokens, where)
     lstm = {key: encoder.get(key) for key in ("n_layers", "dim", "projection_dim", "cell_clip", "proj_clip")}
     options: dict[str, Any] = {"lstm": {**lstm, "use_skip_connections": True}}
@@ -94,16 +92,13 @@ def read_options(folder: BiLmFolder) -> BiLmOptions:
             },
             "embedding": {"dim": tokens["char_dim"]},
             "encoding": UNICODE,
-            "n_characters": _rows(_dictionary(folder, CHARACTERS, (*SPECIAL_IDS, OUT_OF_VOCABULARY))),
-            "n_words": _rows(words),
+            "n_characters": _num_rows(_dictionary(folder, CHARACTERS, (*SPECIAL_IDS, OUT_OF_VOCABULARY))),
+            "n_words": _num_rows(words),
             "word_dim": tokens.get("word_dim"),
         }
     else:
-        options["n_tokens_vocab"] = len(_vocabulary(words))
-    read = BiLmOptions.from_json(options, where=where)
-    if read.dim == read.projection_dim:
-        raise ElmoError(f"{where}: found dim and projection_dim to be {read.dim}, expected two sizes")
-    return read
+        options["n_tokens_vocab"] = len(_words_by_row(words))
+    return BiLmOptions.from_json(options, where=where)
 
 
 def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
@@ -111,11 +106,11 @@ def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Te
     Reads the weights and dictionaries, by their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`: see `read_options`; the options are not those of the folder; or a weight is missing, unknown,
-    or of another shape or kind.
+    `ElmoError`: see `read_options`; the folder has other options; or a weight is missing, unknown, or of
+    another shape or kind.
     """
     if options != read_options(folder):
-        raise ElmoError(f"{folder.where(CONFIG)}: found options of another biLM, expected its own")
+        raise ElmoError("the options are those of another biLM", where=folder.where(CONFIG))
     weights = _State(folder, TOKEN_WEIGHTS)
     read = {f"token_encoder.{name}": part for name, part in _token_weights(folder, weights, options)}
     weights.refuse_surplus()
@@ -132,12 +127,12 @@ def _token_weights(
     bias = weights.take("projection.bias", size)
     words = _dictionary(folder, WORDS) if weights.has(_WORD_TABLE) else {}
     if not isinstance(tokens, CharacterOptions):
-        table = weights.take(_WORD_TABLE, _rows(words), None)
+        table = weights.take(_WORD_TABLE, _num_rows(words), None)
         projected = table @ weights.take("projection.weight", size, table.size(1)).t() + bias
         # Marks that the dictionary lacks are unknown words.
         marks = [words.get(mark, words[OUT_OF_VOCABULARY]) for mark in _AS_IN_WORDS.values()]
         yield "embedding", torch.cat([projected, projected[marks]])
-        yield from vocabulary_rows(_vocabulary(words), num_rows=tokens.n_tokens).items()
+        yield from vocabulary_rows(_words_by_row(words), num_rows=tokens.n_tokens).items()
         return
     sizes, filters = tokens.dictionaries, tokens.num_filters
     assert sizes is not None
@@ -185,46 +180,47 @@ class _State:
             state = torch.load(folder.file(name), map_location="cpu", weights_only=True)
         except (OSError, ElmoError):
             raise
-        except pickle.UnpicklingError as error:  # whose text advises to run whatever the file says
-            other = re.search(r"GLOBAL (\S+)", str(error))
-            found = f"it names {other[1]}" if other else "it is no pickle of tensors"
-            raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({found})") from error
         except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
-            first = str(error).partition("\n")[0]
-            raise ElmoError(f"{self.where}: not a state dict of PyTorch alone ({first})") from error
+            # The text of an `UnpicklingError` advises to run whatever the file says.
+            unsafe = re.search(r"GLOBAL (\S+)", str(error))
+            reason = f"it names {unsafe[1]}" if unsafe else type(error).__name__
+            raise ElmoError(f"not a state dict of PyTorch alone ({reason})", where=self.where) from error
         if not isinstance(state, dict) or not all(isinstance(part, torch.Tensor) for part in state.values()):
-            raise ElmoError(f"{self.where}: found {type(state).__name__}, expected a state dict of tensors")
+            raise ElmoError(f"a {type(state).__name__} is not a state dict of tensors", where=self.where)
         self._weights = dict(state)
 
     def has(self, name: str) -> bool:
         return name in self._weights
 
     def take(self, name: str, *shape: int | None) -> torch.Tensor:
-        """Takes a weight of this shape, as float32; `None` stands for any size."""
+        """Takes a weight of this shape, as float32; `None` is any size."""
         weight = self._weights.pop(name, None)
         if weight is None:
-            raise ElmoError(f"{self.where}: {name} is missing, expected shape {shape}")
-        if not _is_plain(weight):
-            raise ElmoError(f"{self.where}: {name} is no plain tensor of floating point, with all numbers")
-        if weight.dim() != len(shape) or any(
-            expected is not None and size != expected
-            for size, expected in zip(weight.shape, shape, strict=True)
-        ):
-            raise ElmoError(f"{self.where}: {name} has shape {tuple(weight.shape)}, expected {shape}")
-        weight = weight.float()
-        if not (weight.abs() <= MAX_WEIGHT).all():
-            raise ElmoError(f"{self.where}: {name} holds values that are not finite or too large")
-        return weight
+            problem = f"is missing; its shape is {shape}"
+        elif not _is_plain(weight):
+            problem = "is not a plain tensor of floating point"
+        elif not _has_shape(weight, shape):
+            problem = f"has the shape {tuple(weight.shape)} instead of {shape}"
+        elif not (weight.float().abs() <= MAX_WEIGHT).all():
+            problem = "holds values that are not finite or too large"
+        else:
+            return weight.float()
+        raise ElmoError(f"{name} {problem}", where=self.where)
 
     def refuse_surplus(self) -> None:
-        for name, weight in self._weights.items():
-            raise ElmoError(
-                f"{self.where}: {name} {tuple(weight.shape)} has no place in a biLM of this configuration"
-            )
+        if self._weights:
+            surplus = ", ".join(f"{name} {tuple(weight.shape)}" for name, weight in self._weights.items())
+            raise ElmoError(f"a biLM of this configuration has no place for {surplus}", where=self.where)
+
+
+def _has_shape(weight: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
+    return weight.dim() == len(shape) and all(
+        size in (None, found) for size, found in zip(shape, weight.shape, strict=True)
+    )
 
 
 def _is_plain(weight: torch.Tensor) -> bool:
-    """Tells whether a tensor has the numbers of its shape: it is not sparse, expanded, quantized..."""
+    """Returns whether a tensor has the numbers of its shape: it is not sparse, expanded, quantized..."""
     return (
         weight.layout is torch.strided
         and not (weight.is_meta or weight.is_nested or weight.is_quantized)
@@ -233,41 +229,40 @@ def _is_plain(weight: torch.Tensor) -> bool:
     )
 
 
-def _sizes(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
-    """Returns the file of sizes, and its name for errors."""
+def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
+    """Returns the content of the file of sizes, and its name for errors."""
     path = folder.json(CONFIG).get("config_path")
-    if not isinstance(path, str):
-        raise ElmoError(f"{folder.where(CONFIG)}: config_path is {path!r}, expected a path")
-    name = path.replace("\\", "/").rpartition("/")[2]
-    for candidate in (path, name):
-        if folder.has(candidate):
+    name = str(path).replace("\\", "/").rpartition("/")[2]
+    for candidate in (str(path), name):
+        if path and folder.has(candidate):
             return folder.json(candidate), folder.where(candidate)
     if name in SHIPPED:
         return cast(dict[str, Any], SHIPPED[name]), name
     raise ElmoError(
-        f"{folder.where(CONFIG)}: config_path is {path!r}, expected {name} beside it, or one of "
-        + ", ".join(SHIPPED)
+        f"there is no file {name!r}, its config_path; add it to the folder, or use one of "
+        + ", ".join(SHIPPED),
+        where=folder.where(CONFIG),
     )
 
 
 def _refuse_unsupported(encoder: dict[str, Any], tokens: dict[str, Any], where: str) -> None:
     if encoder.get("name") != "elmo":
-        raise ElmoError(
-            f"{where}: encoder.name is {encoder.get('name')!r}, expected 'elmo': other encoders are no "
-            "biLMs, and have no layers"
+        problem = f"encoder.name is {encoder.get('name')!r}; only 'elmo' is a biLM with layers"
+    elif tokens.get("name") != "cnn" and (tokens.get("name") != "lstm" or tokens.get("char_dim")):
+        problem = (
+            f"token_embedder.name is {tokens.get('name')!r}; use 'cnn', or 'lstm' with char_dim 0, since "
+            "ELMoForManyLangs itself cannot run an LSTM over characters"
         )
-    if tokens.get("name") != "cnn" and (tokens.get("name") != "lstm" or tokens.get("char_dim")):
-        raise ElmoError(
-            f"{where}: token_embedder.name is {tokens.get('name')!r}, expected 'cnn', or 'lstm' with "
-            "char_dim 0: ELMoForManyLangs itself cannot run an LSTM over characters"
-        )
+    elif encoder.get("dim") == encoder.get("projection_dim"):
+        problem = f"encoder.dim and encoder.projection_dim are both {encoder.get('dim')}; they must differ"
+    else:
+        return
+    raise ElmoError(problem, where=where)
 
 
-def _section(config: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
     section = config.get(name)
-    if not isinstance(section, dict):
-        raise ElmoError(f"{where}: {name} is {section!r}, expected its sizes")
-    return section
+    return section if isinstance(section, dict) else {}
 
 
 def _dictionary(
@@ -285,23 +280,22 @@ def _dictionary(
         if not (line_number == len(lines) and parts == [""]):
             # Rows count from 0, and each row has a line.
             if len(parts) > 2 or not re.fullmatch("[0-9]{1,9}", parts[-1]) or int(parts[-1]) >= len(lines):
-                raise ElmoError.at(
-                    where, line_number, found=repr(line[:100]), expected="an entry, a tab, and its row"
+                raise ElmoError(
+                    f"{line[:100]!r} is not an entry, a tab, and its row", where=where, line=line_number
                 )
             rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
-    for entry in expected:
-        if entry not in rows:
-            raise ElmoError.at(where, None, found=f"no {entry}", expected="a line with it")
+    if missing := [entry for entry in expected if entry not in rows]:
+        raise ElmoError(f"there is no line for {', '.join(missing)}", where=where)
     return rows
 
 
-def _rows(dictionary: Dictionary) -> int:
+def _num_rows(dictionary: Dictionary) -> int:
     return max(dictionary.values(), default=-1) + 1
 
 
-def _vocabulary(dictionary: Dictionary) -> list[str]:
+def _words_by_row(dictionary: Dictionary) -> list[str]:
     """Returns a word for each row of the table, and then the special tokens of a `WordEncoder`."""
-    words = [f"\0{row}" for row in range(_rows(dictionary))]
+    words = [f"\0{row}" for row in range(_num_rows(dictionary))]
     for word, row in dictionary.items():
         words[row] = word
     return [*words, *_AS_IN_WORDS]

@@ -26,7 +26,7 @@ class DictionaryOptions:
     n_characters: int
     """Rows of the characters' table."""
     n_words: int = 0
-    """Rows of the words' table beside the character CNN."""
+    """Rows of the words' table."""
     word_dim: int = 0
     """The size of a word's vector in it; 0 for no such table."""
 
@@ -102,10 +102,10 @@ class BiLmOptions:
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
         """
-        Reads the content of an `options.json`. Other keys, such as those of the training, are ignored.
+        Reads the content of an `options.json`. Other keys, such as the settings of the training, are ignored.
 
         # Raises
-        `ElmoError`, with `where`, the key, what was found and what was expected.
+        `ElmoError`, with `where` and the key: a wrong or missing value.
         """
         options = _Options(content, where)
         tokens: CharacterOptions | WordOptions
@@ -116,8 +116,9 @@ class BiLmOptions:
             tokens = WordOptions(n_tokens=options.get("n_tokens_vocab", _Words))
         else:
             raise ElmoError(
-                f"{where}: found neither char_cnn nor n_tokens_vocab, expected char_cnn of a biLM that reads "
-                "characters, or n_tokens_vocab of one that reads words"
+                "the options have neither char_cnn, of a biLM that reads characters, nor n_tokens_vocab, of "
+                "one that reads words",
+                where=where,
             )
         return cls(
             tokens=tokens,
@@ -166,8 +167,9 @@ def _character_options(options: "_Options") -> CharacterOptions:
         )
     elif n_characters != NUM_CHARACTERS:
         raise ElmoError(
-            f"{options.where}: char_cnn.n_characters is {n_characters}, expected {NUM_CHARACTERS} (261 is "
-            "what bilm-tf trains with; a trained model is read with 262)"
+            f"char_cnn.n_characters is {n_characters}; a trained model needs {NUM_CHARACTERS}, although "
+            "bilm-tf trains with 261",
+            where=options.where,
         )
     length = options.get(
         "char_cnn.max_characters_per_token",
@@ -176,10 +178,6 @@ def _character_options(options: "_Options") -> CharacterOptions:
     )
     width: Any = Annotated[int, Range(1, length)]
     filters = options.get("char_cnn.filters", Annotated[list[tuple[width, _Units]], NotEmpty()])
-    if len(filters) > MAX_LAYERS:
-        raise ElmoError(
-            f"{options.where}: char_cnn.filters has {len(filters)} filters, expected at most {MAX_LAYERS}"
-        )
     return CharacterOptions(
         filters=tuple((width, count) for width, count in filters),
         dim=options.get("char_cnn.embedding.dim", _Units),
@@ -206,7 +204,7 @@ class _Options:
         try:
             check_value(value, kind, path)
         except ElmoError as error:
-            raise ElmoError(f"{self.where}: {error}") from None
+            raise ElmoError(f"{error.key}: {error.what}", where=self.where, remedy=error.remedy) from None
         return value
 
     def _value(self, path: str) -> Any:

@@ -1,7 +1,7 @@
 """
 HDF5 files of untrusted origin: the weights of a biLM, and the LSTM state that sentences start from.
 
-The official layout of a biLM, as bilm-tf writes it and AllenNLP reads it, beside an `options.json`:
+The official layout of a biLM, as bilm-tf writes it and AllenNLP reads it, with an `options.json`:
 
 | dataset | shape |
 | --- | --- |
@@ -52,14 +52,13 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
     Yields the weights of an official HDF5 file, one at a time, with their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; a dataset for which the options
-    have no place; or weights of a biLM that reads words with options of one that reads characters, or the
-    reverse.
+    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; or a dataset for which the
+    options have no place.
     """
+    layout = list(_official_layout(options))
     with opened(source, "biLM weights") as file:
-        _refuse_other_kind(file, options)
-        _refuse_surplus(file, {dataset for _, dataset, _ in _layout(options)})
-        for name, dataset, shape in _layout(options):
+        _refuse_surplus(file, {dataset for _, dataset, _ in layout})
+        for name, dataset, shape in layout:
             yield name, _to_torch(dataset, read_array(file, dataset, shape))
 
 
@@ -99,7 +98,7 @@ def write_weights(
     `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`. `OSError`.
     """
     with _written(path, "w") as file:
-        for name, dataset, shape in _layout(options):
+        for name, dataset, shape in _official_layout(options):
             write_array(file, dataset, _to_tensorflow(dataset, weights[name]).reshape(shape), dtype)
         if softmax is not None:
             for dataset, part in zip(SOFTMAX, softmax, strict=True):
@@ -145,14 +144,14 @@ def write_initial_state(
 # The official layout
 
 
-def _layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+def _official_layout(options: BiLmOptions) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Yields, for every weight of the biLM, its name in `BiLm`, the official dataset, and the shape there."""
     tokens, size = options.tokens, options.projection_dim
     if isinstance(tokens, CharacterOptions):
         if tokens.dictionaries is not None:
             raise ElmoError(
-                "found a biLM with dictionaries of Unicode characters, expected one of UTF-8 bytes or of "
-                "words: the official layout has no place for dictionaries"
+                "the official layout has no place for the dictionaries of a biLM of Unicode characters "
+                "(ELMoForManyLangs)"
             )
         yield from _character_layout(tokens, size)
     else:
@@ -186,25 +185,15 @@ def _character_layout(
         yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (projection_dim,)
 
 
-def _refuse_other_kind(file: h5py.File, options: BiLmOptions) -> None:
-    kinds = {CHARACTER_TABLE: "characters", WORD_TABLE: "words"}
-    wanted = CHARACTER_TABLE if isinstance(options.tokens, CharacterOptions) else WORD_TABLE
-    for table, kind in kinds.items():
-        if table != wanted and table in file and wanted not in file:
-            raise ElmoError(
-                f"{file.filename}: found {table} of a biLM that reads {kind}, but the options are of one "
-                f"that reads {kinds[wanted]}"
-            )
-
-
 def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
     """Refuses weights that the options have no place for: the two files do not belong together."""
     for name, dataset in _datasets(file).items():
-        # A softmax may be stored beside the weights.
+        # A softmax may be in the same file.
         if name.startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN")) and name not in expected:
             raise ElmoError(
-                f"{file.filename}: dataset {name} {dataset.shape} has no place in a biLM of these options; "
-                "do the options and the weights belong together?"
+                f"dataset {name} {dataset.shape} has no place in a biLM of these options",
+                where=file.filename,
+                remedy="do the options and the weights belong together?",
             )
 
 
@@ -218,7 +207,7 @@ def _to_torch(dataset: str, array: np.ndarray) -> torch.Tensor:
     if dataset.startswith("CNN/W_cnn"):
         return tensor.squeeze(0).permute(2, 1, 0).contiguous()
     if dataset.endswith(("/W_0", "/B")):
-        tensor = _gates(tensor.t() if tensor.dim() == 2 else tensor)
+        tensor = _reordered_gates(tensor.t() if tensor.dim() == 2 else tensor)
         if dataset.endswith("/B"):
             tensor.chunk(4)[1].add_(_FORGET_BIAS)
         return tensor.contiguous()
@@ -236,14 +225,14 @@ def _to_tensorflow(dataset: str, tensor: torch.Tensor) -> np.ndarray:
         if dataset.endswith("/B"):
             tensor = tensor.clone()
             tensor.chunk(4)[1].sub_(_FORGET_BIAS)
-        tensor = _gates(tensor)
+        tensor = _reordered_gates(tensor)
         tensor = tensor.t() if tensor.dim() == 2 else tensor
     elif dataset != WORD_TABLE and tensor.dim() == 2:
         tensor = tensor.t()
     return tensor.contiguous().numpy()
 
 
-def _gates(weights: torch.Tensor) -> torch.Tensor:
+def _reordered_gates(weights: torch.Tensor) -> torch.Tensor:
     """Reorders the rows of the gates i, candidate, f, o to i, f, candidate, o; it is its own inverse."""
     return torch.cat([weights.chunk(4)[gate] for gate in (0, 2, 1, 3)])
 
@@ -254,20 +243,18 @@ def _gates(weights: torch.Tensor) -> torch.Tensor:
 @contextmanager
 def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     """
-    Opens an HDF5 file; `content` is what is expected in it.
+    Opens an HDF5 file; errors say that it should hold `content`.
 
     # Raises
     `ElmoError`, with the file: it is not HDF5, or cut off, or a folder. `FileNotFoundError`.
     """
-    if os.path.isdir(source):
-        raise ElmoError.at(source, found="a folder", expected=f"an HDF5 file of {content}")
     try:
         with h5py.File(source, "r") as file:
             yield file
     except (FileNotFoundError, ElmoError):
         raise
     except Exception as error:  # h5py raises errors of many kinds for a damaged file
-        raise ElmoError(f"{source}: not a whole HDF5 file of {content} ({error})") from error
+        raise ElmoError(f"not a complete HDF5 file of {content} ({error})", where=source) from error
 
 
 class _Writing(FileIO):
@@ -304,43 +291,40 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
     `ElmoError`, with the file and the dataset: it is missing, of another shape, not of floating point, in
     another file, or different from its checksum; values that are not finite or above `MAX_WEIGHT`.
     """
-    path, stored = file.filename, file.get(dataset)
+    stored = file.get(dataset)
     if not isinstance(stored, h5py.Dataset):
-        raise ElmoError(f"{path}: dataset {dataset} is missing, expected shape {shape}")
-    if stored.shape != shape:
-        raise ElmoError(
-            f"{path}: dataset {dataset} has shape {stored.shape}, expected {shape} from the options"
-        )
-    _refuse_unreadable(stored, dataset, path)
-    content = stored[...]
-    checksum = stored.attrs.get(_CHECKSUM)
-    if checksum is not None and checksum != _checksum(dataset, content):
-        raise ElmoError(f"{path}: dataset {dataset} is damaged, its checksum differs")
-    with np.errstate(over="ignore"):
-        array = content.astype(np.float32, copy=False)
-    if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
-        index = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
-        what = "that are too large" if np.isfinite(array[index]) else "that are not finite"
-        raise ElmoError(
-            f"{path}: dataset {dataset} holds values {what}, the first {array[index]} at {index}; expected "
-            f"at most {MAX_WEIGHT:,}"
-        )
+        raise ElmoError(f"dataset {dataset} {shape} is missing", where=file.filename)
+    # Before memory is allocated, or another file is read
+    problem = _header_problem(file, stored, shape)
+    array = np.empty(0, np.float32)
+    if not problem:
+        content = stored[...]
+        if stored.attrs.get(_CHECKSUM) not in (None, _checksum(dataset, content)):
+            problem = "is damaged, its checksum differs"
+        with np.errstate(over="ignore"):
+            array = content.astype(np.float32, copy=False)
+        if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
+            index = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
+            problem = f"holds {array[index]} at {index}, and weights are finite and at most {MAX_WEIGHT:,}"
+    if problem:
+        raise ElmoError(f"dataset {dataset} {problem}", where=file.filename)
     return array
 
 
-def _refuse_unreadable(stored: h5py.Dataset, dataset: str, path: str) -> None:
-    """Refuses a dataset before memory is allocated for it, or other files are read."""
-    if stored.external or stored.is_virtual or stored.file.filename != path:
-        raise ElmoError(f"{path}: dataset {dataset} is in another file, expected it in this one")
+def _header_problem(file: h5py.File, stored: h5py.Dataset, shape: tuple[int, ...]) -> str:
+    """Returns what is wrong with a dataset by its header; an empty text if nothing is."""
+    if stored.shape != shape:
+        return f"has the shape {stored.shape}, but the options say {shape}"
+    if stored.external or stored.is_virtual or stored.file.filename != file.filename:
+        return "is in another file"
     if stored.dtype.kind != "f":
-        raise ElmoError(f"{path}: dataset {dataset} has the type {stored.dtype}, expected floating point")
+        return f"has the type {stored.dtype}, which is not floating point"
     # Deflate packs at most 1032 bytes into one.
-    max_bytes = os.path.getsize(path) * (1032 if stored.chunks else 1)
-    if stored.id.get_storage_size() == 0 or stored.nbytes > max_bytes:
-        raise ElmoError(
-            f"{path}: dataset {dataset} has {stored.nbytes:,} bytes by its header, and the file holds "
-            f"{stored.id.get_storage_size():,} of them"
-        )
+    max_bytes = os.path.getsize(file.filename) * (1032 if stored.chunks else 1)
+    stored_bytes = stored.id.get_storage_size()
+    if stored_bytes == 0 or stored.nbytes > max_bytes:
+        return f"has {stored.nbytes:,} bytes by its header, and the file holds {stored_bytes:,} of them"
+    return ""
 
 
 def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
@@ -353,9 +337,10 @@ def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) ->
     with np.errstate(over="ignore"):
         stored = array.astype(dtype if array.ndim > 1 else "float32")
     if not np.isfinite(stored).all():
+        largest = np.finfo(stored.dtype).max
         raise ElmoError(
-            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, expected at most "
-            f"{np.finfo(stored.dtype).max:.3g}, the largest of {stored.dtype}"
+            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, which {stored.dtype} cannot "
+            f"hold; its largest is {largest:.3g}"
         )
     file.create_dataset(dataset, data=stored)
 

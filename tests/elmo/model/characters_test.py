@@ -96,10 +96,9 @@ def test_vocabulary():
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["<S>", "</S>", " ", "<UNK>"], "text, line 3: found an"),
-        (["<S>", "cat", "cat"], "text, line 3: found 'cat'"),
-        (["<S>", "</S>"], "text: found no <UNK>"),
-        ([], "text: found no <S>"),
+        (["<S>", "</S>", " ", "<UNK>"], "text, line 3: "),
+        (["<S>", "cat", "cat"], "text, line 3: 'cat' is also in line 2"),
+        (["<S>", "</S>"], "text: there is no line <UNK>"),
     ],
 )
 def test_wrong_vocabulary(lines, expected):

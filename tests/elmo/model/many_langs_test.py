@@ -126,13 +126,13 @@ def error_of(path) -> str:
             {"name": "lstm"},
             "FOLDER/sizes.json: token_embedder.name is 'lstm'",
         ),
-        ({"dim": 6}, "FOLDER/sizes.json: found dim and"),
-        ({"activation": "gelu"}, "activation is 'gelu'"),
-        ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: found no <pad>"),
-        ({"words": WORDS[1:]}, "FOLDER/word.dic: found no <oov>"),
+        ({"dim": 6}, "FOLDER/sizes.json: encoder.dim and"),
+        ({"activation": "gelu"}, "activation: 'gelu'"),
+        ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: there is no line for <pad>"),
+        ({"words": WORDS[1:]}, "FOLDER/word.dic: there is no line for <oov>"),
         (
             {"words": ["a\tb", *WORDS]},
-            "FOLDER/word.dic, line 1: found 'a\\tb\\t0'",
+            "FOLDER/word.dic, line 1: ",
         ),
     ],
 )
@@ -151,12 +151,12 @@ def test_another_encoder_is_no_bilm(tmp_path):
     (folder / "sizes.json").write_text(json.dumps(sizes))
     assert mentions(error_of(folder), "FOLDER/sizes.json", "encoder.name is 'lstm'")
     (folder / "sizes.json").unlink()
-    assert mentions(error_of(folder), "FOLDER/config.json", "'/elsewhere/sizes.json'")
+    assert mentions(error_of(folder), "FOLDER/config.json", "'sizes.json'")
     (folder / "config.json").write_text("{}")
-    assert mentions(error_of(folder), "FOLDER/config.json", "config_path is None")
+    assert mentions(error_of(folder), "FOLDER/config.json", "'None'")
 
 
-PLAIN = "projection.weight is no plain tensor"
+PLAIN = "projection.weight is not a plain tensor"
 NAMED = "not a state dict of PyTorch alone (it names torch."
 """Of what PyTorch no longer loads with the weights alone: nested tensors from 2.15 on."""
 FORMS = [
@@ -181,11 +181,11 @@ class Unsafe:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        (lambda state: state | {"more": torch.ones(2)}, "more (2,) has no place in a biLM of this configur"),
+        (lambda state: state | {"more": torch.ones(2)}, "more (2,)"),
         (lambda state: {}, "projection.bias is missing"),
-        (lambda state: state | {"projection.bias": torch.ones(7)}, "has shape (7,), expected (6,)"),
+        (lambda state: state | {"projection.bias": torch.ones(7)}, "(7,) instead of (6,)"),
         (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "not finite"),
-        (lambda state: [1], "found list"),
+        (lambda state: [1], "a list is not"),
         (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
         *(
             (lambda state, form=form: state | {"projection.weight": form(state["projection.weight"])}, PLAIN)

@@ -5,7 +5,7 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLmOptions, CharacterOptions, WordOptions
 from tests.elmo.files import OPTIONS, changed, make_files
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 
 def test_from_a_file_and_from_its_content(tmp_path):
@@ -28,17 +28,14 @@ def test_from_a_file_and_from_its_content(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"n_characters": 261}, "char_cnn.n_characters is 261, expected 262"),
-        ({"max_characters_per_token": 51}, "per_token is 51"),
-        ({"max_characters_per_token": 2}, "per_token is 2"),
-        ({"max_characters_per_token": 4}, "filters.2.0 is 5"),
-        ({"activation": "gelu"}, "activation is 'gelu'"),
-        ({"dim": None}, "lstm.dim is None"),
-        ({"dim": "64"}, "lstm.dim is '64'"),
-        ({"projection_dim": 0}, "projection_dim is 0"),
-        ({"filters": [[3]]}, "filters.0 is [3]"),
-        ({"filters": [[51, 4]]}, "filters.0.0 is 51"),
-        ({"filters": [[1, 1]] * 101}, "char_cnn.filters has 101 filters"),
+        ({"n_characters": 261}, "char_cnn.n_characters is 261"),
+        ({"max_characters_per_token": 51}, "per_token: 51 is not"),
+        ({"max_characters_per_token": 4}, "filters.2.0: 5 is not"),
+        ({"activation": "gelu"}, "activation: 'gelu' is not"),
+        ({"dim": None}, "lstm.dim: None is not"),
+        ({"dim": "64"}, "lstm.dim: '64' is not"),
+        ({"projection_dim": 0}, "projection_dim: 0 is not"),
+        ({"filters": [[51, 4]]}, "filters.0.0: 51 is not"),
     ],
 )
 def test_wrong_options(tmp_path, changes, expected):
@@ -61,6 +58,6 @@ def test_char_cnn_decides_what_is_read():
     options = {"lstm": OPTIONS["lstm"]}
     assert BiLmOptions.read(options | {"n_tokens_vocab": 13}).tokens == WordOptions(n_tokens=13)
     message = error_of(ElmoError, BiLmOptions.from_json, options, where="train.jsonnet")
-    assert message.startswith("train.jsonnet: found neither char_cnn nor n_tokens_vocab")
+    assert mentions(message, "train.jsonnet: ", "char_cnn", "n_tokens_vocab")
     message = error_of(ElmoError, BiLmOptions.read, options | {"n_tokens_vocab": 0})
-    assert "n_tokens_vocab is 0" in message
+    assert "n_tokens_vocab: 0 is not" in message

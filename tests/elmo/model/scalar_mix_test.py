@@ -88,7 +88,7 @@ def test_squared_norm():
 
 
 def test_unknown_values():
-    with pytest.raises(ElmoError, match="layers is 'bottom'"):
+    with pytest.raises(ElmoError, match="layers: 'bottom' is not"):
         mix(layers="bottom")
-    with pytest.raises(ElmoError, match="weights is 'fixed'"):
+    with pytest.raises(ElmoError, match="weights: 'fixed' is not"):
         mix(weights="fixed")
