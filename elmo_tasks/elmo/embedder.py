@@ -28,7 +28,7 @@ from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
 Placement = Literal["none", "input", "output", "input+output"]
 """The token representations to which a task concatenates ELMo's vectors."""
 FROM_STATE_DICT = "(state dict)"
-"""Stands for a weight file: the weights come from a state dict that is loaded next."""
+"""In place of a weight file: the weights come from a state dict that is loaded next."""
 
 
 class ElmoRepresentations(NamedTuple):
@@ -38,7 +38,7 @@ class ElmoRepresentations(NamedTuple):
     *Shape:* each `(batch, tokens, Elmo.dim)`, or `None` where the placement has none.
     """
 
-    # `Any` stands for the `None`, which a type checker would have each user of `Elmo` exclude.
+    # `Any` instead of `None`, which each user of `Elmo` would have to exclude for a type checker.
     input: torch.Tensor | Any
     output: torch.Tensor | Any
 
@@ -75,7 +75,7 @@ class Elmo(nn.Module):
         `layers` `top` or `weights` `frozen`, which learn none.
     trainable : fine-tune the biLM with the task. Otherwise no graph is built through it, and no parameter of
         it reaches an optimizer, until `requires_grad_(True)` of the `Elmo` itself, before the optimizer is
-        made. That of a module around it leaves the biLM frozen.
+        made. `requires_grad_` of a module around it leaves the biLM frozen.
     stateful : carry the LSTM state from batch to batch, as the original does: row i of a batch continues
         row i of the batch before it. Otherwise a sentence has the same vectors in any batch.
     initial_state : HDF5 file with the state that each sentence starts from (`read_initial_state`), or
@@ -116,17 +116,19 @@ class Elmo(nn.Module):
         precision: Precision = "float32",
     ) -> None:
         super().__init__()
-        if stateful and initial_state is not None:
-            raise ElmoError("initial_state is where a sentence starts with stateful: false")
-        if trainable:
-            _check_trainable(activations, precision)
-        if activations is not None and stateful:
-            raise ElmoError("activations are of sentences on their own: not with stateful: true")
         from_state_dict = weight_file == FROM_STATE_DICT
         file = None if from_state_dict else weight_file
-        # An archive may be of a version that took `mix_l2` with any mix.
-        if mix_l2 and not from_state_dict:
-            _check_penalized(mix_l2, placement, layers, weights)
+        _check_requirement("initial_state", initial_state is not None, "`stateful: false`", not stateful)
+        _check_requirement("activations", activations is not None, "`stateful: false`", not stateful)
+        if trainable:
+            _check_trainable(activations, precision)
+        _check_requirement(
+            "mix_l2",
+            # An archive may be of a version that took `mix_l2` with any mix.
+            bool(mix_l2) and not from_state_dict,
+            "learned mix weights: not `placement: none`, `layers: top` or `weights: frozen`",
+            placement != "none" and layers != "top" and weights != "frozen",
+        )
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable
@@ -177,8 +179,8 @@ class Elmo(nn.Module):
         if self.activations is not None and self.bilm is not None:
             self.activations.prepare()
         self.encoder: LayerEncoder = self.carried if stateful else self.activations or SentenceEncoder()
-        # Without the underscore, PyTorch has it from 2.5 on.
-        self._register_load_state_dict_pre_hook(_check_options, with_module=True)
+        # PyTorch 2.5 and later also have this method without the underscore.
+        self._register_load_state_dict_pre_hook(_check_state_options, with_module=True)
 
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
@@ -228,7 +230,7 @@ class Elmo(nn.Module):
         `ElmoError`: a text in place of its tokens; `placement: none`, which has no biLM.
         """
         if self.bilm is None:
-            raise ElmoError("placement: found none, whose Elmo reads no ids, expected another")
+            raise ElmoError("reads no ids with `placement: none`", where="Elmo")
         return self.bilm.padded_ids(sentences)
 
     def penalty(self) -> torch.Tensor | None:
@@ -244,7 +246,7 @@ class Elmo(nn.Module):
 
     def requires_grad_(self, requires_grad: bool = True) -> "Elmo":
         """
-        Freezes or unfreezes all weights, those of the biLM, too, which becomes a trainable one.
+        Freezes or unfreezes all weights. A biLM that is unfrozen becomes a trainable one.
 
         # Raises
         `ElmoError`: the biLM has a `precision` or `activations` that only a frozen one has.
@@ -274,7 +276,9 @@ class Elmo(nn.Module):
         if self.bilm is None:
             return ElmoRepresentations(None, None)
         if not isinstance(ids, torch.Tensor):
-            raise ElmoError(f"found a {type(ids).__name__}, expected a tensor of ids: padded_ids(sentences)")
+            raise ElmoError(
+                f"a {type(ids).__name__} is not a tensor of ids", remedy="use padded_ids(sentences)"
+            )
         outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
         encode = self.encoder.encode
         if torch.compiler.is_compiling():
@@ -288,26 +292,17 @@ class Elmo(nn.Module):
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
 
 
-def _check_penalized(mix_l2: float, placement: Placement, layers: Layers, weights: Weights) -> None:
-    for key, value, without in (
-        ("placement", placement, "none"),
-        ("layers", layers, "top"),
-        ("weights", weights, "frozen"),
-    ):
-        if value == without:
-            raise ElmoError(
-                f"mix_l2: found {mix_l2} with {key}: {value}, expected null, since no mix weights are learned"
-            )
+def _check_requirement(key: str, is_set: bool, requirement: str, is_met: bool) -> None:
+    if is_set and not is_met:
+        raise ElmoError(f"`{key}` requires {requirement}")
 
 
 def _check_trainable(activations: object, precision: str) -> None:
-    if activations is not None:
-        raise ElmoError("activations are of a frozen biLM: not with trainable: true")
-    if precision != "float32":
-        raise ElmoError(f"precision: {precision} is for a frozen biLM: not with trainable: true")
+    _check_requirement("activations", activations is not None, "`trainable: false`", is_met=False)
+    _check_requirement(f"precision: {precision}", precision != "float32", "`trainable: false`", is_met=False)
 
 
-def _check_options(
+def _check_state_options(
     elmo: Elmo,
     state: dict[str, torch.Tensor],
     prefix: str,
@@ -325,7 +320,7 @@ def _check_options(
     for section, expected in elmo.bilm.options.to_json().items():
         stored = stored_options.get(section)
         if stored != expected:
-            errors.append(f"{prefix}options: {section} is {stored}, expected {expected}")
+            errors.append(f"{prefix}options: {section} is {stored} instead of {expected}")
 
 
 def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
@@ -372,8 +367,8 @@ class OneAtATime:
         """
         if not self._lock.acquire(blocking=False):
             raise ElmoError(
-                "found two calls at once of an Elmo with stateful: true, which carries its state from call "
-                "to call; expected one after the other"
+                "two threads called an Elmo with `stateful: true`, which carries its state from call to call",
+                remedy="call it from one thread",
             )
 
     def __exit__(self, *_: object) -> None:

@@ -50,7 +50,8 @@ def local_file(source: Source) -> Iterator[Path]:
     try:
         yield path
     except ElmoError as error:
-        raise ElmoError(str(error).replace(str(path), str(source))) from error
+        error.where, error.what = (text.replace(str(path), str(source)) for text in (error.where, error.what))
+        raise
 
 
 def _fetched(source: str) -> Path:
@@ -64,7 +65,7 @@ def _fetched(source: str) -> Path:
         from cached_path import cached_path
     except ModuleNotFoundError as error:
         raise ElmoError(
-            f"found the URL {source}, expected a path: what fetches URLs is in elmo_tasks[allennlp]"
+            "a URL needs the package cached_path", where=source, remedy="pip install elmo_tasks[allennlp]"
         ) from error
     limit_http_waits()
     root = os.getenv("ALLENNLP_CACHE_ROOT", Path.home() / ".allennlp")
@@ -93,8 +94,7 @@ def limit_http_waits() -> None:
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
     """
-    Checks that options and weights are both given, or neither, or as weights a folder or zip that holds both.
-    `None` stands for what is not given.
+    Checks that options and weights are both given, or neither (`None`), or a folder or zip of both.
 
     # Raises
     `ElmoError`, with the `names` of the two: one is given alone.
@@ -106,7 +106,7 @@ def check_together(options: Source | None, weight_file: Source | None, *, names:
             if folder is not None:
                 return
     raise ElmoError(
-        f"{names} belong together: give both, or neither, or a folder or zip of both as the weights"
+        f"{names} belong together", remedy="give both, or neither, or a folder or zip of both as the weights"
     )
 
 
@@ -146,20 +146,20 @@ def read_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
     """
-    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random, and a frozen one is
-    warned of.
+    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random, which logs a warning if it
+    is frozen.
     """
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
         return trained_copy(frozen) if trainable else frozen
     if vocabulary_file is not None:
-        _check_vocabulary(options, weight_file, vocabulary_file)
+        _check_vocabulary(options, vocabulary_file)
     trained = TrainedBiLm(options=options)
     if vocabulary_file is not None and isinstance(trained.token_encoder, WordEncoder):
         trained.token_encoder.set_vocabulary(read_words(vocabulary_file))
     if trainable:
         return trained
-    logger.warning("found no weight_file, expected one: the biLM is frozen, and its weights are random")
+    logger.warning("The biLM is frozen, and its weights are random, since there is no weight_file")
     return FrozenBiLm(options=options, precision=precision, weights=trained.state_dict())
 
 
@@ -186,21 +186,16 @@ def read_frozen_bilm(
     `ElmoError`: see `FrozenBiLm.read` and `many_langs.read_weights`; a biLM that reads words without a
     vocabulary, or one that reads characters with a vocabulary.
     """
-    if torch.get_default_device().type == "meta":
-        raise ElmoError("found torch.device('meta'), which has no weights; expected another device, or none")
     with local_file(weight_file) as path, opened_folder(path) as folder:
         if folder is not None and many_langs.is_many_langs(folder):
-            if vocabulary_file is not None:
-                raise ElmoError(
-                    f"found a vocabulary_file, {vocabulary_file}, expected none: {weight_file} has the words"
-                )
+            _check_vocabulary(options, vocabulary_file, needed=False)
             state = many_langs.read_weights(folder, options)
             return FrozenBiLm(options=options, precision=precision, weights=state)
         if folder is not None:
             path = folder.file(*WEIGHTS)
             if vocabulary_file is None and not options.reads_characters:
                 vocabulary_file = folder.file(*VOCABULARIES)
-        _check_vocabulary(options, weight_file, vocabulary_file)
+        _check_vocabulary(options, vocabulary_file)
         words = None if vocabulary_file is None else read_words(vocabulary_file)
         return FrozenBiLm.read(options, path, words, precision=precision)
 
@@ -214,8 +209,8 @@ def read_chosen_bilm(
     names: str,
 ) -> FrozenBiLm:
     """
-    Reads a frozen biLM, by default the one that comes with the project. For `names` see `check_together`, for
-    errors also `read_frozen_bilm`.
+    Reads a frozen biLM, by default the shipped one. For `names` see `check_together`, for errors also
+    `read_frozen_bilm`.
     """
     check_together(options_file, weight_file, names=names)
     options = read_options(options_file or DEFAULT_OPTIONS, weight_file)
@@ -223,20 +218,21 @@ def read_chosen_bilm(
 
 
 def _check_vocabulary(
-    options: BiLmOptions, weight_file: Source | None, vocabulary_file: Source | None
+    options: BiLmOptions, vocabulary_file: Source | None, *, needed: bool | None = None
 ) -> None:
-    if options.reads_characters and vocabulary_file is not None:
+    """Checks that a biLM that reads words has a vocabulary file, and another none; or `needed` says it."""
+    if needed is None:
+        needed = not options.reads_characters
+    if needed and vocabulary_file is None:
+        raise ElmoError("the biLM reads words", remedy="set its vocabulary_file, which has one word a line")
+    if not needed and vocabulary_file is not None:
         raise ElmoError(
-            f"found a vocabulary_file, {vocabulary_file}, expected none: the biLM reads characters"
-        )
-    if not options.reads_characters and vocabulary_file is None:
-        raise ElmoError(
-            f"{weight_file}: the biLM reads words, expected also its vocabulary_file, one word a line"
+            "the biLM needs no vocabulary_file", where=vocabulary_file, remedy="remove vocabulary_file"
         )
 
 
 def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Reads the softmax beside a biLM's weights, see `weight_file.read_softmax`."""
+    """Reads the softmax in a file of weights, see `weight_file.read_softmax`."""
     with local_file(weight_file) as path:
         return hdf5.read_softmax(path, options)
 
@@ -248,7 +244,7 @@ def read_initial_state(
     Reads the state that each sentence starts from, see `weight_file.read_initial_state`.
 
     # Raises
-    `ElmoError`: the file says that it is the state of other weights than those of `bilm`.
+    `ElmoError`: the file has the state of other weights than the weights of `bilm`.
     """
     with local_file(source) as path:
         state = hdf5.read_initial_state(path, options)
@@ -257,10 +253,10 @@ def read_initial_state(
             # Written with another precision of the products
             weights = bilm.weights() if isinstance(bilm, FrozenBiLm) else bilm.state_dict()
             if origin not in (digest(options, weights.items(), precision) for precision in PRECISIONS):
-                raise ElmoError.at(
-                    path,
-                    found=f"the state of other weights ({origin})",
-                    expected="one that `allennlp elmo calibrate` wrote with these",
+                raise ElmoError(
+                    f"the file has the state of other weights ({origin})",
+                    where=path,
+                    remedy="run `allennlp elmo calibrate` with these weights",
                 )
         return state
 

@@ -78,14 +78,14 @@ def test_files_that_do_not_belong_together(words, tmp_path):
         for files, expected in (
             (
                 words | {"weight_file": characters["weight_file"]},
-                "found char_embed of a biLM that",
+                "no place in a biLM of these options",
             ),
             (
                 characters | {"weight_file": words["weight_file"]},
-                "found embedding of a biLM that",
+                "no place in a biLM of these options",
             ),
-            (words | characters, "expected none: the biLM reads characters"),
-            (no_vocabulary, "the biLM reads words, expected also its vocabulary_file"),
+            (words | characters, "remove vocabulary_file"),
+            (no_vocabulary, "the biLM reads words; set its vocabulary_file"),
         ):
             assert expected in error_of(ElmoError, make, **files)
 
@@ -183,9 +183,9 @@ def test_what_many_langs_refuses(languages, tmp_path):
     assert mentions(message, "unicode_ids", "torch.int16")
     options_file, _ = make_files(tmp_path / "c")
     message = error_of(ElmoError, Elmo, options_file=str(options_file), weight_file=str(languages))
-    assert message.startswith(f"{languages}/config.json: found options of another biLM")
+    assert message.startswith(f"{languages}/config.json: ")
     message = error_of(ElmoError, Elmo, weight_file=str(languages), vocabulary_file="words.txt")
-    assert "vocabulary_file, words.txt" in message
+    assert mentions(message, "words.txt", "remove vocabulary_file")
 
 
 def test_korean_headlines(languages, tmp_path):
@@ -247,7 +247,7 @@ def test_wrong_nlpl(tmp_path):
     (folder / "options.json").write_text("{}")
     source = make_zip(folder, tmp_path / "wrong.zip")
     message = error_of(ElmoError, Elmo, weight_file=str(source))
-    assert message.startswith(f"{source}!options.json: found neither char_cnn nor n_tokens_vocab")
+    assert message.startswith(f"{source}!options.json: ")
 
 
 # Short words: a biLM that reads at most 20 characters of a word

@@ -117,7 +117,7 @@ def test_frozen_and_unfrozen_at_any_time(files):
     Elmo(**files).load_state_dict(elmo.state_dict())
     elmo.bilm.requires_grad_(False)
     torch.testing.assert_close(elmo(batch(NONEMPTY)).input, frozen_vectors, atol=0, rtol=0)
-    with pytest.raises(ElmoError, match=r"precision: bfloat16.*biLM"):
+    with pytest.raises(ElmoError, match=r"precision: bfloat16"):
         Elmo(precision="bfloat16", **files).requires_grad_(True)
 
 
@@ -218,22 +218,19 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
         ("lstm", "'cell_clip': 2.0", "'cell_clip': 3.0"),
         ("char_cnn", "'activation': 'tanh'", "'activation': 'relu'"),
     ):
-        assert re.search(f"options: {section} is .*{found}.*, expected .*{expected}", str(caught.value))
+        assert re.search(f"options: {section} is .*{found}.* instead of .*{expected}", str(caught.value))
 
 
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"placement": "none", "mix_l2": 0.1}, "mix_l2: found 0.1 with placement: none"),
-        ({"layers": "top", "mix_l2": 0.1}, "mix_l2: found 0.1 with layers: top"),
-        ({"weights": "frozen", "mix_l2": 0.1}, "mix_l2: found 0.1 with weights: frozen"),
-        ({"stateful": True, "initial_state": "x"}, "initial_state is"),
-        ({"stateful": True, "activations": "x"}, "not with stateful: true"),
-        ({"trainable": True, "activations": "x"}, "not with trainable: true"),
-        (
-            {"precision": "bfloat16", "trainable": True},
-            "not with trainable: true",
-        ),
+        ({"placement": "none", "mix_l2": 0.1}, "mix_l2"),
+        ({"layers": "top", "mix_l2": 0.1}, "mix_l2"),
+        ({"weights": "frozen", "mix_l2": 0.1}, "mix_l2"),
+        ({"stateful": True, "initial_state": "x"}, "`initial_state` requires `stateful: false`"),
+        ({"stateful": True, "activations": "x"}, "`activations` requires `stateful: false`"),
+        ({"trainable": True, "activations": "x"}, "`activations` requires `trainable: false`"),
+        ({"precision": "bfloat16", "trainable": True}, "precision: bfloat16"),
     ],
 )
 def test_wrong_block(block, expected):
@@ -258,9 +255,9 @@ def test_ids_of_sentences(files, trainable):
     assert elmo.padded_ids([[], []]).shape == (2, 0, 50)
     assert torch.equal(elmo.padded_ids(iter([iter(["A", "cat"])])), elmo.padded_ids([["A", "cat"]]))
     for wrong in ("A cat", [1], None):
-        with pytest.raises(ElmoError, match=r"sentence 1: found "):
+        with pytest.raises(ElmoError, match=r"sentence 1: "):
             elmo.padded_ids([["fine"], wrong])
-    with pytest.raises(ElmoError, match="placement: found none"):
+    with pytest.raises(ElmoError, match="placement: none"):
         Elmo(placement="none").padded_ids([["fine"]])
 
 
@@ -293,7 +290,7 @@ def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
         monkeypatch.setattr(FrozenBiLm, "forward", slow)
         first = pool.submit(elmo, batch(NONEMPTY))
         assert inside.wait(timeout=60)
-        with pytest.raises(ElmoError, match="found two calls at once"):
+        with pytest.raises(ElmoError, match="stateful: true"):
             elmo(batch(NONEMPTY))
         go_on.set()
         found = [first.result().input]
@@ -304,7 +301,7 @@ def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
 
 def test_a_stateful_one_goes_on_after_an_error(files):
     elmo = Elmo(stateful=True, **files)
-    with pytest.raises(ElmoError, match=r"biLM.*character_ids"):
+    with pytest.raises(ElmoError, match="character_ids"):
         elmo(torch.zeros(2, 3, dtype=torch.long))
     assert torch.isfinite(elmo(batch(NONEMPTY)).input).all()
 
@@ -391,7 +388,7 @@ def test_activations_have_the_type_of_the_model(files, folder, dtype):
 def test_activations_refuse_padding_before_a_word(files, folder):
     ids = batch([["a", "b", "c"]])
     ids[0, 0] = 0
-    with pytest.raises(ElmoError, match="ids of 0 before a word"):
+    with pytest.raises(ElmoError, match="padding"):
         Elmo(activations=str(folder), **files)(ids)
 
 
@@ -436,13 +433,11 @@ def test_lists_of_sentences(files, stateful):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda ids: [["The", "cat"]], r"found a list"),
-        (lambda ids: ids.numpy(), "found a ndarray"),
-        (lambda ids: ids + 300, r"id of \d+, expected 0 to 261"),
-        (lambda ids: ids - 1, "id of -1, expected 0 to 261"),
-        (lambda ids: ids[0], r"found ids of shape \(2, 50\), expected \('batch', 'tokens', 50\)"),
-        (lambda ids: ids[0, 0], r"found ids of shape \(50,\)"),
-        (lambda ids: ids.float(), r"found ids of type torch\.float32"),
+        (lambda ids: [["The", "cat"]], r"list .*padded_ids"),
+        (lambda ids: ids + 300, r"ids are .* instead of 0 to 261"),
+        (lambda ids: ids - 1, "ids are -1 to .* instead of 0 to 261"),
+        (lambda ids: ids[0], r"shape \(2, 50\) instead of \('batch', 'tokens', 50\)"),
+        (lambda ids: ids.float(), r"type torch\.float32 instead of torch\.int16"),
     ],
 )
 def test_what_are_no_ids(files, trainable, change, message):

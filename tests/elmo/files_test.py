@@ -46,7 +46,7 @@ def test_an_error_names_the_source():
 
 def test_without_what_fetches_urls(monkeypatch):
     monkeypatch.setitem(sys.modules, "cached_path", None)
-    with pytest.raises(ElmoError, match=r"URL hf://a/b"):
+    with pytest.raises(ElmoError, match=r"hf://a/b.*cached_path"):
         read_options("hf://a/b")
 
 
