@@ -146,8 +146,8 @@ def read_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
     """
-    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random, which logs a warning if it
-    is frozen.
+    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random; a frozen one then logs a
+    warning.
     """
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)

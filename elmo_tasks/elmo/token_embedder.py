@@ -3,7 +3,8 @@
 whose ids need no vocabulary; and the biLM of an archived model, which is built from the archive alone.
 """
 
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Optional, Union
 
@@ -96,11 +97,14 @@ class IdIndexer(StrictParams, TokenIndexer):
 
     name: ClassVar[str]
     """The name of the tensor in a batch."""
-    ids: ClassVar[Callable[[Iterable[str]], np.ndarray]]
-    """Returns the ids of words. *Shape:* `(words, *id)`."""
 
     def __init__(self, *, token_min_padding_length: NonNegativeInt = 0) -> None:
         super().__init__(token_min_padding_length)
+
+    @staticmethod
+    @abstractmethod
+    def ids(words: Iterable[str]) -> np.ndarray:
+        """Returns the ids of words. *Shape:* `(words, *id)`."""
 
     def count_vocab_items(self, token: Token, counter: dict[str, dict[str, int]]) -> None:
         pass

@@ -334,7 +334,7 @@ class RecordedLayer(LayerPasses):
     def _run_backward(self, *tensors: torch.Tensor) -> Tensors:
         grad_results, saved = [tensor.clone() for tensor in tensors[:3]], Saved(*tensors[3:])
         results = super().backward(_same_sizes(saved.outputs[0], saved.start[0]), saved, grad_results)
-        return tuple(torch.stack(tuple(both)) if len(both) else both for both in results)
+        return tuple(both if isinstance(both, torch.Tensor) else torch.stack(tuple(both)) for both in results)
 
 
 def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:

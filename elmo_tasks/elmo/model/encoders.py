@@ -13,7 +13,8 @@ other ids.
 """
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,7 +47,7 @@ Dictionary = Mapping[str, int]
 """The row of each entry in its table."""
 
 
-class TokenEncoder(nn.Module):
+class TokenEncoder(nn.Module, ABC):
     """
     The base of the token layers. A word comes as its id, whose shape `*id` is the encoder's own: `(50,)` for
     characters, `()` for words.
@@ -62,10 +63,6 @@ class TokenEncoder(nn.Module):
     """The boundary tokens of a sentence: BOS and EOS."""
     num_ids: ClassVar[int | None] = None
     """The number of ids from 0 on, if they are bounded."""
-    ids: ClassVar[Callable[[Iterable[str]], np.ndarray]]
-    """Returns the ids of words. *Shape:* `(words, *id)`."""
-    present: ClassVar[Callable[[torch.Tensor], torch.Tensor]]
-    """Returns where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
     embedding: nn.Parameter
     bos_eos_ids: torch.Tensor
     """The ids of `bos_eos`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
@@ -73,6 +70,16 @@ class TokenEncoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("bos_eos_ids", self.padded_ids([self.bos_eos])[0].long(), persistent=False)
+
+    @staticmethod
+    @abstractmethod
+    def ids(words: Iterable[str]) -> np.ndarray:
+        """Returns the ids of words. *Shape:* `(words, *id)`."""
+
+    @staticmethod
+    @abstractmethod
+    def present(ids: torch.Tensor) -> torch.Tensor:
+        """Returns where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
 
     @classmethod
     def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
