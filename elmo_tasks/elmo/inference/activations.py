@@ -5,16 +5,13 @@ Activations: the layers of a frozen biLM, kept on disk so that each sentence is 
 | --- | --- |
 | `PATH/SOURCE/` | an LMDB database; SOURCE is a hash of biLM, start state and dtype |
 | `PATH/SOURCE/activations.json` | a description of SOURCE, for people |
-| `PATH/.lock` | held by the process that writes |
 
 The key of a record is the BLAKE2b (16 bytes) of the ids of a sentence's words. Its value is a float16 or
 float32 array `(tokens, features)`, then the CRC-32 (4 bytes) of SOURCE, key and array. The features are the
 token layer, once, and the LSTM layers, both directions side by side.
 
-LMDB (https://lmdb.readthedocs.io) never writes to a page in use, and makes a transaction visible by one write
-of a meta page: a process killed at any moment leaves all of a batch or nothing. But LMDB trusts its file, and
-a damaged page may crash the process. So the pages are verified before a file is opened, and checksums protect
-the values. LMDB's locks work between the processes of one machine, not over a network file system.
+LMDB (https://lmdb.readthedocs.io) locks the database between the processes of one machine, but not over a
+network file system. A killed process leaves all sentences of a batch or none.
 """
 
 import hashlib
@@ -22,13 +19,10 @@ import json
 import logging
 import mmap
 import os
-import threading
-import uuid
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,8 +30,6 @@ from typing import Annotated, Any
 import lmdb
 import numpy as np
 import torch
-from filelock import lock_descriptor, unlock_descriptor
-from lmdb.verify import VerifyError, verify
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import atomic_file
@@ -50,27 +42,28 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 2
 """Raise it with a change of the records, or of the vectors that given weights yield."""
-DTYPES = ("float32", "float16")
+KEPT_TYPES = ("float32", "float16")
 MAP_SIZE = 1 << 42
-"""Bytes of address space for a database. A process that gets less encodes each sentence."""
+"""The address space of a database in bytes. A process that gets less encodes each sentence."""
 MAX_READERS = 1024
-"""Read transactions at once, in all processes together."""
+"""The largest number of read transactions at the same time, in all processes together."""
 _DATA, _ABOUT, _CHECKSUM_BYTES = "data.mdb", "activations.json", 4
 _PAGES_OF_TREE = 10
 """Writing a record copies or splits at most so many pages above it."""
+_DAMAGED = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.VersionMismatchError)
 
 
 class Activations:
     """
     A `LayerEncoder` that keeps the layers of a frozen biLM on disk.
 
-    Several threads and processes may use one folder at once, and may be killed at any time: a batch that was
-    not yet written is encoded again. Damaged records and databases are found, reported, and encoded again.
-    A folder in it may be deleted at any time.
+    Several threads and processes may use one folder at the same time, and may be killed at any time: a batch
+    that was not yet written is encoded again. A damaged file is an `ElmoError` that names the folder to
+    delete.
 
     # Parameters
 
-    path : folder; made if need be.
+    path : folder; made if it does not exist.
     dtype : `float32` keeps layers of float32 as they are; `float16` takes half of the space and rounds them.
     limit_gb : in 10^9 bytes. Nothing is written that would bring the databases under `path` beyond it.
     """
@@ -79,7 +72,7 @@ class Activations:
         self,
         *,
         path: Name,
-        dtype: Annotated[str, OneOf(DTYPES)] = "float32",
+        dtype: Annotated[str, OneOf(KEPT_TYPES)] = "float32",
         limit_gb: PositiveFloat = 100.0,
     ) -> None:
         self.path, self.dtype, self.limit_gb = path, dtype, limit_gb
@@ -104,8 +97,7 @@ class Activations:
         `ElmoError`: it cannot be written to.
         """
         try:
-            with _only_writer(Path(self.path)):
-                pass
+            os.makedirs(self.path, exist_ok=True)
         except OSError as error:
             raise ElmoError(f"activations: cannot write to {self.path}: {error}") from error
 
@@ -191,9 +183,9 @@ def _unpacked(packed: torch.Tensor, bilm: FrozenBiLm) -> torch.Tensor:
 
 def _log_counts(folder: Path, counts: Counter[str]) -> None:
     logger.info(
-        "activations in %s: %d sentences found, %d encoded, %d of them not finite, %d damaged",
+        "activations in %s: %d sentences found, %d encoded, %d of them not finite",
         folder,
-        *(counts[name] for name in ("found", "encoded", "not finite", "damaged")),
+        *(counts[name] for name in ("found", "encoded", "not finite")),
     )
 
 
@@ -205,50 +197,45 @@ class ActivationStore:
 
     folder : of the database.
     about : a description of the source.
-    limit : bytes that this database and the others beside it may take together.
+    limit : bytes that this database and the others in the folder above may take together.
     """
 
     def __init__(self, folder: Path, about: dict[str, Any], limit: float) -> None:
         self.folder = folder
         self.counts: Counter[str] = Counter()
         self._about, self._limit = about, limit
-        self._environment: lmdb.Environment | None = None
+        self._environment: lmdb.Environment | None = None  # keeps it open
         self._reading = self._writing = True
 
     def read(self, arrays: dict[bytes, np.ndarray]) -> None:
-        """Fills the arrays `(tokens, features)` of the keys that are stored, and removes these keys."""
+        """
+        Fills the arrays `(tokens, features)` of the keys that are stored, and removes these keys.
+
+        # Raises
+        `ElmoError`: the database is damaged.
+        """
         if not self._reading:
             return
-        damaged, requested = 0, len(arrays)
+        requested = len(arrays)
         try:
-            with _LOCK:
-                self._environment = _opened(self.folder)
-                if self._environment is None:
-                    with _only_writer(self.folder.parent):
-                        self._environment = self._open()
-                with self._environment.begin(buffers=True) as transaction:
-                    for key, array in list(arrays.items()):
-                        value = transaction.get(key)
-                        if value is not None:
-                            if self._copy(key, value, array):
-                                del arrays[key]
-                            else:
-                                damaged += 1
+            with self._opened().begin(buffers=True) as transaction:
+                for key, array in list(arrays.items()):
+                    value = transaction.get(key)
+                    if value is not None:
+                        self._copy(key, value, array)
+                        del arrays[key]
+        except _DAMAGED as error:
+            raise self._damaged(str(error)) from error
         except (OSError, lmdb.Error) as error:
             self._reading = False
             self._stop_writing(f"cannot read {self.folder}: {error}")
         self.counts["found"] += requested - len(arrays)
-        if damaged:
-            self.counts["damaged"] += damaged
-            logger.warning(
-                "activations: %d sentences in %s are damaged (%d so far), and are encoded again",
-                damaged,
-                self.folder,
-                self.counts["damaged"],
-            )
 
     def write(self, arrays: dict[bytes, np.ndarray]) -> set[bytes]:
-        """Stores new sentences, `(tokens, features)`, that are finite, and returns their keys."""
+        """
+        Stores new sentences, `(tokens, features)`, and returns the keys of those that are not finite, which
+        are not stored.
+        """
         self.counts["encoded"] += len(arrays)
         not_finite = {key for key, values in arrays.items() if not np.isfinite(values).all()}
         if not_finite and not self.counts["not finite"]:
@@ -266,52 +253,45 @@ class ActivationStore:
         }
         if records and self._writing:
             try:
-                with _only_writer(self.folder.parent):
+                with self._opened().begin(write=True) as transaction:
                     if self._has_room(records.values()):
-                        self._environment = self._open()
-                        with self._environment.begin(write=True) as transaction:
-                            for record in records.items():
-                                transaction.put(*record)
+                        for record in records.items():
+                            transaction.put(*record)
+            except _DAMAGED as error:
+                raise self._damaged(str(error)) from error
             except (OSError, lmdb.Error) as error:
                 self._stop_writing(f"cannot write to {self.folder}: {error}")
         return not_finite
 
-    def _open(self) -> lmdb.Environment:
-        environment = _opened(self.folder)
-        if environment is None:
-            if damage := _damage(self.folder / _DATA):
-                aside = self.folder.with_name(f"{self.folder.name}.damaged-{uuid.uuid4().hex[:8]}")
-                self.folder.rename(aside)
-                logger.warning(
-                    "activations: the database in %s is damaged (%s). Its sentences are encoded again; "
-                    "it was renamed to %s, which can be deleted.",
-                    self.folder,
-                    damage,
-                    aside,
-                )
-            environment = _open_new(self.folder)
-        if not _is_ours(self.folder):
-            with atomic_file(self.folder / _ABOUT) as file:
-                file.write(json.dumps(self._about, indent=2).encode())
-        return environment
+    def _opened(self) -> lmdb.Environment:
+        self._environment = environment_of(self.folder, self._about)
+        return self._environment
 
-    def _copy(self, key: bytes, value: memoryview, array: np.ndarray) -> bool:
-        """Copies a record's values into the array, and returns true, unless the record is damaged."""
+    def _copy(self, key: bytes, value: memoryview, array: np.ndarray) -> None:
+        """Copies the values of a record into the array."""
         if len(value) != array.nbytes + _CHECKSUM_BYTES:
-            return False
+            raise self._damaged(f"a sentence of {len(array)} tokens has {len(value)} bytes")
         values = np.frombuffer(value[:-_CHECKSUM_BYTES], dtype=array.dtype).reshape(array.shape)
         if self._checksum(key, values) != value[-_CHECKSUM_BYTES:]:
-            return False
+            raise self._damaged("a checksum differs")
         array[:] = values
-        return True
 
     def _checksum(self, key: bytes, values: np.ndarray) -> bytes:
         head = zlib.crc32(self.folder.name.encode() + key)
         return zlib.crc32(values.data, head).to_bytes(_CHECKSUM_BYTES, "little")
 
+    def _damaged(self, reason: str) -> ElmoError:
+        return ElmoError(
+            f"activations: {self.folder / _DATA} is damaged ({reason}); delete {self.folder}, and its "
+            "sentences are encoded again"
+        )
+
     def _has_room(self, values: Iterable[bytes]) -> bool:
         more = mmap.PAGESIZE * sum(len(value) // mmap.PAGESIZE + 1 + _PAGES_OF_TREE for value in values)
-        sizes = _sizes(self.folder.parent)
+        sizes = {
+            about.parent.name: (about.parent / _DATA).stat().st_size
+            for about in self.folder.parent.glob(f"*/{_ABOUT}")
+        }
         total = sum(sizes.values())
         if total + more <= self._limit:
             return True
@@ -328,90 +308,55 @@ class ActivationStore:
     def _stop_writing(self, reason: str) -> None:
         if self._writing:
             self._writing = False
-            logger.warning("activations: %s. From here on nothing is written, and the run goes on.", reason)
+            logger.warning("activations: %s. The run continues, but writes nothing more.", reason)
 
 
-def _is_ours(folder: Path) -> bool:
-    return (folder / _ABOUT).exists()
-
-
-def _sizes(root: Path) -> dict[str, int]:
-    sizes = {}
-    for path in root.glob(f"*/{_DATA}"):
-        with suppress(FileNotFoundError):
-            if _is_ours(path.parent):
-                sizes[path.parent.name] = path.stat().st_size
-    return sizes
-
-
-# LMDB's environments: a process opens a file once, by whatever path, and opens again what its parent had open
-
-_LOCK = threading.RLock()
-"""Held by the one thread of this process that opens, reads or writes. A fork waits for it."""
 _environments: weakref.WeakValueDictionary[tuple[int, int], lmdb.Environment] = weakref.WeakValueDictionary()
-"""The open environments by the device and inode of their files."""
+"""The open environments by device and inode, since a folder may be deleted and made again."""
+_process = os.getpid()
 
 
-@contextmanager
-def _only_writer(root: Path) -> Iterator[None]:
-    """Makes the folder, and locks it; a killed process leaves no lock. Raises `OSError`."""
-    root.mkdir(parents=True, exist_ok=True)
-    with _LOCK, open(root / ".lock", "ab") as file:
-        lock_descriptor(file.fileno(), poll_interval=0.005)
-        try:
-            yield
-        finally:
-            unlock_descriptor(file.fileno())
+def environment_of(folder: Path, about: dict[str, Any]) -> lmdb.Environment:
+    """
+    Opens a database, or makes it and describes it by `about`. LMDB allows each process one environment for a
+    file, and a fork none of its parent's.
+
+    # Raises
+    `lmdb.Error`, `OSError`.
+    """
+    global _process
+    with SHARED:
+        if _process != os.getpid():
+            for environment in _environments.values():
+                environment.close()
+            _environments.clear()
+            _process = os.getpid()
+        folder.mkdir(parents=True, exist_ok=True)
+        data = folder / _DATA
+        environment = _environments.get(_file_key(data)) if data.exists() else None
+        if environment is None:
+            # `sync` writes a batch before the meta page that shows it. Without `metasync`, a power cut may
+            # lose that page, and the last batch with it.
+            environment = lmdb.open(
+                str(folder), MAP_SIZE, sync=True, metasync=False, max_readers=MAX_READERS, max_spare_txns=0
+            )
+            environment.reader_check()  # frees the slots of killed processes
+            _extend(environment, data)
+            if not (folder / _ABOUT).exists():
+                with atomic_file(folder / _ABOUT, partial=f"{_ABOUT}.{os.getpid()}") as file:
+                    file.write(json.dumps(about, indent=2).encode())
+            _environments[_file_key(data)] = environment
+        return environment
 
 
-def _opened(folder: Path) -> lmdb.Environment | None:
-    """Returns the environment of the file that is in a folder now, if this process has opened it."""
-    try:
-        return _environments.get(_file_key(folder))
-    except FileNotFoundError:
-        return None
-
-
-def _open_new(folder: Path) -> lmdb.Environment:
-    """Opens or makes a database, within `_only_writer`. Raises `lmdb.Error` or `OSError`."""
-    # `sync` writes a batch before the meta page that shows it, so that nothing is torn. Without `metasync`, a
-    # power cut may lose that page, and the last batch with it.
-    environment = lmdb.open(
-        str(folder), MAP_SIZE, sync=True, metasync=False, max_readers=MAX_READERS, max_spare_txns=0
-    )
-    # Frees the slots of killed processes
-    environment.reader_check()
-    # Reading beyond the end of a file that was cut would kill the process. Zeros have no valid checksum.
-    path, pages = folder / _DATA, environment.info()["last_pgno"] + 1
-    os.truncate(path, max(path.stat().st_size, pages * environment.stat()["psize"]))
-    _environments[_file_key(folder)] = environment
-    return environment
-
-
-def _damage(path: Path) -> str | None:
-    """Returns what is wrong with the pages of a file. An empty file is a new one."""
-    if not path.exists() or not path.stat().st_size:
-        return None
-    try:
-        return next(iter(verify(str(path), subdir=False)), None)
-    except VerifyError as error:
-        return str(error)
-
-
-def _file_key(folder: Path) -> tuple[int, int]:
-    status = (folder / _DATA).stat()
+def _file_key(path: Path) -> tuple[int, int]:
+    status = path.stat()
     return status.st_dev, status.st_ino
 
 
-def _after_fork_in_child() -> None:
-    """Closes the parent's environments, which LMDB forbids to use here."""
-    for environment in list(_environments.values()):
-        environment.close()
-    _environments.clear()
-    _LOCK.release()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(
-        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_after_fork_in_child
-    )
+def _extend(environment: lmdb.Environment, data: Path) -> None:
+    """Extends a file that was cut off with zeros, since reading beyond its end would kill the process."""
+    with environment.begin(write=True):  # no other process writes
+        size = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+        if data.stat().st_size < size:
+            os.truncate(data, size)
