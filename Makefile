@@ -1,8 +1,8 @@
 # Needs Python 3.11, 3.12, 3.13 or 3.14 and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
-#   make install EXTRAS='ray serve onnx'   what `--engine ray`, `elmo serve` and `--format onnx` need beside it
+#   make install EXTRAS='ray serve onnx'   adds what `--engine ray`, `elmo serve` and `--format onnx` need
 #   make install TORCH=torch==2.7.0   another version of PyTorch than the lock's
-#   make ner ALLENNLP_LOG_LEVEL=INFO  all that AllenNLP has to say
+#   make ner ALLENNLP_LOG_LEVEL=INFO  shows AllenNLP's whole log
 
 PYTHON ?= python3
 VENV := .venv/bin/python
@@ -11,12 +11,12 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.lock)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner demo test short fuzz check audit dist docs lock clean
+.PHONY: install ner demo test test-slow short fuzz check audit dist docs lock clean
 
 install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
-# torch goes first, so that the installed build (CPU or CUDA) brings what it alone needs; the rest of the lock goes
-# in as it stands, since AllenNLP's own pins cannot be met.
+# torch goes first, so that the installed build (CPU or CUDA) brings its own requirements; the rest of the lock is
+# installed without dependencies, since AllenNLP's own pins cannot be met.
 .venv/.installed: requirements.in requirements.lock setup.py pyproject.toml | $(VENV)
 	grep -v '^torch==' requirements.lock >.venv/constraints.txt
 	$(PIP) $(TORCH) -c .venv/constraints.txt
@@ -25,7 +25,7 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 	$(VENV) -m compileall -q elmo_tasks
 	touch $@
 
-# The lock of an extra is what it needs beside requirements.lock.
+# The lock of an extra lists what it needs in addition to requirements.lock.
 .venv/.installed-%: requirements.%.lock .venv/.installed
 	$(PIP) --no-deps -r $<
 	touch $@
@@ -51,19 +51,25 @@ ner: install
 demo: install .venv/.installed-serve
 	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt
 
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n auto
+
 test: install
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n auto
+	$(PYTEST) -m "not slow"
 
-# The property tests for minutes, with inputs drawn by chance; `make fuzz FUZZ=1000` for hours.
+# The tests that take seconds each: notebooks, the pages' commands, several processes, imitated processors, long kills.
+test-slow: install
+	$(PYTEST) -m slow
+
+# The property tests for minutes, with random inputs; `make fuzz FUZZ=1000` for hours.
 fuzz: install
-	FUZZ=$${FUZZ:-50} OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto --dist load tests/robustness
+	FUZZ=$${FUZZ:-50} $(PYTEST) --dist load tests/robustness
 
-# What depends most on Python's version: imports, AllenNLP's own parts, one task from start to end. All other tests
-# are imported, too, since there may be no extra.
+# What depends most on the versions of Python and PyTorch: imports, AllenNLP's own parts, one task from start to end.
+# All other tests are imported, too, since extras may be missing.
 short: install
 	$(VENV) -m pytest --collect-only -q -n 0 >.venv/collected || { tail -20 .venv/collected; exit 1; }
-	OMP_NUM_THREADS=1 $(VENV) -m pytest -n auto tests/compat tests/elmo/embedder_test.py tests/ner \
-		tests/training_configs_test.py tests/drop_in
+	$(PYTEST) -m "not slow" tests/compat tests/elmo/embedder_test.py tests/ner tests/training_configs_test.py \
+		tests/drop_in
 
 check: install
 	$(VENV) -m ruff format --check .
@@ -71,7 +77,7 @@ check: install
 	$(VENV) -m mypy
 	$(VENV) -c 'from importlinter.cli import lint_imports_command as lint; lint()' --no-cache
 
-# Our code, and what is known of the installed packages. Two tools that nothing else needs, in a folder of their own.
+# Audits our code and the installed packages, with two tools in an environment of their own.
 audit: install
 	"$(PYTHON)" -m venv --clear .audit
 	.audit/bin/python -m pip install --disable-pip-version-check --quiet bandit pip-audit
@@ -82,14 +88,14 @@ audit: install
 	then echo "pip-audit cannot reach its database; the installed packages are not audited"; \
 	else cat .audit/report; exit $$code; fi
 
-# Our wheel, and those of AllenNLP with requirements that can be met: `pip install --find-links dist elmo_tasks`.
+# Our wheel, and wheels of AllenNLP with requirements that can be met: `pip install --find-links dist elmo_tasks`.
 dist: install
 	rm -rf build dist
 	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist . ./models
 	$(VENV) wheelhouse.py dist
 	rm -rf build models/build *.egg-info models/*.egg-info
 
-# The site, from docs/ and the docstrings, into site/. What builds it stands in an environment of its own, without torch.
+# The site, from docs/ and the docstrings, into site/. Its tools are in an environment of their own, without torch.
 docs: .docs/.installed
 	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict
 

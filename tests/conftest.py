@@ -15,12 +15,12 @@ import pytest
 import torch
 from filelock import FileLock
 
-# Before PyTorch is loaded: threads that have nothing to do sleep. Else those of an operation that waits for a
-# busy core keep another one busy, and tests with several threads take ten times as long beside others.
+# Before PyTorch is loaded: idle threads sleep. Otherwise the threads of an operation that waits for a
+# busy core keep another one busy, and tests with several threads take ten times as long next to others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# A process that a shell put into the background ignores interrupts, and so would all that the tests start.
+# A process that a shell put into the background ignores interrupts, and so would its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# More than half of the time of small trainings would go into packing their archives.
+# Packing archives would take more than half of the time of small trainings.
 tarfile.TarFile.gzopen = partial(tarfile.TarFile.gzopen, compresslevel=0)
 
 from elmo_tasks.common.files import bundled
@@ -43,12 +43,14 @@ TINY_ELMO = {
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
 
-LONG_FILES = ["readme", "processors", "kill", "stock_commands", "training_configs"]
+LONG_FILES = ["readme", "windows", "processors", "kill", "examples", "stock_commands", "training_configs"]
 """They come first, so that no process waits for them."""
+SPLIT_FILES = ["readme", "processors", "examples"]
+"""Their tests share no fixtures and run on any process."""
 RAY_FILES = ["ray_cluster", "replicas", "on_ray"]
 """One process runs them all, on one Ray. It leaves threads that crash processes forked after it."""
 LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "predictors", "squad", "srl", "vectors"]
-"""They fork no process, so that they may come after Ray, beside which they run."""
+"""They fork no process, so that they may run after Ray in the same process."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,19 +61,20 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Returns the scheduler of `--dist loadfile`, for which the tests on Ray are one file."""
+    """Returns the scheduler of `--dist loadfile`, with the tests on Ray as one file and some files split."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduler(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return "Ray" if Path(file).name.removesuffix("_test.py") in RAY_FILES else file
+            name = Path(file).name.removesuffix("_test.py")
+            return "Ray" if name in RAY_FILES else nodeid if name in SPLIT_FILES else file
 
     return Scheduler(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def environment() -> dict[str, str]:
-    """One thread a process, since the suite may run beside others; and quiet."""
+    """Returns an environment with one thread a process, since tests run in parallel, and a quiet log."""
     return os.environ | {"OMP_NUM_THREADS": "1", "ALLENNLP_LOG_LEVEL": "WARNING"}
 
 
@@ -93,7 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collects tests, and no garbage."""
+    """Switches the garbage collector off while tests are collected."""
     gc.disable()
     try:
         return (yield)
@@ -102,15 +105,15 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Spares later garbage collections the modules and tests, which stay."""
+    """Freezes the modules and tests so that later garbage collections skip them."""
     gc.freeze()
 
 
 def pytest_runtest_teardown() -> None:
     """
-    A training of AllenNLP leaves handlers that write to what was stdout then, and is closed now, and to a
-    file in the folder of the test, which goes; a level at which the values of blocks are logged, those that
-    no report can hold among them; and its own kind of bars. A benchmark leaves the log disabled.
+    Resets the log. A training of AllenNLP leaves handlers that write to the closed stdout and to a file in
+    the folder of the test, a level at which the values of blocks are logged, and its own kind of progress
+    bars. A benchmark leaves the log disabled.
     """
     if (of_allennlp := sys.modules.get("allennlp.common.logging")) is not None:
         of_allennlp.FILE_FRIENDLY_LOGGING = False
@@ -125,7 +128,7 @@ def pytest_runtest_teardown() -> None:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """With several threads, the last digits of two runs may differ."""
+    """Limits PyTorch to one thread: with several, the last digits of two runs may differ."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -134,13 +137,13 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has nothing to do with the project."""
+    """A folder outside of the project."""
     return tmp_path_factory.mktemp("elsewhere")
 
 
 @pytest.fixture(scope="session")
 def script(elsewhere: Path) -> Callable[..., subprocess.CompletedProcess]:
-    """Runs the installed `allennlp` script elsewhere, which takes seconds to start."""
+    """Runs the installed `allennlp` script outside of the project; it takes seconds to start."""
     path = Path(sys.executable).with_name("allennlp")
 
     def run(*arguments: Any) -> subprocess.CompletedProcess:
@@ -153,7 +156,7 @@ def script(elsewhere: Path) -> Callable[..., subprocess.CompletedProcess]:
 
 @pytest.fixture(scope="session")
 def allennlp(elsewhere: Path) -> Callable[..., str]:
-    """Runs `allennlp` elsewhere, in a process forked from one that has it in memory: what it has shown."""
+    """Runs `allennlp` outside of the project, in a fork of a process that has imported it."""
     from tests.forked import Command
 
     def run(*arguments: Any, status: int = 0) -> str:
@@ -189,7 +192,7 @@ def trained_ner(
 
 @pytest.fixture(scope="session")
 def cluster_address() -> Iterator[str]:
-    """The address of a Ray cluster that runs beside this process; nothing is connected to it."""
+    """The address of a Ray cluster in processes of its own; nothing is connected to it."""
     pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
     from ray.cluster_utils import Cluster
 

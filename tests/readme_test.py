@@ -1,4 +1,4 @@
-"""README and docs/: commands work as they stand, in their order, from the project's folder; links resolve."""
+"""README and docs/: the commands of a page run in order, from the project's folder; links resolve."""
 
 import gzip
 import importlib.util
@@ -18,6 +18,7 @@ import allennlp.commands
 import pytest
 from allennlp.common.plugins import import_plugins
 
+from elmo_tasks.archives.slim import trained_archives
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
 from tests.elmo.many_langs import make_folder, make_zip
@@ -34,16 +35,15 @@ PAGES = [PROJECT / "README.md"] + [
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
-def blocks(language: str) -> list[str]:
-    """Returns the pages' code blocks in this language."""
-    return re.findall(rf"```{language}\n(.*?)```", "\n".join(TEXTS.values()), flags=re.DOTALL)
+def blocks(language: str, page: Path) -> list[str]:
+    """Returns the page's code blocks in this language."""
+    return re.findall(rf"```{language}\n(.*?)```", TEXTS[page], flags=re.DOTALL)
 
 
-def commands() -> list[list[str]]:
-    """Every command of a `sh` block once, split as a shell does; a quoted argument may go over lines."""
-    found: list[list[str]] = []
-    for block in blocks("sh"):
-        words: list[str] = []
+def commands(page: Path) -> list[list[str]]:
+    """Returns the commands of the page's `sh` blocks, split as by a shell; quotes may span lines."""
+    split: list[list[str]] = []
+    for block in blocks("sh", page):
         line = ""
         for part in block.splitlines(keepends=True):
             line += part
@@ -51,14 +51,17 @@ def commands() -> list[list[str]]:
                 words = shlex.split(line)
             except ValueError:  # within quotes
                 continue
-            if words and words not in found:
-                found.append(words)
+            if words and words not in split:
+                split.append(words)
             line = ""
-    return found
+    return split
+
+
+ALL_COMMANDS = [words for page in PAGES for words in commands(page)]
 
 
 def in_one_epoch(words: list[str]) -> list[str]:
-    """A command that trains, cut short by one more override; on Ray, with one worker."""
+    """Returns a command with overrides that cut its training short; on Ray, with one worker."""
     if "--workers" in words:
         words = [*words, "--workers", "1"]
     if {"classify", "tag"} & set(words[2:3]):
@@ -102,8 +105,9 @@ SHORTENED = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A copy of what a checkout holds, and the user's files that the pages speak of."""
-    for name in ("training_configs", "fixtures", "pretrained"):
+    """A folder with the files of a checkout, and the user's files that the pages name."""
+    (tmp_path / "pretrained").symlink_to(bundled("pretrained").resolve())
+    for name in ("training_configs", "fixtures"):
         shutil.copytree(bundled(name), tmp_path / name)
     for pattern, (end, number) in SHORTENED.items():
         for path in (tmp_path / "fixtures").glob(pattern):
@@ -128,7 +132,11 @@ def folder(tmp_path, monkeypatch):
     for split in ("train", "dev"):
         rows = "A warm and funny film.,good\nI hated every minute.,bad\n"
         (tmp_path / f"data/mine/{split}.csv").write_text(f"review,stars\n{rows * 10}")
-    (config,) = (block for block in blocks("jsonnet") if "classifier.jsonnet" in block)
+    [config] = [
+        block
+        for block in blocks("jsonnet", PROJECT / "docs/classification.md")
+        if "classifier.jsonnet" in block
+    ]
     (tmp_path / "mine.jsonnet").write_text(config)
     make_folder(tmp_path / "data/ko")
     shutil.copytree(elmo, tmp_path / "nlpl")
@@ -140,27 +148,45 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
-    """Those of ONNX are run by `onnx_file_test`, and `predict` on Ray by `on_ray_test`."""
+HAS = {module: importlib.util.find_spec(module) is not None for module in ("fastapi", "gensim", "ray")}
+
+
+def needs_another_test(words: list[str]) -> bool:
+    """
+    Returns whether a command needs a package that is not installed, or runs in another test: `onnx_file_test`
+    and `on_ray_test`.
+    """
+    return (
+        words[0] in ("make", "curl")
+        or "onnx" in words
+        or ("word2vec" in words and not HAS["gensim"])
+        or ("ray" in words and (words[2] == "predict" or not HAS["ray"]))
+        or (words[2:3] == ["serve"] and not HAS["fastapi"])
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if commands(page) or blocks("python", page)], ids=lambda page: page.stem
+)
+def test_commands_and_python_examples(page, folder, request, monkeypatch, capsys):
     import_plugins()
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
+    if HAS["fastapi"]:
+        monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
+    todo = [in_one_epoch(words) for words in commands(page) if not needs_another_test(words)]
+    for name in ("ner", "sst"):
+        archive = folder / f"runs/{name}/model.tar.gz"
+        trained_here = any(f"runs/{name}" in words for words in todo)
+        if str(archive.relative_to(folder)) in TEXTS[page] and not trained_here:
+            archive.parent.mkdir(parents=True)
+            trained = trained_archives()["sst"] if name == "sst" else request.getfixturevalue("trained_ner")
+            archive.symlink_to(trained if name == "sst" else trained / archive.name)
+    machines: list[Command] = []
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    machines: list[Command] = []
-    has_gensim = importlib.util.find_spec("gensim") is not None
-    serves = importlib.util.find_spec("fastapi") is not None
-    if serves:
-        monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: None)
-    for words in map(in_one_epoch, commands()):
-        if words[0] in ("make", "curl") or "onnx" in words:
-            continue
-        if "word2vec" in words and not has_gensim:
-            continue
-        if "ray" in words and (words[2] == "predict" or importlib.util.find_spec("ray") is None):
-            continue
+    for words in todo:
         if words[2:3] == ["serve"]:
-            if not serves:
-                continue
             words += ["--port", "0"]
         if "distributed" in "".join(words):
             arguments = [word.replace("29500", port) for word in words[1:] if word != "&"]
@@ -182,18 +208,17 @@ def test_allennlp_commands_and_the_python_examples(folder, monkeypatch, capsys):
             assert words[:2] == ["python", "-m"]
             monkeypatch.setattr(sys, "argv", words[2:])
             runpy.run_module(words[2], run_name="__main__", alter_sys=True)
-    for example in blocks("python"):
-        if "onnx" not in example and (has_gensim or "gensim" not in example):
+    for example in blocks("python", page):
+        if "onnx" not in example and (HAS["gensim"] or "gensim" not in example):
             exec(example, {})
-    assert "[" in capsys.readouterr().out
 
 
 def test_configs_that_no_other_test_trains():
-    trained = {words[2] for words in commands() if words[1] == "train" and "--overrides" not in words}
+    trained = {words[2] for words in ALL_COMMANDS if words[1] == "train" and "--overrides" not in words}
     assert {f"training_configs/{name}.jsonnet" for name in ON_THE_PAGES} <= trained
 
 
-def test_the_first_example_prints_what_stands_below_it(capsys):
+def test_the_first_example_prints_the_text_below_it(capsys):
     text = TEXTS[PROJECT / "README.md"]
     [(example, printed)] = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL)
     exec(example, {})
@@ -201,13 +226,13 @@ def test_the_first_example_prints_what_stands_below_it(capsys):
 
 
 def test_what_is_silent_writes_a_file():
-    for words in commands():
+    for words in ALL_COMMANDS:
         assert "--silent" not in words or "--output-file" in words
 
 
 def test_what_is_scored_writes_a_file():
-    """Without one the log alone has the scores, at a level that is not shown by default."""
-    evaluations = [words for words in commands() if words[:2] == ["allennlp", "evaluate"]]
+    """Otherwise only the log has the scores, at a level that is not shown by default."""
+    evaluations = [words for words in ALL_COMMANDS if words[:2] == ["allennlp", "evaluate"]]
     assert evaluations
     assert all("--output-file" in words for words in evaluations)
 
@@ -245,7 +270,7 @@ def test_make_targets_exist():
 
 
 def test_block_is_documented_with_its_defaults():
-    """The table of the `elmo` block is that of the code."""
+    """The table of the `elmo` block lists the parameters of `Elmo`."""
     rows = re.findall(r"(?m)^\| (`[\w`, ]+`) \| (\S.*?) \|", TEXTS[PROJECT / "docs/elmo.md"])
     documented = {key: default for keys, default in rows for key in re.findall(r"\w+", keys)}
     for name, parameter in inspect.signature(Elmo).parameters.items():
