@@ -11,7 +11,7 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Source, Verb, flag, option, positional
-from elmo_tasks.data.formats import FileSample, sample_of
+from elmo_tasks.data.formats import CERTAIN, FileSample, evidence_of, sample_of
 from elmo_tasks.data.guesses import has_empty_lines, has_header, names_texts
 from elmo_tasks.data.input_files import nonblank_lines, read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect
@@ -20,7 +20,6 @@ from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.similarity import read_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
 from elmo_tasks.evaluation.word_in_context import read_use_pairs
-from elmo_tasks.ner.sentences import has_tags
 
 CONFIGS = {
     "coref": "coref_elmo",
@@ -81,7 +80,7 @@ class Inspect(Verb):
             if has_header(sample) and not probes:
                 raise ConfigurationError(problems["classification"])
             fits = probes + fits
-            if fits and "ner" in problems and has_tags(sample.files[0], sample.encoding):
+            if fits and "ner" in problems and evidence_of("entities", sample) >= CERTAIN:
                 fits[0].warnings.append(problems["ner"])
         if not fits:
             reasons = "; ".join(

@@ -6,6 +6,8 @@ It needs no AllenNLP.
 
 import errno
 import os
+import tarfile
+import zipfile
 import zlib
 from bz2 import BZ2File
 from codecs import BOM_UTF8, lookup
@@ -52,6 +54,14 @@ def unpacked(file: BufferedReader) -> BinaryIO:
     if head.startswith(b"BZh") and head[4:] == b"1AY&SY":
         return cast(BinaryIO, BZ2File(file))
     return cast(BinaryIO, LZMAFile(file) if head.startswith(b"\xfd7zXZ\0") else file)
+
+
+def is_archive(file: Path) -> bool:
+    """Returns whether a file is a zip archive or a tar, packed or not; `False` if it cannot be read."""
+    try:
+        return file.is_file() and (zipfile.is_zipfile(file) or tarfile.is_tarfile(file))
+    except UNREADABLE:
+        return False
 
 
 def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:

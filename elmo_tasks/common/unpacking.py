@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 from allennlp.common import file_utils
 from filelock import FileLock
 
-from elmo_tasks.common.files import UNREADABLE
 from elmo_tasks.common.files import unpacked as decompressed
 
 MAX_MEMBERS = 200_000
@@ -19,14 +18,6 @@ MAX_BYTES, MAX_TIMES = 1 << 30, 200
 """The most that an archive may hold, unpacked: bytes, or times its own size if that is more."""
 _MAX_READ = 1 << 24
 """`tarfile` reads contents in small pieces, and a header of any size at once."""
-
-
-def is_archive(file: Path) -> bool:
-    """Tells whether a file is a zip archive or a tar, packed or not; `False` if it cannot be read."""
-    try:
-        return file.is_file() and (zipfile.is_zipfile(file) or tarfile.is_tarfile(file))
-    except UNREADABLE:
-        return False
 
 
 def unpacked(file: Path) -> Path:

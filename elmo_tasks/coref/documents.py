@@ -52,7 +52,8 @@ from elmo_tasks.data.input_files import (
     read_lines,
     shorten_json,
 )
-from elmo_tasks.data.tokenization import Words, join_words
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.data.tokenization import Words
 
 Mention = tuple[int, int]
 """First and last token, both inclusive, counted from the first token of the document."""

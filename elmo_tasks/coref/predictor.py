@@ -15,7 +15,8 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument, from_json
-from elmo_tasks.data.tokenization import Words, join_words, sentence_rules
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.data.tokenization import Words, sentence_rules
 from elmo_tasks.predictors.text import TextPredictor, require, require_tokens
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'

@@ -19,7 +19,7 @@ from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
 from elmo_tasks.data.fields import no_prediction
 from elmo_tasks.data.formats.columns import gold_files
-from elmo_tasks.data.input_files import InputError, nonblank_lines
+from elmo_tasks.data.input_files import InputError, nonblank_lines, value_or_error
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,9 @@ class CorefReader(TaskReader):
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument | InputError]:
         unsplit = 0
         first: CorefDocument | None = None
-        for document in self.valid_examples(path, read_documents(path, encoding=self.encoding)):
+        for document in self.valid_examples(
+            path, map(value_or_error, read_documents(path, encoding=self.encoding))
+        ):
             if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document

@@ -11,20 +11,24 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common import files as common_files
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.files import is_archive
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.common.unpacking import is_archive, unpacked
+from elmo_tasks.common.unpacking import unpacked
+
+Made = TypeVar("Made")
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
@@ -60,6 +64,14 @@ def named_by(ids: Mapping[str, Any]) -> Iterator[None]:
     except InputError as error:
         error.ids = ids
         raise
+
+
+def value_or_error(make: Callable[..., Made], *arguments: Any) -> "Made | InputError":
+    """Returns the value of a function, or the `InputError` that it raises: the next record may be good."""
+    try:
+        return make(*arguments)
+    except InputError as error:
+        return error
 
 
 class Record:
@@ -161,6 +173,14 @@ def read_lines(
         if is_of_another and (fitting := likely_encoding(path)):
             message += f"; it looks like {fitting}: the reader's key `encoding` takes it"
         raise InputError(message) from error
+
+
+def first_lines(path: Path, count: int, encoding: str) -> list[str]:
+    """Returns the first lines of a text that are not blank; none if the file is not a text."""
+    try:
+        return [line for _, line in islice(nonblank_lines(path, encoding), count)]
+    except InputError:
+        return []
 
 
 def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[tuple[int, str]]:

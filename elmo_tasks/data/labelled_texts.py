@@ -34,6 +34,7 @@ from elmo_tasks.data.input_files import (
     input_files,
     named_by,
     shorten_json,
+    value_or_error,
 )
 from elmo_tasks.data.reader import TaskReader
 
@@ -258,7 +259,7 @@ class LabelledTextReader(TaskReader):
     ) -> Iterator[_Example | InputError]:
         names = class_names(path) if is_parquet(path) else {}
         for example in self.valid_examples(
-            path, (partial(self._example, record, names) for record in records)
+            path, (value_or_error(self._example, record, names) for record in records)
         ):
             if example is None:
                 counts["rejected"] += 1

@@ -179,26 +179,23 @@ class TaskReader(ShardedReader):
         """Receives the instances that a sample has kept, in their order."""
 
     def valid_examples(
-        self, path: Path, records: Iterable[Callable[[], Example]]
+        self, path: Path, examples: Iterable[Example | InputError]
     ) -> Iterator[Example | InputError]:
         """
-        Yields the examples of a file, each from the function that makes it of its record. With `skip_bad`, a
-        record whose function raises `InputError` is left out, and a warning has their number and the first
-        three. For a prediction, where each record has a line, its error is yielded instead: with
-        `skip_bad`, and of a record without words.
+        Yields the examples of a file, and raises the first error among them. With `skip_bad`, errors are left
+        out, and a warning has their number and the first three. For a prediction, where each record has a
+        line, errors are yielded: with `skip_bad`, and for records without words.
         """
         errors: list[InputError] = []
         try:
-            for record in records:
-                try:
-                    yield record()
-                except InputError as error:
-                    if self.every_record and (self.skip_bad or isinstance(error, NoWordsError)):
-                        yield error
-                    elif self.skip_bad:
-                        errors.append(error)
-                    else:
-                        raise
+            for example in examples:
+                has_line = self.every_record and (self.skip_bad or isinstance(example, NoWordsError))
+                if not isinstance(example, InputError) or has_line:
+                    yield example
+                elif self.skip_bad:
+                    errors.append(example)
+                else:
+                    raise example
         finally:
             if errors:
                 first = "; ".join(map(str, errors[:3]))
@@ -241,6 +238,15 @@ def text_fields(field: Field) -> Iterator[TextField]:
     elif isinstance(field, ListField):
         for part in field.field_list:
             yield from text_fields(part)
+
+
+def join_words(words: list[str]) -> Words:
+    """Returns words that come without a text, with the text that joins them by blanks."""
+    offsets, start = [], 0
+    for word in words:
+        offsets.append((start, start + len(word)))
+        start += len(word) + 1
+    return Words(" ".join(words), words, offsets)
 
 
 def text_field(words: Words) -> TextField:

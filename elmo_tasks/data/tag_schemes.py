@@ -11,18 +11,16 @@ has the label `creative-work`.
 | BIOES | B I E S | S / B I E | Uchimoto et al. 2000 |
 | BIOUL | B I L U | U / B I L | Ratinov, Roth 2009 |
 
-`spelled` reads other spellings: BMES with `M-` for `I-`, types without a prefix, prefixes without a type, and
-`B_PER`, `B:PER`, `PER-B` or `PER_B`.
-`from_brackets` reads the brackets of CoNLL-2012.
+`TagReader` finds the scheme of a file, and reads other spellings: BMES with `M-` for `I-`, types without a
+prefix, prefixes without a type, `B_PER`, `B:PER`, `PER-B` or `PER_B`, and the brackets of CoNLL-2012.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -63,50 +61,19 @@ class Tag(NamedTuple):
 @dataclass(eq=False)
 class TagError(ValueError):
     """
-    A tag that does not exist, or that is not allowed at its position: `position` counts the tokens of the
-    sentence, `sentence` the sentences, both from 0. The position of an entity without an end is the last
-    token.
+    A tag that does not exist, or that is not allowed at its position, from 0. The position of an entity
+    without an end is the last token.
     """
 
     position: int
-    found: str
-    expected: str
-    sentence: int = 0
+    problem: str
 
     def __str__(self) -> str:
-        where = f"sentence {self.sentence}, token {self.position}"
-        return f"{where}: found {self.found}, expected {self.expected}"
+        return f"token {self.position}: {self.problem}"
 
 
-class Evidence(NamedTuple):
-    """A token that only one scheme explains: its position, and its tag and the previous one in words."""
-
-    scheme: Scheme
-    sentence: int
-    position: int
-    words: str
-
-    def __str__(self) -> str:
-        where = f"sentence {self.sentence}, token {self.position}"
-        return f"{where} ({self.words}) looks like {self.scheme.value}"
-
-
-@dataclass(eq=False)
-class MixedSchemeError(ValueError):
-    """Two tokens that no single scheme explains: `first` and `second`, in the order of the text."""
-
-    first: Evidence
-    second: Evidence
-
-    def __str__(self) -> str:
-        return f"mixed tag schemes: {self.first}, but {self.second}"
-
-
-class Spelling(NamedTuple):
-    """Another spelling of tags: its name, if it is a scheme, and the tag of this module for each."""
-
-    scheme: str | None
-    tags: dict[str, str]
+class MixedSchemeError(TagError):
+    """A tag of one scheme among tags of another."""
 
 
 class Transitions(NamedTuple):
@@ -128,7 +95,10 @@ _OTHER_ORDER = re.compile(r"([BIESLUM])[_:](\S+)|(?![BIESLUM]-)(\S+)[-_]([BIESLU
 """Another separator than a hyphen, or the prefix at the end."""
 _BRACKETS = re.compile(r"(?:\(([^\s()*]+))?\*?(\))?")
 _OUTSIDE = Tag("O", "")
-_ALL_PREFIXES = tuple("BIESLU")
+_NAMES = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
+_ALL_PREFIXES = tuple("BIESLUM")
+_OWN_PREFIXES = {"E": Scheme.BIOES, "S": Scheme.BIOES, "L": Scheme.BIOUL, "U": Scheme.BIOUL}
+"""The prefixes that a single scheme has."""
 _OPENING = ("B", "S", "U")
 _CONTINUING = ("I", "E", "L")
 _UNFINISHED = ("B", "I")
@@ -141,99 +111,165 @@ def split_tag(tag: str) -> Tag:
     return Tag(prefix, label)
 
 
-def detect_scheme(sentences: Iterable[Sequence[str]], *, strict: bool = True) -> Scheme:
+class TagReader:
     """
-    Returns the scheme of tagged sentences. Only `to_spans` checks whether all tags obey it.
+    Reads the entities of a file from the tags of its sentences, one sentence after another.
 
-    An `E-` or `S-` tag means BIOES, `L-` or `U-` BIOUL. Otherwise an `I-` tag that opens an entity means
-    IOB1. All else is IOB2. Without `strict`, IOB1 and IOB2 may be mixed: the scheme is that in which more
-    entities open, see `repaired`.
+    The first tags other than `O` settle the spelling and the scheme: an `E-` or `S-` tag means BIOES, `L-` or
+    `U-` BIOUL, and others IOB1 or IOB2. A later tag of another scheme is an error. IOB1 and IOB2 may be mixed
+    unless `strict`: the entities are the same in both, since each `B-` and each `I-` after another label
+    opens one. `scheme` is then the one that allows more of them to open, and `odd` tells of the others.
 
-    # Raises
-    `TagError`: a tag of no scheme. `MixedSchemeError`: tags of both BIOES and BIOUL, or, if `strict`,
-    entities that open as only IOB1 allows and others as only IOB2 allows.
+    # Parameters
+
+    name : IOB1, IOB2, BIOES, BIOUL, BMES, IO (types without a prefix), or `auto`.
+    strict : whether an entity that opens as its scheme does not allow is an error.
     """
-    first: dict[Scheme, Evidence] = {}
-    counts: Counter[Scheme] = Counter()
-    for sentence, tags in enumerate(sentences):
+
+    def __init__(self, name: str = "auto", *, strict: bool = False) -> None:
+        self.name, self.strict = name, strict
+        self._scheme = None if name == "auto" else _NAMES.get(name) or Scheme(name)
+        self._spelling = ""
+        self._respell: Callable[[str], str] | None = None
+        self.brackets = False
+        self._tags: dict[str, None] = {}
+        self._opened: Counter[Scheme] = Counter()
+        self._first: dict[Scheme, tuple[int, str]] = {}
+        """The line and the text of the first tag that only this scheme allows."""
+
+    def settle(self, tags: Iterable[str]) -> bool:
+        """Finds the spelling and the scheme by these tags and those before; returns whether they suffice."""
+        self._tags |= dict.fromkeys(tags)
+        tagged = [tag for tag in self._tags if tag not in ("O", "-")]
+        self.brackets = any(tag[:1] in ("(", "*") for tag in tagged)
+        if self.brackets or not tagged:
+            return self.brackets
+        self._spelling, self._respell = _spelling(tagged, self.name, has_outside="O" in self._tags)
+        if self.name == "auto":
+            prefixes = (split_tag(self._respell(tag) if self._respell else tag).prefix for tag in tagged)
+            self._scheme = next((_OWN_PREFIXES[each] for each in prefixes if each in _OWN_PREFIXES), None)
+        return self._respell is not None or any(map(_is_tag, tagged))
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme, as far as the tags show it that were read."""
+        opened = self._opened
+        more = Scheme.IOB1 if opened[Scheme.IOB1] > opened[Scheme.IOB2] else Scheme.IOB2
+        return self._scheme or more
+
+    def __str__(self) -> str:
+        return self._spelling or self.scheme.value
+
+    @property
+    def has_read(self) -> bool:
+        """Whether there were tags."""
+        return bool(self._tags)
+
+    @property
+    def odd(self) -> tuple[int, int, str] | None:
+        """The number of entities that open as `scheme` does not allow, and the line and tag of the first."""
+        other = Scheme.IOB2 if self.scheme is Scheme.IOB1 else Scheme.IOB1
+        return (self._opened[other], *self._first[other]) if self._opened[other] else None
+
+    def spans(self, tags: Sequence[str], lines: Sequence[int]) -> list[Span]:
+        """
+        Returns the entities of a sentence, whose tags are in these lines.
+
+        # Raises
+        `TagError`: a tag that does not exist, or not at its position. `MixedSchemeError`.
+        """
+        if self.brackets:
+            return to_spans(from_brackets(tags), Scheme.IOB2)
+        if self._respell is not None:
+            tags = [self._respell(tag) for tag in tags]
+        if self._scheme in (None, Scheme.IOB1, Scheme.IOB2) and not (self.strict and self._scheme):
+            return self._iob_spans(tags, lines)
+        is_bmes = self._scheme is Scheme.BIOES and self.name in ("auto", "BMES")
+        if is_bmes and any(tag.startswith("M-") for tag in tags):
+            self._spelling = "BMES"
+            tags = [f"I{tag[1:]}" if tag.startswith("M-") else tag for tag in tags]
+        for position, tag in enumerate(tags):
+            self._check_own_prefix(split_tag(tag), position, lines)
+        return to_spans(tags, self.scheme)
+
+    def _iob_spans(self, tags: Sequence[str], lines: Sequence[int]) -> list[Span]:
+        spans: list[Span] = []
         previous = _OUTSIDE
         for position, text in enumerate(tags):
-            tag = _parse_tag(text, _ALL_PREFIXES, position, sentence)
-            scheme = _only_scheme(previous, tag)
-            if scheme is not None:
-                counts[scheme] += 1
-                if scheme not in first:
-                    first[scheme] = Evidence(scheme, sentence, position, _after(tag, previous, position))
+            if text == "O":
+                previous = _OUTSIDE
+                continue
+            tag = split_tag(text)
+            if tag.prefix not in ("B", "I") or not tag.label:
+                self._check_own_prefix(tag, position, lines)
+                _parse_tag(text, Scheme.IOB2.prefixes, position)
+            if tag.prefix == "I" and tag.label == previous.label:
+                spans[-1] = spans[-1]._replace(end=position + 1)
+            else:
+                spans.append(Span(position, position + 1, tag.label))
+            if tag.label != previous.label:
+                self._count(Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2, tag, position, lines)
             previous = tag
-    if not strict:
-        rarer = Scheme.IOB2 if counts[Scheme.IOB2] < counts[Scheme.IOB1] else Scheme.IOB1
-        first.pop(rarer, None)
-    for pair in ((Scheme.BIOES, Scheme.BIOUL), (Scheme.IOB1, Scheme.IOB2)):
-        evidence = sorted((first[each] for each in pair if each in first), key=lambda e: e[1:3])
-        if len(evidence) == 2:
-            raise MixedSchemeError(*evidence)
-        if evidence:
-            return evidence[0].scheme
-    return Scheme.IOB2
+        return spans
+
+    def _check_own_prefix(self, tag: Tag, position: int, lines: Sequence[int]) -> None:
+        if tag.label and self.name == "auto" and (scheme := _OWN_PREFIXES.get(tag.prefix)) is not None:
+            self._count(scheme, tag, position, lines)
+
+    def _count(self, scheme: Scheme, tag: Tag, position: int, lines: Sequence[int]) -> None:
+        """Counts a tag that only one scheme allows; it may not be the first after some of another scheme."""
+        if scheme in self._first:
+            self._opened[scheme] += 1
+            return
+        may_mix = self.name != "auto" or (scheme in (Scheme.IOB1, Scheme.IOB2) and not self.strict)
+        if self._first and not may_mix:
+            ((other, (line, text)),) = list(self._first.items())[:1]
+            raise MixedSchemeError(
+                position, f"{tag} is {scheme.value}, but {text} in line {line} is {other.value}"
+            )
+        self._first[scheme] = (lines[position], str(tag))
+        self._opened[scheme] = 1
 
 
-def _only_scheme(previous: Tag, tag: Tag) -> Scheme | None:
-    """Returns the only scheme in which `tag` may follow `previous`, or `None` if several have both."""
-    if tag.prefix in "ES":
-        return Scheme.BIOES
-    if tag.prefix in "LU":
-        return Scheme.BIOUL
-    if not tag.label or tag.label == previous.label:
-        return None
-    return Scheme.IOB1 if tag.prefix == "I" else Scheme.IOB2
-
-
-def repaired(tags: Sequence[str], scheme: Scheme) -> tuple[list[str], list[int]]:
+def _spelling(
+    tags: Sequence[str], name: str, *, has_outside: bool
+) -> tuple[str, Callable[[str], str] | None]:
     """
-    Returns the tags of one sentence in IOB1 or IOB2, and the positions of those that the scheme does not
-    allow and that are changed. In IOB1, a `B-` that does not separate two entities of one label becomes `I-`.
-    In IOB2, an `I-` that opens an entity becomes `B-`. The entities stay the same.
+    Returns the spelling of the different tags of a file other than `O`: its name, if it is a scheme, and the
+    function that makes the tag of this module; `None` for tags as this module spells them, or if no single
+    spelling explains all of them.
     """
-    wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
-    result = list(tags)
-    positions = []
-    for position, (before, tag) in enumerate(pairwise(map(split_tag, ["O", *tags]))):
-        if tag.prefix == wrong and tag.label not in ("", before.label):
-            result[position] = str(Tag(right, tag.label))
-            positions.append(position)
-    return result, positions
+    if all(tag in _ALL_PREFIXES for tag in tags):
+        return "", _with_type
+    if name != "IO" and all(map(_OTHER_ORDER.fullmatch, tags)):
+        return "", _prefix_first
+    if name == "IO" or (name == "auto" and has_outside and not any(map(_is_tag, tags))):
+        return "IO", _with_prefix
+    return "", None
 
 
-def spelled(tags: Collection[str], scheme: str = "auto") -> Spelling:
-    """
-    Returns the spelling of a file's different tags; one without tags if they are those of this module, or if
-    no single spelling explains all of them. The schemes `BMES` and `IO` allow their spelling alone, `auto`
-    any, and others only prefixes alone, and the next one.
-
-    - A prefix alone, if all tags are such: `B` is `B-ENTITY`.
-    - A prefix before `_` or `:`, or at the end, if all tags are such: `B_PER` and `PER-B` are `B-PER`.
-    - BMES, which has no `L-` or `U-`: `M-PER` is `I-PER`.
-    - IO, types without a prefix beside `O`, if no tag has one: `PER` is `I-PER` of IOB1.
-    """
-    tagged = [tag for tag in tags if tag != "O"]
-    if all(tag in (*_ALL_PREFIXES, "M") for tag in tagged):
-        return Spelling(None, {tag: f"{'I' if tag == 'M' else tag}-{UNNAMED}" for tag in tagged})
-    matches = [_OTHER_ORDER.fullmatch(tag) for tag in tagged]
-    if scheme != "IO" and all(matches):
-        parts = [(match[1] or match[4], match[2] or match[3]) for match in matches if match]
-        plain = (f"{'I' if prefix == 'M' else prefix}-{label}" for prefix, label in parts)
-        return Spelling(None, dict(zip(tagged, plain, strict=True)))
-    middle = [tag for tag in tagged if tag.startswith("M-")]
-    if scheme in ("auto", "BMES") and middle and not any(tag.startswith(("L-", "U-")) for tag in tagged):
-        return Spelling("BMES", {tag: f"I{tag[1:]}" for tag in middle})
-    if scheme == "IO" or (scheme == "auto" and "O" in tags and not any(map(_is_tag, tagged))):
-        return Spelling("IO", {tag: f"I-{tag}" for tag in tagged if _TYPE.fullmatch(tag)})
-    return Spelling(None, {})
+def _with_type(tag: str) -> str:
+    """`B` is `B-ENTITY`."""
+    return f"{'I' if tag == 'M' else tag}-{UNNAMED}" if tag in _ALL_PREFIXES else tag
 
 
-def has_brackets(tags: Collection[str]) -> bool:
-    """Tells whether the tags of a file are the brackets of CoNLL-2012."""
-    return any(tag[:1] in ("(", "*") for tag in tags)
+def _prefix_first(tag: str) -> str:
+    """`B_PER` and `PER-B` are `B-PER`."""
+    match = _OTHER_ORDER.fullmatch(tag)
+    if match is None:
+        return tag
+    prefix, label = match[1] or match[4], match[2] or match[3]
+    return f"{'I' if prefix == 'M' else prefix}-{label}"
+
+
+def _with_prefix(tag: str) -> str:
+    """`PER` is `I-PER` of IOB1."""
+    return f"I-{tag}" if tag != "O" and _TYPE.fullmatch(tag) else tag
+
+
+def _is_tag(text: str) -> bool:
+    tag = split_tag(text)
+    return tag.prefix in _ALL_PREFIXES and tag.label != ""
 
 
 def from_brackets(cells: Sequence[str]) -> list[str]:
@@ -241,25 +277,19 @@ def from_brackets(cells: Sequence[str]) -> list[str]:
     Returns the tags in IOB2 of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
 
     # Raises
-    `TagError`: a cell that is no bracket, or a bracket at the wrong position.
+    `TagError`: a cell that is not a bracket, or a bracket at the wrong position.
     """
     tags, label = [], ""
     for position, cell in enumerate(cells):
         match = _BRACKETS.fullmatch("*" if cell == "-" else cell)
         if match is None or not cell or (match[1] and label) or (match[2] and not (match[1] or label)):
-            expected = f"*, or the end of {label}, *)" if label else "(LABEL*, (LABEL) or *"
-            raise TagError(position, f"the tag {cell!r}", expected)
+            needed = f"* or the end of {label}, *)" if label else "*, (LABEL* or (LABEL)"
+            raise TagError(position, f"the tag {cell!r} does not fit here, which needs {needed}")
         tags.append(f"B-{match[1]}" if match[1] else f"I-{label}" if label else "O")
         label = "" if match[2] else match[1] or label
     if label:
-        found = f"the end of the sentence after {cells[-1]!r}"
-        raise TagError(len(cells) - 1, found, f"the end of {label}, *)")
+        raise TagError(len(cells) - 1, f"the sentence ends before the end of {label}, *)")
     return tags
-
-
-def _is_tag(text: str) -> bool:
-    tag = split_tag(text)
-    return text == "O" or (tag.prefix in _ALL_PREFIXES and tag.label != "")
 
 
 def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
@@ -269,16 +299,15 @@ def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
     for position, text in enumerate(tags):
         tag = _parse_tag(text, prefixes, position)
         if not _may_follow(previous, tag, scheme):
-            found, expected = _after(tag, previous, position), _expected(previous, tag, scheme)
-            raise TagError(position, found, expected)
+            where = f"after {previous}" if position else "at the start of the sentence"
+            raise TagError(position, f"{scheme.value} does not allow {tag} {where}")
         if tag.label and (tag.prefix in _OPENING or tag.label != previous.label):
             spans.append(Span(position, position + 1, tag.label))
         elif tag.label:
             spans[-1] = spans[-1]._replace(end=position + 1)
         previous = tag
     if not _may_follow(previous, _OUTSIDE, scheme):
-        found = f"the end of the sentence after {previous}"
-        raise TagError(len(tags) - 1, found, _expected(previous, _OUTSIDE, scheme))
+        raise TagError(len(tags) - 1, f"{scheme.value} does not allow {previous} at the end of the sentence")
     return spans
 
 
@@ -289,7 +318,11 @@ def from_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     tags = ["O"] * length
     previous = Span(0, 0, "")
     for span in sorted(spans):
-        _check_span(span, previous, length)
+        if not previous.end <= span.start < span.end <= length or not span.label:
+            raise ValueError(
+                f"{span} is not possible: a span has a label and some of the tokens 0 to {length - 1}, and "
+                "overlaps no other"
+            )
         if scheme is Scheme.IOB1:
             touches = span.start == previous.end and span.label == previous.label
             begin = unit = "B" if touches else "I"
@@ -298,15 +331,6 @@ def from_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
         tags[span.start : span.end] = [f"{prefix}-{span.label}" for prefix in prefixes]
         previous = span
     return tags
-
-
-def _check_span(span: Span, previous: Span, length: int) -> None:
-    if not 0 <= span.start < span.end <= length:
-        raise ValueError(f"found {span}, expected at least one of the tokens 0 to {length - 1}")
-    if not span.label:
-        raise ValueError(f"found {span}, expected a label")
-    if span.start < previous.end:
-        raise ValueError(f"found {span}, expected no overlap with {previous}")
 
 
 def convert(tags: Sequence[str], source: Scheme, target: Scheme) -> list[str]:
@@ -336,26 +360,10 @@ def _may_follow(previous: Tag, tag: Tag, scheme: Scheme) -> bool:
     return tag.prefix not in _CONTINUING
 
 
-def _expected(previous: Tag, tag: Tag, scheme: Scheme) -> str:
-    """Describes the tags that the scheme allows after `previous`, in place of `tag`."""
-    if scheme is Scheme.IOB1:
-        return f"I-{tag.label} (in IOB1 B- only separates two entities of the same label)"
-    if scheme is Scheme.IOB2:
-        return f"B-{tag.label} (in IOB2 I- only continues an entity of the same label)"
-    last, unit = scheme.prefixes[2:]
-    if previous.prefix in _UNFINISHED:
-        return f"I-{previous.label} or {last}-{previous.label} ({scheme.value})"
-    return f"B-{tag.label}, {unit}-{tag.label} or O ({scheme.value})"
-
-
-def _parse_tag(text: str, prefixes: tuple[str, ...], position: int, sentence: int = 0) -> Tag:
+def _parse_tag(text: str, prefixes: tuple[str, ...], position: int) -> Tag:
     """Splits a tag and checks that it exists."""
     tag = split_tag(text)
     if text == "O" or (tag.label and tag.prefix in prefixes):
         return tag
     kinds = ", ".join(f"{prefix}-LABEL" for prefix in prefixes)
-    raise TagError(position, f"the tag {text!r}", f"O or one of {kinds}", sentence)
-
-
-def _after(tag: Tag, previous: Tag, position: int) -> str:
-    return f"{tag} after {previous}" if position else f"{tag} at the start of the sentence"
+    raise TagError(position, f"{text!r} is not one of the tags O, {kinds}")

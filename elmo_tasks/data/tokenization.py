@@ -56,15 +56,6 @@ class Words(NamedTuple):
     offsets: list[tuple[int, int]]
 
 
-def join_words(words: list[str]) -> Words:
-    """Returns words that come without a text, with the text that joins them by blanks."""
-    offsets, start = [], 0
-    for word in words:
-        offsets.append((start, start + len(word)))
-        start += len(word) + 1
-    return Words(" ".join(words), words, offsets)
-
-
 TokenizerChoice = Union[str, Tokenizer]
 """The key `tokenizer` of readers and predictors, see `chosen_tokenizer`."""
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.columns import ColumnLayout
 from elmo_tasks.data.formats.conllu import FORM, UPOS, XPOS, is_conllu, read_conllu
-from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.vectors.encoder import Encoder
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
 
 
 def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
-    if is_conllu(file):
+    if is_conllu(line for _, line in read_lines(file)):
         for words, _ in read_conllu(file):
             rows = [(line, cells[FORM], cells[TAG_COLUMNS[column]]) for line, cells in words]
             yield _sentence(file, rows, column)

@@ -8,8 +8,9 @@ from allennlp.data.fields import TextField
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.fields import TagField
+from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
-from elmo_tasks.data.tokenization import Words, join_words
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.predictors.interpretation import labelled
 from elmo_tasks.predictors.text import SentencePredictor

@@ -5,13 +5,11 @@ import logging
 import shlex
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Optional, TypeVar
+from typing import Any, Literal, Optional
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
@@ -19,54 +17,37 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
-from elmo_tasks.data.formats.base import FileSample, sample_of
-from elmo_tasks.data.formats.columns import ColumnLayout, gold_files
-from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_words, text_field
-from elmo_tasks.data.tag_schemes import (
-    MixedSchemeError,
-    Scheme,
-    Span,
-    Spelling,
-    TagError,
-    detect_scheme,
-    from_brackets,
-    from_spans,
-    has_brackets,
-    repaired,
-    spelled,
-    to_spans,
-)
-from elmo_tasks.data.tokenization import Words, join_words, tokenizer_of_script
-from elmo_tasks.ner.sentences import (
+from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format, sample_of
+from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
     WORD,
     CharacterSpan,
-    FileSentence,
-    NerFormat,
-    Settings,
+    ColumnLayout,
+    EntityOptions,
+    EntitySentence,
     column_keys,
-    found_columns,
-    found_format,
-    read_sentences,
-    unsplit_text,
-    without_companions,
+    gold_files,
 )
+from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
+from elmo_tasks.data.input_files import InputError, first_lines
+from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
+from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
+from elmo_tasks.data.tokenization import Words, tokenizer_of_script
 
 logger = logging.getLogger(__name__)
 
-_Example = tuple[FileSentence, list[Span] | None]
-Made = TypeVar("Made")
+_Example = tuple[EntitySentence, list[Span] | None]
 _SCHEME, _ENTITY, _ODD = "scheme ", "entity ", "odd "
-"""Prefixes of tag schemes, of types of entities, and of what is odd, among the counts of a file."""
-_SPELLINGS = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
-_NO_TAG = ("_", "")
-"""The cells in place of tags in files for predictions."""
+"""Prefixes of tag schemes, of types of entities, and of oddities, among the counts of a file."""
 _UNTAGGED = "sentences without tags"
 _REJECTED = "records that annotators have rejected left out"
 _CUT = "spans that begin or end within a token"
 _OVERLAPS = "spans that overlap another left out"
+_SAMPLE = 10
+"""The lines that show the format of a file."""
+_WIDE = 10
+"""The columns of CoNLL-U; other files may have as many."""
 
 
 @dataclass
@@ -85,15 +66,15 @@ class NerSentence(Metadata):
 @DatasetReader.register("elmo_ner")
 class NerReader(TaskReader):
     """
-    Reads sentences with entities, in any format of `ner.sentences`. In columns a line is a token, an empty
-    line ends a sentence, and lines that begin with `-DOCSTART-` separate documents.
+    Reads sentences with entities, in any format of `data.formats.entities`. In columns a line is a token, an
+    empty line ends a sentence, and lines that begin with `-DOCSTART-` separate documents.
 
     Columns: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `metadata` (a
     `NerSentence`) and, if the sentence is tagged, `tags` (BIOUL).
 
     # Parameters
 
-    format : of the files, see `ner.sentences`; `auto` finds the format of each file.
+    format : of the files, see `data.formats.entities`; `auto` finds the format of each file.
     columns : names of the columns in order: `word` and `tag` once each; all others are ignored.
     delimiter : text between two columns; by default any run of blanks and tabs.
     comments : the start of lines that are comments, see `ColumnLayout`; null: there are none.
@@ -117,7 +98,9 @@ class NerReader(TaskReader):
     def __init__(
         self,
         *,
-        format: NerFormat = "auto",
+        format: Literal[
+            "auto", "columns", "conll2012", "conllu", "json", "parquet", "csv", "wikiner", "atis", "spacy"
+        ] = "auto",
         columns: Sequence[Name] = CONLL_2003,
         delimiter: Optional[Name] = None,
         comments: Optional[Name] = "auto",
@@ -135,19 +118,16 @@ class NerReader(TaskReader):
         self.skip_bad = skip_bad
         self.tag_scheme = tag_scheme
 
-    @property
-    def settings(self) -> Settings:
-        """The settings for `read_sentences`."""
-        return Settings(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
+    record_kind = "entities"
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        paths = without_companions(gold_files(file_path))
+        paths = gold_files(file_path, COMPANIONS)
         for example in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
             if isinstance(example, InputError):
                 yield no_prediction(example)
             else:
                 sentence, spans = example
-                yield _instance(sentence.content, spans, sentence.ids)
+                yield _instance(sentence.text or join_words(sentence.words), spans, sentence.ids)
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
@@ -159,12 +139,28 @@ class NerReader(TaskReader):
         if format == "columns":
             yield from column_keys(sample.lines)
         else:
-            tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], format, sample.encoding))
+            tokenizer = None
+            if format in ("json", "parquet"):
+                tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], sample.encoding))
             yield {} if tokenizer is None else {"tokenizer": tokenizer}
 
     def format_of(self, files: Sequence[Path]) -> str:
-        paths = without_companions(gold_files(list(map(str, files))))
-        return found_format(paths[0], self.settings) if self.format == "auto" else self.format
+        return self._format(gold_files(list(map(str, files)), COMPANIONS)[0]).name
+
+    def _format(self, path: Path) -> Format:
+        """Returns the format of a file; a file of ten named columns is not CoNLL-U."""
+        name = self.format
+        sample = FileSample([path], self.encoding, first_lines(path, _SAMPLE, self.encoding))
+        best, most = FORMATS[0], 0.0
+        for format in FORMATS:
+            if format.name == name:
+                return format
+            if name == "auto" and not (format.name == "conllu" and len(self.columns.names) >= _WIDE):
+                evidence = format.detect(sample)
+                if evidence >= CERTAIN:
+                    return format
+                best, most = max((best, most), (format, evidence), key=lambda each: each[1])
+        return best
 
     def allennlp_instance(self, tokens: list[Token]) -> Instance:
         return self.text_to_instance([token.text for token in tokens])
@@ -188,120 +184,100 @@ class NerReader(TaskReader):
         `offsets`. `TagError` and `MixedSchemeError`: impossible tags.
         """
         if (text is None) != (offsets is None):
-            raise ConfigurationError("found only one of text and offsets, expected both or neither")
+            raise ConfigurationError("text and offsets must be given together")
         content = join_words(words) if text is None or offsets is None else Words(text, words, offsets)
         check_words(words, tags=tags, offsets=content.offsets)
         if tags is None:
             return _instance(content, None)
-        spelling = spelled(set(tags), self.tag_scheme)
-        tags = [spelling.tags.get(tag, tag) for tag in tags]
-        return _instance(content, self._spans(tags, self._scheme([tags]))[0])
+        reader = TagReader(self.tag_scheme, strict=self.strict)
+        reader.settle(tags)
+        return _instance(content, reader.spans(tags, range(1, len(tags) + 1)))
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example | InputError]:
-        """Yields the sentences with their entities, after the whole file is read for its scheme."""
-        settings = self.settings
-        format = found_format(path, settings) if self.format == "auto" else self.format
+        """Yields the sentences with their entities, each after it is read; see `_entities`."""
+        format = self._format(path)
+        options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
+        oddities = _Oddities(path, counts, strict=self.strict)
+        records = self._counted(path, format.read(path, options), counts)
+        examples = self._unlabelled(records) if self.every_record else self._labelled(path, records, oddities)
         try:
-            made = list(self.valid_examples(path, read_sentences(path, format, settings)))
+            for example in self.valid_examples(path, examples):
+                if not isinstance(example, InputError):
+                    sentence, spans = example
+                    counts["sentences"] += 1
+                    counts["tokens"] += len(sentence.words)
+                    counts.update(_ENTITY + span.label for span in spans or ())
+                yield example
         except InputError as error:
-            if format == "columns":
+            if format.name == "columns":
                 self._add_remedy(error, path)
             raise
-        sentences = [each for each in made if isinstance(each, FileSentence)]
-        if made.count(None) == len(made):
-            raise InputError.at(path, found="no sentence", expected="at least one")
-        counts[_ODD + _REJECTED] = made.count(None)
-        if self.every_record:
-            counts["sentences"] = len(made)
-            counts["tokens"] = sum(len(sentence.words) for sentence in sentences)
-            yield from ((each, None) if isinstance(each, FileSentence) else each for each in made if each)
-            return
-        oddities = _Oddities(path, counts, strict=self.strict)
-        examples = self._with_entities(path, sentences, oddities)
-        oddities.warn()
-        counts["sentences"] = len(examples)
-        counts["tokens"] = sum(len(sentence.words) for sentence, _ in examples)
-        counts.update(_ENTITY + span.label for _, row in examples for span in row or ())
-        yield from examples
+        finally:
+            oddities.warn()
+
+    def _counted(
+        self, path: Path, records: Iterable[EntitySentence | InputError | None], counts: Counter[str]
+    ) -> Iterator[EntitySentence | InputError]:
+        """Yields the records without those that annotators have rejected, which are counted."""
+        empty = True
+        for record in records:
+            if record is None:
+                counts[_ODD + _REJECTED] += 1
+            else:
+                empty = False
+                yield record
+        if empty:
+            raise InputError("there is no sentence in the file", where=path)
 
     def _add_remedy(self, error: InputError, path: Path) -> None:
-        """Tells the keys for the columns of a file that has another number of them."""
-        for names, delimiter in islice(found_columns(sample_of(str(path)).lines), 1):
-            if len(names) != len(self.columns.names):
-                keys: dict[str, Any] = {"dataset_reader.columns": names}
-                if delimiter != self.columns.delimiter:
-                    keys["dataset_reader.delimiter"] = delimiter
-                error.add_note(f"for these columns: --overrides {shlex.quote(json.dumps(keys))}")
+        """Adds the keys for the columns of a file that has another number of them."""
+        keys = next(column_keys(sample_of(str(path)).lines))
+        names = keys.get("columns", list(CONLL_2003))
+        if len(names) != len(self.columns.names):
+            keys = {"columns": names} | ({"delimiter": None} if self.columns.delimiter else {}) | keys
+            overrides = json.dumps({f"dataset_reader.{name}": value for name, value in keys.items()})
+            error.add_note(f"for these columns: --overrides {shlex.quote(overrides)}")
 
-    def _with_entities(
-        self, path: Path, sentences: list[FileSentence], oddities: "_Oddities"
-    ) -> list[_Example]:
-        if all(tag in _NO_TAG for sentence in sentences for tag in sentence.tags or ()):
-            for sentence in sentences:
-                sentence.tags = None
-        first = next((sentence for sentence in sentences if sentence.tagged), None)
+    def _unlabelled(self, records: Iterable[EntitySentence | InputError]) -> Iterator[_Example | InputError]:
+        return (each if isinstance(each, InputError) else (each, None) for each in records)
+
+    def _labelled(
+        self, path: Path, records: Iterator[EntitySentence | InputError], oddities: "_Oddities"
+    ) -> Iterator[_Example | InputError]:
+        """
+        Yields the sentences with their entities, or their errors. The first sentences up to one with a tag or
+        a span show how the file is annotated, and are held back until then.
+        """
+        tags = oddities.tags = TagReader(self.tag_scheme, strict=self.strict)
+        waiting: list[EntitySentence | InputError] = []
+        first: EntitySentence | None = None
+        for record in records:
+            waiting.append(record)
+            if isinstance(record, EntitySentence) and _is_annotated(record):
+                first = first or record
+                if record.tags is None or tags.settle(record.tags):
+                    break
         if first is None:
-            oddities.counts[_ODD + _UNTAGGED] = len(sentences)
-            logger.warning("%s: found no tags, expected some: such files are for predictions alone", path)
-            return [(sentence, None) for sentence in sentences]
-        sentences = self._valid(path, (partial(_annotated_like, path, each, first) for each in sentences))
-        if first.tags is not None:
-            return self._with_tags(path, sentences, oddities)
-        return self._valid(path, (partial(_with_spans, each, oddities) for each in sentences))
-
-    def _valid(self, path: Path, records: Iterable[Callable[[], Made]]) -> list[Made]:
-        return [each for each in self.valid_examples(path, records) if not isinstance(each, InputError)]
-
-    def _with_tags(self, path: Path, sentences: list[FileSentence], oddities: "_Oddities") -> list[_Example]:
-        tags = {tag for sentence in sentences for tag in sentence.tags or ()}
-        brackets, spelling = has_brackets(tags), spelled(tags, self.tag_scheme)
-        if brackets and tags <= {"*", "-"}:
-            logger.warning("%s: found no entity, expected brackets such as (PERSON*", path)
-        if brackets or spelling.tags or self.skip_bad:
-            normal = (partial(_normalised, path, each, brackets, spelling) for each in sentences)
-            sentences = self._valid(path, normal)
-        try:
-            scheme = Scheme.IOB2 if brackets else self._scheme([each.tags or [] for each in sentences])
-        except TagError as error:
-            sentence = sentences[error.sentence]
-            if error.sentence == error.position == 0 and len(sentence.lines) == len(sentence.words):
-                error.expected += ", or a header with names such as word and tag"
-            raise _input_error(path, sentence, error) from error
-        except MixedSchemeError as error:
-            first, second = error.first, error.second
-            first_line, line = (sentences[each.sentence].line(each.position) for each in (first, second))
-            found = f"{second.words}, which only {second.scheme.value} has"
-            expected = f"{first.scheme.value}, since line {first_line} has {first.words}"
-            raise InputError.at(path, line, found=found, expected=expected) from error
-        oddities.counts[_SCHEME + (spelling.scheme or scheme.value)] = 1
-        return self._valid(path, (partial(self._with_spans_of, each, scheme, oddities) for each in sentences))
-
-    def _with_spans_of(self, sentence: FileSentence, scheme: Scheme, oddities: "_Oddities") -> _Example:
-        tags = sentence.tags or []
-        try:
-            spans, positions = self._spans(tags, scheme)
-        except TagError as error:
-            raise _input_error(oddities.path, sentence, error) from error
-        wrong, right = ("B", "I") if scheme is Scheme.IOB1 else ("I", "B")
-        for position in positions:
-            expected = f"{right}{tags[position][1:]} in {scheme.value}, as which it is read"
-            oddities.add(f"{wrong}- tags read as {right}-", sentence.line(position), tags[position], expected)
-        return sentence, spans
-
-    def _scheme(self, sentences: list[list[str]]) -> Scheme:
-        if self.tag_scheme == "auto":
-            return detect_scheme(sentences, strict=self.strict)
-        return _SPELLINGS.get(self.tag_scheme) or Scheme(self.tag_scheme)
-
-    def _spans(self, tags: list[str], scheme: Scheme) -> tuple[list[Span], list[int]]:
-        """Returns the entities of a sentence, and the positions of the tags that are mended."""
-        try:
-            return to_spans(tags, scheme), []
-        except TagError:
-            if self.strict or scheme not in (Scheme.IOB1, Scheme.IOB2):
-                raise
-        tags, positions = repaired(tags, scheme)
-        return to_spans(tags, scheme), positions
+            logger.warning("%s: there are no tags; such files serve predictions alone", path)
+        for record in chain(waiting, records):
+            if isinstance(record, InputError):
+                yield record
+                continue
+            if first is None:
+                oddities.counts[_ODD + _UNTAGGED] += 1
+                yield record, None
+                continue
+            try:
+                yield record, _entities(record, first, oddities)
+            except MixedSchemeError as error:
+                raise InputError(error.problem, where=path, line=record.lines[error.position]) from error
+            except TagError as error:
+                problem = error.problem
+                if record is waiting[0] and error.position == 0 and len({*record.lines}) == len(record.words):
+                    problem += "; if the line is a header, its names must be such as word and tag"
+                yield InputError(problem, where=path, line=record.lines[error.position])
+            except InputError as error:
+                yield error
 
 
 class _Oddities:
@@ -309,80 +285,79 @@ class _Oddities:
 
     def __init__(self, path: Path, counts: Counter[str], *, strict: bool) -> None:
         self.path, self.counts, self.strict = path, counts, strict
+        self.tags: TagReader | None = None
         self._first: dict[str, InputError] = {}
 
-    def add(self, kind: str, line: int, found: str, expected: str) -> None:
-        error = InputError.at(self.path, line, found=found, expected=expected)
+    def add(self, kind: str, line: int, problem: str, number: int = 1) -> None:
+        error = InputError(problem, where=self.path, line=line)
         if self.strict:
             raise error
         self._first.setdefault(kind, error)
-        self.counts[_ODD + kind] += 1
+        self.counts[_ODD + kind] += number
 
     def warn(self) -> None:
+        """Logs the first oddity of each kind, and adds the scheme of the tags to the counts."""
+        if self.tags is not None and self.tags.has_read:
+            self.counts[_SCHEME + str(self.tags)] = 1
+            if self.tags.brackets and not any(name.startswith(_ENTITY) for name in self.counts):
+                logger.warning("%s: there is no entity, such as (PERSON*, in the column of tags", self.path)
+            if self.tags.odd:
+                number, line, tag = self.tags.odd
+                right = ("B" if tag.startswith("I") else "I") + tag[1:]
+                kind = f"{tag[0]}- tags read as {right[0]}-"
+                self.add(
+                    kind, line, f"{tag} is read as {right}, since the other tags are {self.tags}", number
+                )
         for kind, error in self._first.items():
             logger.warning("%s (%s in this file: %d)", error, kind, self.counts[_ODD + kind])
 
 
-def _annotated_like(path: Path, sentence: FileSentence, first: FileSentence) -> FileSentence:
-    if not sentence.tagged:
-        expected = f"some, as in line {first.line()}"
-        raise InputError.at(path, sentence.line(), found="no tags", expected=expected)
-    if (sentence.tags is None) is not (first.tags is None):
-        found, other = ("tags", "spans") if first.tags is None else ("spans", "tags")
-        expected = f"{other}, as in line {first.line()}"
-        raise InputError.at(path, sentence.line(), found=found, expected=expected)
-    return sentence
+def _is_annotated(sentence: EntitySentence) -> bool:
+    return not sentence.tags is sentence.spans is sentence.characters is None
 
 
-def _normalised(path: Path, sentence: FileSentence, brackets: bool, spelling: Spelling) -> FileSentence:
-    """Returns the sentence with tags as this project spells them, all of which exist in some scheme."""
-    tags = sentence.tags or []
-    try:
-        tags = from_brackets(tags) if brackets else [spelling.tags.get(tag, tag) for tag in tags]
-        with suppress(MixedSchemeError):
-            detect_scheme([tags])
-    except TagError as error:
-        raise _input_error(path, sentence, error) from error
-    return replace(sentence, tags=tags)
-
-
-def _input_error(path: Path, sentence: FileSentence, error: TagError) -> InputError:
-    return InputError.at(path, sentence.line(error.position), found=error.found, expected=error.expected)
-
-
-def _with_spans(sentence: FileSentence, oddities: _Oddities) -> _Example:
-    """Returns a sentence and those of its spans that do not overlap a longer one."""
+def _entities(sentence: EntitySentence, first: EntitySentence, oddities: _Oddities) -> list[Span]:
+    """Returns the entities of a sentence that is annotated as the first one, without overlaps."""
+    if not _is_annotated(sentence) or (sentence.tags is None) is not (first.tags is None):
+        kind, other = ("spans", "tags") if first.tags is None else ("tags", "spans")
+        problem = f"has no {kind}" + (f", but {other}" if _is_annotated(sentence) else "")
+        problem = f"the sentence {problem}, while line {first.lines[0]} has {kind}"
+        raise InputError(problem, where=oddities.path, line=sentence.lines[0])
+    if sentence.tags is not None and oddities.tags is not None:
+        return oddities.tags.spans(sentence.tags, sentence.lines)
     spans = sentence.spans
     if spans is None:
         spans = [_tokens_of(sentence, span, oddities) for span in sentence.characters or ()]
     taken: list[Span] = []
     for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
-        if other := next((each for each in taken if span.start < each.end and each.start < span.end), None):
-            expected = f"no overlap with {_shown(sentence, other)}"
-            oddities.add(_OVERLAPS, sentence.line(span.start), _shown(sentence, span), expected)
+        overlapped = [each for each in taken if span.start < each.end and each.start < span.end]
+        if overlapped:
+            problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, overlapped[0])}"
+            oddities.add(_OVERLAPS, sentence.lines[span.start], problem)
         else:
             taken.append(span)
-    return sentence, sorted(taken)
+    return sorted(taken)
 
 
-def _shown(sentence: FileSentence, span: Span) -> str:
+def _shown(sentence: EntitySentence, span: Span) -> str:
     return f"{' '.join(sentence.words[span.start : span.end])!r} ({span.label})"
 
 
-def _tokens_of(sentence: FileSentence, span: CharacterSpan, oddities: _Oddities) -> Span:
+def _tokens_of(sentence: EntitySentence, span: CharacterSpan, oddities: _Oddities) -> Span:
     """Returns the tokens of a span of characters; white space at its ends does not count."""
-    text, words, offsets = sentence.content
+    text, words, offsets = sentence.text or join_words(sentence.words)
     characters = text[span.start : span.end]
     start = span.end - len(characters.lstrip())
     end = span.start + len(characters.rstrip())
     first = bisect_right([token_end for _, token_end in offsets], start)
     last = bisect_left([token_start for token_start, _ in offsets], end) - 1
     if first > last:
-        found = f"{characters!r} ({span.label}) between two tokens"
-        raise InputError.at(oddities.path, sentence.line(), found=found, expected="a span with a token")
+        problem = f"{characters!r} ({span.label}) is between two tokens"
+        raise InputError(problem, where=oddities.path, line=sentence.lines[0])
     if (offsets[first][0], offsets[last][1]) != (start, end):
-        expected = f"whole tokens, {' '.join(words[first : last + 1])!r}, as which it is read"
-        oddities.add(_CUT, sentence.line(first), f"{characters!r} ({span.label})", expected)
+        whole = " ".join(words[first : last + 1])
+        problem = f"{characters!r} ({span.label}) cuts a token, and is read as {whole!r}"
+        oddities.add(_CUT, sentence.lines[first], problem)
     return Span(first, last + 1, span.label)
 
 

@@ -12,7 +12,8 @@ from allennlp.models import Model
 
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters, join_words
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
 from elmo_tasks.predictors.interpretation import InterpretablePredictor
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,8 @@ from allennlp.predictors import Predictor
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Range
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.tokenization import Words, join_words
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.text import require
 from elmo_tasks.squad.model import N_BEST, POSITION_KEYS

@@ -16,7 +16,8 @@ from allennlp.predictors import Predictor
 from elmo_tasks.archives.slim import trained_archives
 from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, join_words, sentence_rules
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, sentence_rules
 from elmo_tasks.predictors.json_lines import INPUT_ERRORS, TOKENS_AT_ONCE
 from elmo_tasks.predictors.text import SentencePredictor, require
 from elmo_tasks.predictors.trained import load

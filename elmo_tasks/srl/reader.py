@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Optional
@@ -19,10 +18,10 @@ from allennlp.nn.util import get_text_field_mask
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
 from elmo_tasks.data.formats.columns import gold_files
-from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_words, group_id
+from elmo_tasks.data.input_files import InputError, value_or_error
+from elmo_tasks.data.reader import TaskReader, check_words, group_id, join_words
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
-from elmo_tasks.data.tokenization import Words, join_words
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.srl.sentences import (
     Columns,
     Format,
@@ -216,11 +215,13 @@ class SrlReader(TaskReader):
         records = read_sentences(
             path, self.columns, format=self.format, delimiter=self.delimiter, encoding=self.encoding
         )
-        for sentence in self.valid_examples(path, (partial(self._checked, path, each) for each in records)):
-            if isinstance(sentence, InputError):
+        examples = (value_or_error(self._checked, path, each) for each in records)
+        for example in self.valid_examples(path, examples):
+            if not isinstance(example, SrlSentence):
                 counts["bad"] += 1
-                yield sentence
+                yield example
                 continue
+            sentence = example
             for proposition in sentence.propositions:
                 has_tags = proposition.tags is not None
                 labelled = labelled or (sentence.line, has_tags)

@@ -510,5 +510,5 @@ def _from_proposition(path: Path, line: int, text: str) -> SrlSentence:
     try:
         to_spans(tags, Scheme.IOB2)
     except TagError as error:
-        raise InputError.at(path, line, found=error.found, expected=error.expected) from error
+        raise InputError(error.problem, where=path, line=line) from error
     return SrlSentence(words, [Proposition(index, tags or None)], line)

@@ -2,7 +2,8 @@ import pytest
 
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.texts import mark_mentions, replace_pronouns
-from elmo_tasks.data.tokenization import join_words, tokenizer
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.data.tokenization import tokenizer
 
 FOUND = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
 FOUND_CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]

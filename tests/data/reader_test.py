@@ -10,8 +10,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, text_field
-from elmo_tasks.data.tokenization import join_words
+from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, join_words, text_field
 
 
 class Lines(TaskReader):

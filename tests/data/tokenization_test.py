@@ -10,8 +10,9 @@ from allennlp.data import DatasetReader, Tokenizer
 from allennlp.data.tokenizers import CharacterTokenizer
 
 from elmo_tasks.data import tokenization as module
+from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.text_stream import SentenceSplitter
-from elmo_tasks.data.tokenization import SpacyRules, Syllables, join_words, tokenizer
+from elmo_tasks.data.tokenization import SpacyRules, Syllables, tokenizer
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from allennlp.data.token_indexers import TokenCharactersIndexer
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import MixedSchemeError, TagError
 from elmo_tasks.ner.reader import NerReader, NerSentence
-from tests.errors import error_of
+from tests.errors import error_of, mentions
 
 CONLL = """-DOCSTART- -X- -X- O
 
@@ -147,12 +147,12 @@ def test_a_b_that_iob1_does_not_allow(tmp_path, caplog, scheme):
         instances = list(read(tmp_path / "eng.train", AS_DISTRIBUTED, two_columns(tag_scheme=scheme)))
     assert tags(instances) == [["U-ORG", "O", "U-MISC"], ["U-MISC", "O", "B-MISC", "L-MISC"], ["U-PER"]]
     (warning,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
-    assert warning.startswith(f"{tmp_path}/eng.train, line 7: found B-MISC, expected I-MISC")
+    assert mentions(warning, f"{tmp_path}/eng.train, line 7: ", "B-MISC", "I-MISC")
     assert "file: 2" in warning
     assert "5 entities (MISC 3, ORG 1, PER 1); 2 B- tags" in caplog.text
     strict = two_columns(tag_scheme=scheme, strict=True)
     error = error_of(InputError, read, tmp_path / "eng.train", AS_DISTRIBUTED, strict)
-    assert error.startswith(f"{tmp_path}/eng.train, line 7: found B-MISC after O")
+    assert mentions(error, f"{tmp_path}/eng.train, line 7: ", "B-MISC")
 
 
 @pytest.fixture
@@ -183,24 +183,23 @@ def test_text_to_instance_for_prediction():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    "parameters",
     [
-        ({"words": []}, "found no words"),
-        ({"words": ["a"], "tags": ["O", "O"]}, "found 2 tags, expected 1"),
-        ({"words": ["a"], "text": "a", "offsets": []}, "found 0 offsets, expected 1"),
-        ({"words": ["a"], "text": "a"}, "text and offsets"),
-        ({"words": ["a"], "offsets": [(0, 1)]}, "text and offsets"),
+        {"words": []},
+        {"words": ["a"], "tags": ["O", "O"]},
+        {"words": ["a"], "text": "a", "offsets": []},
+        {"words": ["a"], "text": "a"},
     ],
 )
-def test_text_to_instance_with_parts_that_do_not_fit(parameters, message):
-    with pytest.raises(ConfigurationError, match=message):
+def test_text_to_instance_with_parts_that_do_not_fit(parameters):
+    with pytest.raises(ConfigurationError):
         NerReader().text_to_instance(**parameters)
 
 
 def test_text_to_instance_with_impossible_tags():
     with pytest.raises(TagError, match=r"token 1: .*'X-A'"):
         NerReader().text_to_instance(["a", "b"], ["O", "X-A"])
-    with pytest.raises(TagError, match="I-A at the start"):
+    with pytest.raises(TagError, match=r"token 0: .*I-A"):
         NerReader(tag_scheme="IOB2", strict=True).text_to_instance(["a"], ["I-A"])
     assert list(NerReader(tag_scheme="IOB2").text_to_instance(["a"], ["I-A"])["tags"]) == ["U-A"]
     words, tags = ["a", "b", "c", "d", "e"], ["I-A", "O", "I-A", "O", "B-A"]
@@ -217,18 +216,35 @@ def test_a_tag_that_does_not_exist(tmp_path, tag, scheme):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "column", "line", "found", "expected"),
-    [
-        ("IOB2", "O I-A", 3, "I-A after O", "B-A"),
-        ("auto", "U-A B-A", 3, "the end of the sentence after B-A", "I-A or L-A (BIOUL)"),
-        ("IOB1", "B-A O", 2, "B-A at the start of the sentence", "I-A"),
-    ],
+    ("scheme", "column", "line", "tag"),
+    [("IOB2", "O I-A", 3, "I-A"), ("auto", "U-A B-A", 3, "B-A"), ("IOB1", "B-A O", 2, "B-A")],
 )
-def test_a_tag_in_the_wrong_place(tmp_path, scheme, column, line, found, expected):
+def test_a_tag_in_the_wrong_place(tmp_path, scheme, column, line, tag):
     content = "\n" + "".join(f"x {tag}\n" for tag in column.split()) + "\ny O\n"
-    with pytest.raises(InputError) as error:
-        read(tmp_path / "a", content, two_columns(tag_scheme=scheme, strict=True))
-    assert str(error.value).startswith(f"{tmp_path}/a, line {line}: found {found}, expected {expected}")
+    error = error_of(InputError, read, tmp_path / "a", content, two_columns(tag_scheme=scheme, strict=True))
+    assert mentions(error, f"{tmp_path}/a, line {line}: ", tag)
+
+
+@pytest.mark.parametrize(
+    ("tags", "line", "first"),
+    [("O|B-A O|S-A", 6, 3), ("S-A|B-A E-A|U-A", 6, 1), ("U-A|B-A E-A", 4, 1), ("O I-A O B-A", 4, 2)],
+)
+def test_tags_of_two_schemes_name_both_lines(tmp_path, tags, line, first):
+    """Also with `skip_bad`: it is an error of the whole file."""
+    content = "".join(f"x {tag}\n" for tag in tags.replace("|", " | ").split()).replace("x |", "")
+    for skip_bad in (False, True):
+        reader = two_columns(strict=True, skip_bad=skip_bad)
+        error = error_of(InputError, read, tmp_path / "a", content, reader)
+        assert mentions(error, f"{tmp_path}/a, line {line}: ", f" line {first}")
+
+
+def test_a_sentence_is_read_before_the_rest(tmp_path):
+    """Sentences without tags wait for the first with a tag, which settles the scheme."""
+    (tmp_path / "a").write_text("x O\n\nx U-A\n\nx X\n\nx")
+    instances = NerReader(columns=["word", "tag"]).read(str(tmp_path / "a"))
+    assert tags([next(instances), next(instances)]) == [["O"], ["U-A"]]
+    with pytest.raises(InputError, match="a, line 5:"):
+        next(instances)
 
 
 def test_an_error_in_the_second_file(tmp_path):

@@ -9,7 +9,7 @@ import torch
 from allennlp.common import JsonDict
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.tokenization import join_words
+from elmo_tasks.data.reader import join_words
 from elmo_tasks.elmo.model.scalar_mix import ScalarMix
 from elmo_tasks.evaluation.mixes import LearnedMix
 from elmo_tasks.page.app import Page

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import httpx
 
 from elmo_tasks import __version__
-from elmo_tasks.data.tokenization import join_words
+from elmo_tasks.data.reader import join_words
 from elmo_tasks.page.app import HEADERS, Page
 from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.serving import answers

@@ -9,16 +9,26 @@ which have no words (`*_skel`), and automatic annotation (`*_auto_conll`), often
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample
+from elmo_tasks.data.input_files import InputError, input_files, read_lines, value_or_error
+from elmo_tasks.data.tag_schemes import Span
+from elmo_tasks.data.tokenization import Words
 
 logger = logging.getLogger(__name__)
 
 BLANKS = " \t"
+SEPARATORS = ("-DOCSTART-",)
+"""The lines between documents of CoNLL-2003."""
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
@@ -39,7 +49,7 @@ class ColumnLayout:
     names : names of the columns in order.
     delimiter : text between two columns; `None` for any run of blanks and tabs.
     needed : names that must occur exactly once.
-    comments : the start of lines that are no rows; with `auto`, lines that begin with `#` and a blank, or
+    comments : the start of lines that are not rows; with `auto`, lines that begin with `#` and a blank, or
         with `###`, before the first word of a sentence, and do not look like a row: they have another number
         of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of
         columns. `None`: there are no comments.
@@ -57,11 +67,7 @@ class ColumnLayout:
         comments: str | None = "auto",
     ) -> None:
         if any(list(names).count(name) != 1 for name in needed):
-            *others, last = map(repr, needed)
-            raise ConfigurationError(
-                f"columns: found {names!r}, expected a list of names with {', '.join(others)} and {last} "
-                "once each"
-            )
+            raise ConfigurationError(f"columns: {names!r} must name each of {', '.join(needed)} once")
         self.names = list(names)
         self.delimiter = delimiter
         self.comments = comments
@@ -71,7 +77,7 @@ class ColumnLayout:
         return split_cells(line, self.delimiter)
 
     def fits(self, cells: list[str]) -> bool:
-        """Tells whether a row may have so many cells."""
+        """Returns whether a row may have these cells, by their number."""
         return len(cells) == len(self.names)
 
     def sentences(
@@ -82,8 +88,8 @@ class ColumnLayout:
         separators: tuple[str, ...] = (),
     ) -> Iterator[Lines]:
         """
-        Yields the lines of each sentence of a file, or of its numbered `lines` alone, without comments; warns
-        of the first sentence of more than `LONG` tokens. For `separators` see `line_groups`.
+        Yields the lines of each sentence of a file, or of its numbered `lines`, without comments. A warning
+        names the first sentence of more than `LONG` tokens. For `separators` see `line_groups`.
         """
         warned = False
         lines = read_lines(path) if lines is None else lines
@@ -92,21 +98,27 @@ class ColumnLayout:
                 group = self._rows(group)
             if len(group) > LONG and not warned:
                 warned = True
-                found, expected = f"a sentence of {len(group):,} tokens", "an empty line after each sentence"
-                logger.warning("%s", InputError.at(path, group[0][0], found=found, expected=expected))
+                logger.warning(
+                    "%s, line %d: a sentence has %s tokens; is there an empty line after each sentence?",
+                    path,
+                    group[0][0],
+                    f"{len(group):,}",
+                )
             if group:
                 yield group
 
     def row(self, path: Path, line_number: int, line: str) -> list[str]:
-        """Returns the cells of a line without empty ones too many; another number is an `InputError`."""
+        """Returns the cells of a line without superfluous empty ones; `InputError` for another number."""
         cells, names = self.split(line), self.names
         if len(cells) != len(names):
             if len(cells) < len(names) or any(cells[len(names) :]):
-                found = f"{len(cells)} columns in {line[:80]!r}"
-                expected = f"{len(names)}: {', '.join(names)}"
-                if line.startswith("#"):
-                    expected += "; a reader's key `comments` leaves out lines of the same begin"
-                raise InputError.at(path, line_number, found=found, expected=expected)
+                remedy = "the reader's key `comments` can leave the line out" if line.startswith("#") else ""
+                raise InputError(
+                    f"{line[:80]!r} has {len(cells)} columns, not {len(names)}: {', '.join(names)}",
+                    where=path,
+                    line=line_number,
+                    remedy=remedy,
+                )
             del cells[len(names) :]
         return cells
 
@@ -116,7 +128,7 @@ class ColumnLayout:
         first = 0
         while first < len(group) and group[first][1].startswith("#") and self._is_comment(group, first):
             first += 1
-        return [each for each in group[first:] if not self._is_value(each[1])]
+        return [each for each in group[first:] if each[1][0] != "#" or not self._is_value(each[1])]
 
     def _is_value(self, line: str) -> bool:
         return _VALUE.match(line) is not None and not self.fits(self.split(line))
@@ -153,17 +165,38 @@ def line_groups(lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...]
         yield group
 
 
+def first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, list[str]]:
+    """Takes the lines up to the end of the first sentence; returns them, and its rows without comments."""
+    taken: Lines = []
+    rows: list[str] = []
+    for line_number, line in lines:
+        taken.append((line_number, line))
+        if not line.strip(BLANKS) and rows:
+            break
+        if line.strip(BLANKS) and not line.startswith(("#", *SEPARATORS)):
+            rows.append(line)
+    return taken, rows
+
+
+# CoNLL-2012
+
+DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
+"""The lines between documents."""
 END = "#end document"
 _BEGIN = re.compile(r"# ?begin document *(.*?) *(?:;(?: *part *(\d+))?)? *")
 _SKELETONS = ("_skel", "_skel.gz")
 _AUTOMATIC, _GOLD = "_auto_conll", "_gold_conll"
 _ESCAPED = {"/.": ".", "/?": "?"}
+_COLUMNS_2012, _WORD_2012, _ENTITY_2012 = 12, 3, 10
 
 
-def gold_files(path: str | list[str]) -> list[Path]:
+def gold_files(
+    path: str | list[str], companions: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> list[Path]:
     """
     Returns the files of `path`, see `input_files`, without skeletons, and without automatic annotation of
-    documents whose gold annotation is among them. The log says how many files are left out.
+    documents whose gold annotation is among them. The log says how many files are left out. `companions` has
+    the ends of names of files that are read with another in the same folder, by the end of its name.
 
     # Raises
     `InputError`: there are only skeletons.
@@ -171,7 +204,7 @@ def gold_files(path: str | list[str]) -> list[Path]:
     files = input_files(path)
     with_words = [file for file in files if not file.name.endswith(_SKELETONS)]
     if not with_words:
-        raise InputError.at(path, found="only skeleton files", expected="files with words")
+        raise InputError("there are only skeleton files (*_skel), which have no words", where=path)
     available = set(with_words)
     gold = [
         file
@@ -183,7 +216,14 @@ def gold_files(path: str | list[str]) -> list[Path]:
         logger.info("%s: %d skeleton files (*_skel) left out", path, skeletons)
     if automatic := len(with_words) - len(gold):
         logger.info("%s: %d files (*_auto_conll) left out, whose gold annotation is read", path, automatic)
-    return gold
+    read_with_another = {
+        file.with_name(file.name.removesuffix(end) + other)
+        for end, others in companions.items()
+        for file in gold
+        if file.name.endswith(end)
+        for other in others
+    }
+    return [file for file in gold if file not in read_with_another]
 
 
 def unescape(word: str) -> str:
@@ -206,4 +246,215 @@ def begin_document_id(line: str) -> str | None:
 
 
 def ends_document(line: str) -> bool:
+    """Returns whether a line ends a document."""
     return line.startswith((END, "# end document"))
+
+
+# Sentences with entities
+
+WORD, TAG = "word", "tag"
+CONLL_2003 = (WORD, "pos", "chunk", TAG)
+_COMMENTS = ("# ", "#\t", "## ", "###", *SEPARATORS)
+_CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
+_TAG = re.compile(r"[BIESULM]-\S+")
+_WEAK = POSSIBLE / 2
+"""The evidence for words without tags, a line each."""
+_NAME_OF_WORDS = re.compile("(token|word|form|text)s?", re.IGNORECASE)
+_NAME_OF_TAGS = re.compile(
+    r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
+)
+"""The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
+
+
+class CharacterSpan(NamedTuple):
+    """The characters `start` to `end - 1` of a text, and their label."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(slots=True)
+class EntitySentence:
+    """
+    A sentence of a file: its words with their lines, and its entities as tags, as spans of words, or as spans
+    of characters; without any of them it is not annotated.
+    """
+
+    words: list[str]
+    lines: Sequence[int]
+    tags: list[str] | None = None
+    spans: list[Span] | None = None
+    characters: list[CharacterSpan] | None = None
+    text: Words | None = None
+    """The words in their text, if the file has one."""
+    ids: Mapping[str, Any] | None = None
+    """The keys by which the file names the sentence."""
+
+
+@dataclass
+class EntityOptions:
+    """What the keys of a reader say about files with entities; `split` splits a text into words."""
+
+    layout: ColumnLayout
+    split: Callable[[str], Words]
+    tag_names: list[str] | None
+    encoding: str
+    every_record: bool = False
+
+
+def sentence_of(path: Path, words: list[str], lines: Sequence[int], tags: list[str] | None) -> EntitySentence:
+    """Returns a sentence; cells of tags that are all empty or `_` are none. `InputError`: an empty word."""
+    if not all(words):
+        raise InputError("a word is empty", where=path, line=lines[words.index("")])
+    return EntitySentence(words, lines, None if tags and all(tag in ("_", "") for tag in tags) else tags)
+
+
+def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+    """
+    Yields the sentences of a file with the columns `word` and `tag`. They have no tags if the first sentence
+    has a word a line, or all columns except the last. A header that names both columns is left out.
+    """
+    layout = options.layout
+    lines = _without_header(read_lines(path, encoding=options.encoding), layout)
+    begin, rows = first_sentence(lines)
+    layout = _without_tags(layout, rows) or layout
+    for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
+        yield value_or_error(_from_rows, path, layout, group)
+
+
+def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence:
+    rows = [layout.row(path, line_number, line) for line_number, line in group]
+    words, tags = (
+        [cells[layout.names.index(name)] for cells in rows] if name in layout.names else None
+        for name in (WORD, TAG)
+    )
+    return sentence_of(path, words or [], [line_number for line_number, _ in group], tags)
+
+
+def _without_header(lines: Iterator[tuple[int, str]], layout: ColumnLayout) -> Iterator[tuple[int, str]]:
+    """Yields numbered lines without a first row that names the columns of words and of tags."""
+    columns = [layout.names.index(name) for name in (WORD, TAG)]
+    for line_number, line in lines:
+        if line.strip(BLANKS):
+            cells = layout.split(line)
+            if not (layout.fits(cells) and _has_names([cells[column] for column in columns])):
+                yield line_number, line
+            break
+    yield from lines
+
+
+def _without_tags(layout: ColumnLayout, lines: list[str]) -> ColumnLayout | None:
+    """Returns the layout of a sentence whose lines all hold a word alone, or all columns except the last."""
+    rows = [layout.split(line.rstrip(BLANKS)) for line in lines]
+    width = len(rows[0]) if rows else 0
+    if {*map(len, rows)} != {width} or width >= len(layout.names):
+        return None
+    if width == 1 and not any(_BLANKS.search(word) for (word,) in rows):
+        return ColumnLayout([WORD], None, needed=[WORD], comments=layout.comments)
+    columns = [set(column) for column in zip(*rows, strict=True)]
+    word = layout.names.index(WORD)
+    all_but_tag = width == len(layout.names) - 1 and layout.names[-1] == TAG
+    if all_but_tag and width - 1 not in _tag_columns(columns) and not _are_numbers(columns[word]):
+        return ColumnLayout(layout.names[:-1], layout.delimiter, needed=[WORD], comments=layout.comments)
+    return None
+
+
+def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+    """Yields the sentences of CoNLL-2012, with the brackets of their entities as tags."""
+
+    def sentence(lines: Lines) -> EntitySentence:
+        rows = []
+        for line_number, line in lines:
+            rows.append(split_cells(line, None))
+            if len(rows[-1]) < _COLUMNS_2012:
+                problem = f"{line[:80]!r} has {len(rows[-1])} columns; CoNLL-2012 has {_COLUMNS_2012} or more"
+                raise InputError(problem, where=path, line=line_number)
+        words = [unescape(cells[_WORD_2012]) for cells in rows]
+        return sentence_of(
+            path, words, [line_number for line_number, _ in lines], [cells[_ENTITY_2012] for cells in rows]
+        )
+
+    for lines in line_groups(read_lines(path, encoding=options.encoding), separators=DOCUMENT):
+        yield value_or_error(sentence, lines)
+
+
+# Detection
+
+
+def found_columns(lines: Sequence[str]) -> Iterator[tuple[list[str], str | None]]:
+    """
+    Yields the names of the columns of lines, and their delimiter, for each column that may be the tags, the
+    last first. The words are in the first other column that is not of numbers. A header names both.
+    """
+    delimiter = "\t" if any("\t" in line for line in lines) else None
+    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    rows = [row for row in rows if len(row) == width]
+    header = rows.pop(0) if rows and _has_names(rows[0]) else None
+    columns = [{row[index] for row in rows} for index in range(width)]
+    tags = _tag_columns(columns)
+    words = [index for index in range(width) if index not in tags and not _are_numbers(columns[index])]
+    if header:
+        tags = [index for index in tags if _NAME_OF_TAGS.fullmatch(header[index])]
+        words = [index for index in words if _NAME_OF_WORDS.fullmatch(header[index])]
+    for tag in reversed(tags if words else []):
+        if (width, words[0], tag) == (4, 0, 3):
+            names = list(CONLL_2003)
+        else:
+            names = [{words[0]: WORD, tag: TAG}.get(index, f"column{index + 1}") for index in range(width)]
+        yield names, delimiter
+
+
+def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the keys of a reader for each of the `found_columns`; none for CoNLL-2003."""
+    found = list(found_columns(lines)) or [(list(CONLL_2003), None)]
+    for names, delimiter in found:
+        if tuple(names) == CONLL_2003:
+            yield {}
+        else:
+            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+
+
+def _has_names(cells: list[str]) -> bool:
+    return any(map(_NAME_OF_WORDS.fullmatch, cells)) and any(map(_NAME_OF_TAGS.fullmatch, cells))
+
+
+def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
+    """
+    Returns the columns that may be the tags: the columns of nothing but `O` and tags with prefixes. If none
+    has a prefix, they are the columns with `O`, without the column of most values, which are the words: "O"
+    is a word, too.
+    """
+    possible = [index for index, values in enumerate(columns) if values and not values & _CHUNKS]
+    tags = [index for index in possible if all(map(_TAG.fullmatch, columns[index] - {"O"}))]
+    if any(columns[index] - {"O"} for index in tags):
+        return tags
+    texts = [index for index, values in enumerate(columns) if not _are_numbers(values)]
+    words = max(texts, key=lambda index: len(columns[index]), default=None)
+    return [index for index in possible if "O" in columns[index] and index != words]
+
+
+def _are_numbers(values: set[str]) -> bool:
+    return all(re.fullmatch(r"[\d._-]*", value) for value in values)
+
+
+def first_row(sample: FileSample) -> str:
+    """Returns the first line that is neither a comment nor between documents; empty if there is none."""
+    return next((line for line in sample.lines if not line.startswith(("#", *SEPARATORS))), "")
+
+
+def detect_columns(sample: FileSample) -> float:
+    """Returns the evidence for tokens in columns; any text can be words without tags."""
+    for names, delimiter in found_columns(sample.lines):
+        rows = (split_cells(line, delimiter) for line in sample.lines)
+        tags = (cells[names.index(TAG)] for cells in rows if len(cells) == len(names))
+        return CERTAIN if any(map(_TAG.fullmatch, tags)) else LIKELY
+    return _WEAK
+
+
+def detect_conll2012(sample: FileSample) -> float:
+    """Returns the evidence for the columns of OntoNotes, in a document."""
+    cells = split_cells(first_row(sample), None)
+    is_document = any(line.startswith(DOCUMENT) for line in sample.lines)
+    return LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else 0.0

@@ -1,15 +1,18 @@
 """CoNLL-U: ten columns between tabs, and comments (https://universaldependencies.org/format.html)."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats.columns import line_groups
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, FileSample
+from elmo_tasks.data.formats.columns import EntityOptions, EntitySentence, line_groups, sentence_of
+from elmo_tasks.data.input_files import InputError, read_lines, value_or_error
 
 FORM, UPOS, XPOS, MISC = 1, 3, 4, 9
-"""The columns of the word, its tags, and what else is said of it, as `key=value` between `|`."""
+"""The columns of the word, its tags, and all else, as `key=value` between `|`."""
 _COLUMNS = 10
+_NAME = re.compile(r"(?:^|\|)(?:name|ner)=([^|]*)", re.IGNORECASE)
 
 
 class ConlluSentence(NamedTuple):
@@ -19,9 +22,8 @@ class ConlluSentence(NamedTuple):
     comments: list[str]
 
 
-def is_conllu(path: Path) -> bool:
-    """Tells whether the first line that is no comment has the columns of CoNLL-U."""
-    lines = (line for _, line in read_lines(path))
+def is_conllu(lines: Iterable[str]) -> bool:
+    """Returns whether the first line that is not a comment has the columns of CoNLL-U."""
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     return first.count("\t") == _COLUMNS - 1 and first[0].isdecimal()
 
@@ -43,12 +45,40 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
                 continue
             cells = line.split("\t")
             if len(cells) != _COLUMNS:
-                expected = f"{_COLUMNS}, separated by tabs"
-                raise InputError.at(path, line_number, found=f"{len(cells)} columns", expected=expected)
+                problem = f"the line has {len(cells)} columns between tabs; CoNLL-U has {_COLUMNS}"
+                raise InputError(problem, where=path, line=line_number)
             if cells[0].isdecimal():
                 rows.append((line_number, cells))
         if rows:
             empty = False
             yield ConlluSentence(rows, comments)
     if empty:
-        raise InputError.at(path, found="no sentence", expected="at least one")
+        raise InputError("there is no sentence in the file", where=path)
+
+
+def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+    """
+    Yields the sentences of a file with entities: `name=` (NorNE) or `NER=` (hr500k, ParlaMint) in the last
+    column. A word without it is outside of entities; if no word has it, the sentences have no tags.
+    """
+    waiting: list[EntitySentence | InputError] = []
+    tagged = False
+    for rows, _ in read_conllu(path, encoding=options.encoding):
+        names = [_NAME.search(cells[MISC]) for _, cells in rows]
+        words, lines = [cells[FORM] for _, cells in rows], [line for line, _ in rows]
+        tags = [name[1] if name else "O" for name in names]
+        waiting.append(value_or_error(sentence_of, path, words, lines, tags))
+        if tagged := tagged or any(names):
+            yield from waiting
+            waiting = []
+    for each in waiting:
+        if isinstance(each, EntitySentence):
+            each.tags = None
+        yield each
+
+
+def detect_conllu(sample: FileSample) -> float:
+    """Returns the evidence for CoNLL-U, which is certain if it names entities."""
+    if not is_conllu(sample.lines):
+        return 0.0
+    return CERTAIN if any(_NAME.search(line.rpartition("\t")[2]) for line in sample.lines) else LIKELY

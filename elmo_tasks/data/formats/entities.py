@@ -1,0 +1,393 @@
+r"""
+Sentences with entities, in the formats of files that have them.
+
+| format | a file | |
+| --- | --- | --- |
+| `columns` | `EU NNP B-NP B-ORG` | CoNLL-2003, W-NUT and the like; words alone are read without tags |
+| `conll2012` | `nw/wsj 0 0 EU NNP ... (ORG) -` | OntoNotes; the entities are in column 11 |
+| `conllu` | ten columns, `name=B-ORG` in the last | NorNE; `NER=B-org`: hr500k, ParlaMint |
+| `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
+| | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
+| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy; Label Studio's JSON-MIN |
+| | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
+| | `["EU", {"entities": [[0, 2, "ORG"]]}]` | spaCy's training data, also in a list |
+| `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
+| `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
+| `atis` | `seq.in`, and `seq.out` in the same folder | ATIS, SNIPS |
+| `spacy` | `.spacy` | spaCy's `DocBin` |
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo_tasks.data.fields import ids_of
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    CharacterSpan,
+    EntityOptions,
+    EntitySentence,
+    detect_columns,
+    detect_conll2012,
+    first_row,
+    read_columns,
+    read_conll2012,
+    sentence_of,
+    split_cells,
+)
+from elmo_tasks.data.formats.conllu import detect_conllu, read_conllu_entities
+from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.records import (
+    ANSWER,
+    class_names,
+    is_parquet,
+    is_rejected,
+    read_json_records,
+    read_parquet,
+    read_records,
+    record_format,
+)
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    Record,
+    named_by,
+    read_lines,
+    shorten_json,
+    value_or_error,
+)
+from elmo_tasks.data.tag_schemes import Span
+from elmo_tasks.data.tokenization import Words
+
+if TYPE_CHECKING:
+    from spacy.tokens import Span as SpacySpan
+
+Sentences = Iterator[EntitySentence | InputError | None]
+"""The sentences of a file, or their errors; `None` for a record that annotators have rejected."""
+_WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
+_CSV = (
+    ("sentence #", "sentence_id", "sentence"),
+    ("word", "words", "token"),
+    ("tag", "tags", "labels", "label"),
+)
+"""The names of the columns of the sentence, of the word and of the tag."""
+_TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
+_TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
+_TOKEN_SPANS = ("entities", "spans")
+_ANNOTATION = "annotation_id"
+"""The field of the records that Label Studio's annotators have seen."""
+_SAMPLE = 1000
+"""The records whose texts show their script."""
+_IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
+COMPANIONS = {_IN: (_OUT, _INTENTS)}
+"""The files with the tags and the intents of ATIS, which are read with the words."""
+
+
+def unsplit_text(path: Path, encoding: str) -> str:
+    """Returns the texts of the first records of a file that come without their words, one after another."""
+    texts: list[str] = []
+    try:
+        for record in islice(read_records(path, encoding=encoding), _SAMPLE):
+            values = {key.lower(): value for key, value in record.values.items()}
+            if not any(name in values for name in _TOKENS):
+                texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]
+    except InputError:  # the reader raises it again
+        pass
+    return "".join(texts)
+
+
+# Tables and lines
+
+
+def _read_csv(path: Path, options: EntityOptions) -> Sentences:
+    """Reads a row a token; the id of the sentence is in each row, or in the first of each sentence."""
+
+    def numbered() -> Iterator[tuple[int, Record]]:
+        sentence, number = "", 0
+        for record in read_delimited(path, encoding=options.encoding):
+            cells = value_or_error(_csv_cells, record)
+            if not isinstance(cells, InputError) and cells[0] not in ("", sentence):
+                sentence, number = cells[0], number + 1
+            yield number, record
+
+    def make(rows: list[tuple[int, Record]]) -> EntitySentence:
+        cells = [_csv_cells(record) for _, record in rows]
+        lines = [record.line for _, record in rows]
+        return sentence_of(path, [word for _, word, _ in cells], lines, [tag for *_, tag in cells])
+
+    for _, rows in groupby(numbered(), key=lambda row: row[0]):
+        yield value_or_error(make, list(rows))
+
+
+def _csv_cells(record: Record) -> list[str]:
+    """Returns the id of the sentence, the word and the tag of a row."""
+    values = {name.lower(): value for name, value in record.values.items()}
+    return [next(values[name] for name in names if name in values) for names in _CSV]
+
+
+def _detect_csv(sample: FileSample) -> float:
+    header = re.split("[,;\t]", first_row(sample).lower().replace('"', ""))
+    return CERTAIN if all(any(name in header for name in names) for names in _CSV) else 0.0
+
+
+def _read_wikiner(path: Path, options: EntityOptions) -> Sentences:
+    def make(line_number: int, line: str) -> EntitySentence:
+        parts = [cell.rsplit("|", 2) for cell in split_cells(line, None)]
+        for cell in parts:
+            if len(cell) != 3:
+                raise InputError(f"{'|'.join(cell)!r} is not word|pos|tag", where=path, line=line_number)
+        lines = [line_number] * len(parts)
+        return sentence_of(path, [word for word, *_ in parts], lines, [tag for *_, tag in parts])
+
+    for line_number, line in read_lines(path, encoding=options.encoding):
+        if line.strip(BLANKS):
+            yield value_or_error(make, line_number, line)
+
+
+def _detect_wikiner(sample: FileSample) -> float:
+    cells = split_cells(first_row(sample), None)
+    return CERTAIN if all(map(_WIKINER.fullmatch, cells)) else 0.0
+
+
+def _read_atis(path: Path, options: EntityOptions) -> Sentences:
+    tag_file = path.with_name(path.name.removesuffix(_IN) + _OUT)
+    texts = [line for _, line in read_lines(path, encoding=options.encoding)]
+    tags: list[list[str]] | None = None
+    if tag_file.exists():
+        tags = [line.split() for _, line in read_lines(tag_file, encoding=options.encoding)]
+        if len(texts) != len(tags):
+            raise InputError(f"has {len(tags)} lines, but {path} has {len(texts)}", where=tag_file)
+    for index, text in enumerate(texts):
+        words = text.split()
+        tags_of_line = tags[index] if tags else None
+        if tags_of_line is not None and len(tags_of_line) != len(words):
+            problem = f"the line has {len(tags_of_line)} tags for the {len(words)} words in {path}"
+            yield InputError(problem, where=tag_file, line=index + 1)
+        elif words:
+            yield EntitySentence(words, [index + 1] * len(words), tags_of_line)
+
+
+def _detect_atis(sample: FileSample) -> float:
+    return CERTAIN if sample.files[0].name.endswith(_IN) else 0.0
+
+
+# Records of JSON and Parquet
+
+
+def _read_json(path: Path, options: EntityOptions) -> Sentences:
+    for record in read_json_records(path, encoding=options.encoding):
+        yield value_or_error(_from_record, record, {}, options)
+
+
+def _read_parquet(path: Path, options: EntityOptions) -> Sentences:
+    classes = class_names(path)
+    for record in read_parquet(path):
+        yield value_or_error(_from_record, record, classes, options)
+
+
+def _detect_json(sample: FileSample) -> float:
+    is_json = bool(sample.lines) and record_format(sample.files[0], encoding=sample.encoding) == "json"
+    return _evidence_of_records(sample) if is_json else 0.0
+
+
+def _detect_parquet(sample: FileSample) -> float:
+    return _evidence_of_records(sample) if is_parquet(sample.files[0]) else 0.0
+
+
+def _evidence_of_records(sample: FileSample) -> float:
+    """Returns the evidence of the first record: its words and tags, or its text and entities."""
+    try:
+        values = next(read_records(sample.files[0], encoding=sample.encoding)).values
+    except (InputError, StopIteration):
+        return POSSIBLE
+    names = {key.lower() for key, value in values.items() if isinstance(value, list)}
+    if not names.isdisjoint(_TOKENS):
+        return LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else CERTAIN
+    return POSSIBLE if names.isdisjoint(_SPANS) else CERTAIN
+
+
+def _from_record(
+    record: Record, classes: dict[str, list[str]], options: EntityOptions
+) -> EntitySentence | None:
+    if is_rejected(record.values) and not options.every_record:
+        return None
+    values = {key.lower(): value for key, value in record.values.items()}
+    record = Record(record.path, record.line, values)
+    tokens = next((name for name in _TOKENS if name in values), "")
+    text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
+    with named_by(ids := ids_of(record.values)):
+        if tokens and _is_list_of(values[tokens], str):
+            sentence = EntitySentence(values[tokens], [record.line] * len(values[tokens]))
+        elif text:
+            content = _words_of_text(record, text, tokens, options)
+            sentence = EntitySentence(content.words, [record.line] * len(content.words), text=content)
+        else:
+            raise _error(record, 'the record has neither "tokens" nor "text"')
+        if not sentence.words:
+            raise NoWordsError("the record has no words", where=record.path, line=record.line)
+        if sentence.text is None:
+            sentence_of(record.path, sentence.words, sentence.lines, None)
+        if not options.every_record:
+            _annotate(sentence, record, classes, options)
+    sentence.ids = ids
+    return sentence
+
+
+def _words_of_text(record: Record, text: str, tokens: str, options: EntityOptions) -> Words:
+    """Returns the words of a text: the tokens of Prodigy, or those that the tokenizer makes."""
+    values = record.values
+    if not tokens or not _is_list_of(values[tokens], dict):
+        return options.split(values[text])
+    try:
+        offsets = [(each["start"], each["end"]) for each in values[tokens]]
+        return Words(values[text], [values[text][start:end] for start, end in offsets], offsets)
+    except (KeyError, TypeError) as error:
+        raise _error(record, 'needs tokens with "start" and "end"', tokens) from error
+
+
+def _annotate(
+    sentence: EntitySentence, record: Record, classes: dict[str, list[str]], options: EntityOptions
+) -> None:
+    values = record.values
+    if sentence.text is not None:
+        names = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
+        name = next((each for each in names if _is_list_of(values[each], (list, dict))), *names[:1] or [""])
+        if name:
+            sentence.characters = _characters(record, name, sentence.text.text)
+        elif not values.keys().isdisjoint((ANSWER, _ANNOTATION)):
+            sentence.characters = []  # Prodigy and Label Studio leave out empty lists.
+        return
+    if name := next((each for each in _TAGS if isinstance(values.get(each), list)), ""):
+        sentence.tags = _tags(record, name, len(sentence.words), options.tag_names or classes.get(name))
+    elif name := next((each for each in (*_TOKEN_SPANS, *_TAGS) if values.get(each) is not None), ""):
+        sentence.spans = _token_spans(record, name, len(sentence.words))
+
+
+def _tags(record: Record, name: str, length: int, names: list[str] | None) -> list[str]:
+    tags = record.values[name]
+    if len(tags) != length:
+        raise _error(record, f"needs {length} tags, one a token", name)
+    if _is_list_of(tags, str):
+        return tags
+    if names is None or not all(type(each) is int and 0 <= each < len(names) for each in tags):
+        known = "" if names is None else f", which now has {len(names)}"
+        raise _error(record, f"has numbers: the key `tag_names` must have the name of each{known}", name)
+    return [names[each] for each in tags]
+
+
+def _token_spans(record: Record, name: str, length: int) -> list[Span]:
+    values: Any = record.values[name] if name in _TOKEN_SPANS else None
+    if _is_list_of(values, dict) and not any(isinstance(record.values.get(each), str) for each in _TEXT):
+        spans = [Span(each.get("start"), each.get("end"), each.get("type")) for each in values]
+        if all(_is_span(*each, length) for each in spans):
+            return spans
+    needed = f'[{{"type": "LABEL", "start": 0, "end": 1}}] in the tokens 0 to {length}, and no "text"'
+    raise _error(record, f"needs a tag for each token, or {needed}", name)
+
+
+def _is_span(start: Any, end: Any, label: Any, length: int) -> bool:
+    is_range = type(start) is type(end) is int and 0 <= start < end <= length
+    return is_range and isinstance(label, str) and label != ""
+
+
+def _characters(record: Record, name: str, text: str) -> list[CharacterSpan]:
+    try:
+        spans = _character_spans(record.values[name], text)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        spans = None
+    if spans is None or not all(
+        _is_span(*each, len(text)) and text[each[0] : each[1]].strip() for each in spans
+    ):
+        forms = (
+            '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
+        )
+        raise _error(record, f"needs entities in the {len(text)} characters of the text: {forms}", name)
+    return spans
+
+
+def _character_spans(values: Any, text: str) -> list[CharacterSpan] | None:
+    """Returns spans as they are in a record; `None` if a mention is not in the text."""
+    if isinstance(values, list):
+        return [_character_span(each) for each in values]
+    spans = []
+    for label, mentions in values.items():
+        for mention, offsets in mentions.items():
+            for start, last in offsets:
+                if text[start : last + 1] != mention:
+                    return None
+                spans.append(CharacterSpan(start, last + 1, label))
+    return spans
+
+
+def _character_span(value: Any) -> CharacterSpan:
+    if not isinstance(value, dict):
+        return CharacterSpan(*value)
+    suffix = "" if "start" in value else "_offset"
+    (label,) = [value["label"]] if "label" in value else value["labels"]
+    return CharacterSpan(value[f"start{suffix}"], value[f"end{suffix}"], label)
+
+
+def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+
+def _error(record: Record, problem: str, name: str = "") -> InputError:
+    """Returns an error in a record, or in one of its fields."""
+    field = f'"{name}": {shorten_json(record.values[name])} ' if name else ""
+    return InputError(f"{field}{problem}", where=record.path, line=record.line)
+
+
+# spaCy
+
+
+def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
+    """Reads each sentence of each document, or the whole document if its sentences are not marked."""
+    import spacy
+    from spacy.tokens import DocBin
+
+    def make(doc_number: int, part: "SpacySpan") -> EntitySentence:
+        tokens = [token for token in part if not token.is_space]
+        if not tokens:
+            raise NoWordsError("the sentence has no words", where=path, line=doc_number)
+        index_of_token = {token.i: index for index, token in enumerate(tokens)}
+        starts = [token.idx - part.start_char for token in tokens]
+        words = [token.text for token in tokens]
+        offsets = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
+        spans = None
+        if tagged:
+            inside = [
+                [index_of_token[token.i] for token in each if token.i in index_of_token] for each in part.ents
+            ]
+            entities = zip(inside, part.ents, strict=True)
+            spans = [Span(within[0], within[-1] + 1, each.label_) for within, each in entities if within]
+        text = Words(part.text, words, offsets)
+        return EntitySentence(words, [doc_number] * len(words), spans=spans, text=text)
+
+    try:
+        docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
+    except Exception as error:  # zlib, msgpack and spaCy raise their own classes
+        raise InputError(f"spaCy cannot read it as a DocBin: {error}", where=path) from error
+    tagged = any(doc.has_annotation("ENT_IOB") for doc in docs)
+    for doc_number, doc in enumerate(docs, start=1):
+        for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
+            yield value_or_error(make, doc_number, part)
+
+
+def _detect_spacy(sample: FileSample) -> float:
+    return CERTAIN if sample.files[0].suffix == ".spacy" else 0.0
+
+
+FORMATS = (
+    Format("columns", detect_columns, read_columns),
+    Format("conll2012", detect_conll2012, read_conll2012),
+    Format("conllu", detect_conllu, read_conllu_entities),
+    Format("json", _detect_json, _read_json),
+    Format("parquet", _detect_parquet, _read_parquet),
+    Format("csv", _detect_csv, _read_csv),
+    Format("wikiner", _detect_wikiner, _read_wikiner),
+    Format("atis", _detect_atis, _read_atis),
+    Format("spacy", _detect_spacy, _read_spacy),
+)
