@@ -13,7 +13,7 @@ makes them when it is imported.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, command_output, commands, configs, fields, repairs, training
+from elmo_tasks.compat import archives, command_output, commands, configs, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -177,14 +177,6 @@ CHANGES = (
         "jsonnet has no wheel for ARM Linux",
         "Params.from_file; cached_path, evaluate_file and evaluate_snippet in allennlp.common.params",
         "compat/configs_test.py::test_configs_and_overrides_that_are_wrong",
-    ),
-    Change(
-        fields.install,
-        "a reader whose fields a model does not take, as one of ours with a model of allennlp-models, ends "
-        "the training in a traceback after it has begun; and an error about token indexers names no key",
-        "Model.__call__ and Predictor.__init__, which give models and predictors the fields of our readers "
-        "by their own names, TrainModel.run, which first checks them, and BasicTextFieldEmbedder.forward",
-        "compat/fields_test.py::test_stock_fails",
     ),
     Change(
         command_output.end_in_one_line,

@@ -26,17 +26,8 @@ class Metadata:
     """
     Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list.
 
-    Models of allennlp-models find the values by their own names, as in a dict. `compat.fields` gives them the
-    tensors by their own names, too.
+    Models of allennlp-models find the values by their own names, as in a dict.
     """
-
-    own_fields: ClassVar[frozenset[str]] = frozenset()
-    """The fields of an instance that serve our models alone."""
-
-    @classmethod
-    def allennlp_fields(cls, batch: dict[str, Any]) -> dict[str, Any]:
-        """Returns the fields of a batch that allennlp-models has under another name or in another form."""
-        return {}
 
     def __getitem__(self, name: str) -> Any:
         try:

@@ -121,10 +121,6 @@ class TaskReader(ShardedReader):
         indexers = self.token_indexers.items()
         return {name: indexer for name, indexer in indexers if isinstance(indexer, SingleIdTokenIndexer)}
 
-    def allennlp_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
-        """Returns an instance for the inputs of AllenNLP's predictors, by default as `text_to_instance`."""
-        return self.text_to_instance(*inputs, **named_inputs)
-
     def apply_token_indexers(self, instance: Instance) -> None:
         for field in instance.fields.values():
             for text in text_fields(field):

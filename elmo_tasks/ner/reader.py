@@ -162,12 +162,9 @@ class NerReader(TaskReader):
                 best, most = max((best, most), (format, evidence), key=lambda each: each[1])
         return best
 
-    def allennlp_instance(self, tokens: list[Token]) -> Instance:
-        return self.text_to_instance([token.text for token in tokens])
-
     def text_to_instance(
         self,
-        words: list[str],
+        words: Sequence[str | Token],
         tags: list[str] | None = None,
         *,
         text: str | None = None,
@@ -185,6 +182,7 @@ class NerReader(TaskReader):
         """
         if (text is None) != (offsets is None):
             raise ConfigurationError("text and offsets must be given together")
+        words = [str(word) for word in words]
         content = join_words(words) if text is None or offsets is None else Words(text, words, offsets)
         check_words(words, tags=tags, offsets=content.offsets)
         if tags is None:

@@ -96,17 +96,17 @@ class SquadModel(ElmoModel):
         self.metric = SquadMetric("2.0" if no_answer else "1.1")
 
     def scores(
-        self, passage: TextFieldTensors, question: TextFieldTensors, paragraph: torch.Tensor
+        self, passage: TextFieldTensors, question: TextFieldTensors, metadata: list[SquadQuestion]
     ) -> Scores:
         """
         Returns the log probabilities of `_distribution`. In evaluation, also `question_attention` `(batch,
         tokens, words)`, `self_attention` `(batch, tokens, window)`, over the tokens of each token's window,
         and the first token of that window, `window_start` `(batch, tokens)`.
-
-        *Shape:* `paragraph` `(batch,)`: equal ids for equal passages.
         """
         # (passages,), (batch,): a row for each distinct passage, and the passage of each question
-        rows, passage_of_question = one_of_each(paragraph)
+        device = get_text_field_mask(passage).device
+        paragraphs = torch.tensor([each.paragraph for each in metadata], device=device)
+        rows, passage_of_question = one_of_each(paragraphs)
         # (passages, tokens, dim), (passages, tokens)
         passages, passage_mask = self._encode(choose_texts(passage, rows))
         windows = Windows(passage_mask, size=self.window, overlap=self.overlap)
@@ -181,19 +181,25 @@ class SquadModel(ElmoModel):
         return {"start": start, "end": end, "spans": spans, **no_answer}
 
     def decode(
-        self, scores: Scores, metadata: list[SquadQuestion], span: torch.Tensor | None = None
+        self,
+        scores: Scores,
+        metadata: list[SquadQuestion],
+        span_start: torch.Tensor | None = None,
+        span_end: torch.Tensor | None = None,
     ) -> Outputs:
         """
         Returns the scores, `metadata`, the log probabilities `best` `(batch, n)` of the best spans, their
         first and last tokens `indices` `(batch, n, 2)`, and with gold spans the `loss`: the mean negative
         log-likelihood over the questions that have a span or no answer.
 
-        *Shape:* `span` `(batch, 2)`, -1 for a question without a span.
+        *Shape:* `span_start`, `span_end` `(batch, 1)`, the first and the last token; negative without a span.
         """
         # (batch, n), (batch, n, 2)
         best, indices = best_spans(scores["spans"], N_BEST)
         outputs = {**scores, "best": best, "indices": indices, "metadata": metadata}
-        if span is not None:
+        if span_start is not None and span_end is not None:
+            # (batch, 2)
+            span = torch.cat([span_start, span_end], dim=1)
             loss = outputs["loss"] = self._loss(scores, metadata, span)
             if loss.isnan():
                 return outputs  # No answer is the best; AllenNLP stops the training.

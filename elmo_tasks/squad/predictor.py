@@ -7,7 +7,7 @@ import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
-from allennlp.data.fields import TensorField, TextField
+from allennlp.data.fields import IndexField, TextField
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
@@ -19,7 +19,7 @@ from elmo_tasks.data.tokenization import Words
 from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
 from elmo_tasks.predictors.text import require
 from elmo_tasks.squad.model import N_BEST, POSITION_KEYS
-from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion
+from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 
 _EXPECTED = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
@@ -96,8 +96,8 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         first, end = outputs["token_start"], outputs["token_end"]
-        span = torch.tensor(NO_SPAN if first is None else (first, end - 1))
-        return [labelled(instance, span=TensorField(span, padding_value=-1))]
+        span = NO_SPAN if first is None else (first, end - 1)
+        return [labelled(instance, **span_fields(span, instance["passage"]))]
 
     def metadata_of(self, instance: Instance) -> Metadata:
         """Raises `ConfigurationError` if the passage, in which the answer is a span, has lost words."""
@@ -107,7 +107,7 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
                 f"found a passage of {found} tokens where it had {len(original)}, but the answer is a span "
                 "of it; expected the question to be reduced"
             )
-        first, last = cast(TensorField, instance["span"]).tensor.tolist()
+        first, last = (cast(IndexField, instance[name]).sequence_index for name in ("span_start", "span_end"))
         passage = _words(instance["passage"], original.passage)
         question = _words(instance["question"], original.question)
         answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
-from allennlp.data.fields import Field, LabelField, MetadataField, TensorField
+from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
@@ -27,8 +26,8 @@ from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 logger = logging.getLogger(__name__)
 
 TRAINING_ANSWERS = ("first", "most_frequent", "random")
-NO_SPAN = (-1, -1)
-"""The span of a question without an answer on token boundaries."""
+NO_SPAN = (-100, -100)
+"""The span of a question without an answer on token boundaries, which PyTorch's losses leave out."""
 
 _DASHES = r"\-~\u2010-\u2015\u2212"
 _CURRENCIES = r"$\u00a2-\u00a5\u20a0-\u20cf"
@@ -53,16 +52,10 @@ class SquadQuestion(Metadata):
     answers: list[str] | None = None
     """All gold answers; empty if the question has no answer, `None` for prediction."""
 
-    own_fields = frozenset({"paragraph", "span"})
-
-    @classmethod
-    def allennlp_fields(cls, batch: dict[str, Any]) -> dict[str, Any]:
-        """Returns `span_start` and `span_end`, which no loss counts without a span. *Shape:* `(batch, 1)`."""
-        if "span" not in batch:
-            return {}
-        # (batch, 2)
-        span = batch["span"].masked_fill(batch["span"] < 0, -100)
-        return {"span_start": span[:, :1], "span_end": span[:, 1:]}
+    @property
+    def paragraph(self) -> int:
+        """An id that is equal for questions of equal passages."""
+        return group_id(self.passage.text)
 
     def __getitem__(self, name: str) -> Any:
         """Returns a value by AllenNLP's name, too."""
@@ -182,13 +175,10 @@ class SquadReader(TaskReader):
         if answers is not None:
             yield "answer" if answers else "no answer"
 
-    def allennlp_instance(self, question: str, passage: str) -> Instance:
-        return self.text_to_instance(passage, question)
-
     def text_to_instance(
         self,
-        passage: str,
         question: str,
+        passage: str,
         answers: list[Answer] | None = None,
         *,
         id: str | None = None,
@@ -203,21 +193,20 @@ class SquadReader(TaskReader):
         fields: dict[str, Field] = {
             "passage": passage_text.field,
             "question": text_field(question_words),
-            "paragraph": LabelField(passage_text.group_id, skip_indexing=True),
             "metadata": MetadataField(metadata),
         }
         if answers is not None:
             metadata.answers = [answer.text for answer in answers]
             spans = [span for answer in answers if (span := passage_text.span(answer)) is not None]
             chosen = self._choose(spans, question) if spans else NO_SPAN
-            fields["span"] = TensorField(torch.tensor(chosen), padding_value=-1)
+            fields |= span_fields(chosen, passage_text.field)
         return Instance(fields)
 
     def _instance(
         self, paragraph: Paragraph, question: Question, counts: Counter[str], misaligned: list[str]
     ) -> Instance:
         """Returns the instance of a question of a file, and adds it to the counts."""
-        instance = self.text_to_instance(paragraph.passage, question.text, question.answers, id=question.id)
+        instance = self.text_to_instance(question.text, paragraph.passage, question.answers, id=question.id)
         answers = question.answers or []
         passage = self._passage_text(paragraph.passage)
         spans = [passage.span(answer) for answer in answers]
@@ -254,7 +243,6 @@ class _Passage:
     def __init__(self, words: Words) -> None:
         self.words = words
         self.field = text_field(self.words)
-        self.group_id = group_id(words.text)
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
@@ -273,6 +261,11 @@ class _Passage:
             word for word, (start, stop) in tokens_with_offsets if start < end and stop > answer.start
         )
         return f"{shorten(answer.text)!r} in the tokens {shorten(tokens)!r}"
+
+
+def span_fields(span: tuple[int, int], passage: TextField) -> dict[str, Field]:
+    """Returns the fields of the first and the last token of an answer."""
+    return {"span_start": IndexField(span[0], passage), "span_end": IndexField(span[1], passage)}
 
 
 def _in_pieces(tokens: Words) -> Words:

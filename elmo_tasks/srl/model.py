@@ -77,26 +77,29 @@ class SrlModel(ElmoModel):
         self.metric = SrlEval()
         self._untagged = False
 
-    def scores(self, tokens: TextFieldTensors, predicate: torch.Tensor, sentence: torch.Tensor) -> Scores:
+    def scores(
+        self, tokens: TextFieldTensors, verb_indicator: torch.Tensor, metadata: list[SrlProposition]
+    ) -> Scores:
         """
-        *Shape:* `predicate` `(batch, 1)`, its index or -1 for none; `sentence` `(batch,)`, equal ids for
-        equal tokens. Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`, the words that
-        have a tag: none in a sentence without a predicate.
+        *Shape:* `verb_indicator` `(batch, tokens)`, 1 at the predicate. Returns `logits` `(batch, tokens,
+        tags)` and `mask` `(batch, tokens)`: the words that have a tag, none without a predicate.
         """
-        rows, indices = one_of_each(sentence)
+        sentences = torch.tensor([each.sentence for each in metadata], device=verb_indicator.device)
+        rows, indices = one_of_each(sentences)
         # (sentences, tokens, input_dim)
         embedded, elmo = self.embed(choose_texts(tokens, rows))
         mask = get_text_field_mask(tokens)
-        # (batch, tokens)
-        is_predicate = torch.arange(mask.size(1), device=mask.device) == predicate
         # (batch, tokens, input_dim + predicate_dim)
-        marked = append(embedded[indices], self.predicate_embedding(is_predicate.long()))
+        marked = append(embedded[indices], self.predicate_embedding(verb_indicator))
         # (batch, tokens, hidden_size)
         encoded = self.encoder(marked, mask)
         if elmo.output is not None:
             # (batch, tokens, hidden_size + elmo_output_dim)
             encoded = append(encoded, elmo.output[indices])
-        return {"logits": self.tag_projection(encoded), "mask": mask & (predicate >= 0)}
+        return {
+            "logits": self.tag_projection(encoded),
+            "mask": mask & verb_indicator.any(dim=1, keepdim=True),
+        }
 
     def decode(
         self, scores: Scores, metadata: list[SrlProposition], tags: torch.Tensor | None = None

@@ -9,11 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Optional
 
-import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
-from allennlp.data.fields import Field, IndexField, LabelField, MetadataField, TextField
-from allennlp.nn.util import get_text_field_mask
+from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextField
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
@@ -35,8 +33,6 @@ from elmo_tasks.srl.sentences import (
 
 logger = logging.getLogger(__name__)
 
-_NO_PREDICATE = -1
-
 
 @dataclass
 class SrlProposition(Metadata):
@@ -47,14 +43,10 @@ class SrlProposition(Metadata):
     """The predicate's index among the words; `None` for a sentence without predicates."""
     gold_tags: list[str] | None = None
 
-    own_fields = frozenset({"predicate", "sentence"})
-
-    @classmethod
-    def allennlp_fields(cls, batch: dict[str, Any]) -> dict[str, Any]:
-        """Returns `verb_indicator`, 1 at the predicate. *Shape:* `(batch, tokens)`."""
-        mask = get_text_field_mask(batch["tokens"])
-        positions = torch.arange(mask.size(1), device=mask.device)
-        return {"verb_indicator": (positions == batch["predicate"]).long()}
+    @property
+    def sentence(self) -> int:
+        """An id that is equal for the propositions of equal sentences."""
+        return group_id(json.dumps(self.words))
 
     @property
     def verb_index(self) -> int | None:
@@ -175,21 +167,23 @@ class SrlReader(TaskReader):
     def format_of(self, files: Sequence[Path]) -> str:
         return format_of(files[0], encoding=self.encoding) if self.format == "auto" else self.format
 
-    def allennlp_instance(self, tokens: list[Token], verb_label: list[int]) -> Instance:
-        return self.text_to_instance(
-            [token.text for token in tokens], verb_label.index(1) if 1 in verb_label else None
-        )
-
     def text_to_instance(
-        self, words: list[str], predicate: int | None = None, tags: list[str] | None = None
+        self,
+        words: Sequence[str | Token],
+        predicate: int | list[int] | None = None,
+        tags: list[str] | None = None,
     ) -> Instance:
         """
-        Returns the instance of a predicate, by its index among the words; without `tags` for prediction.
+        Returns the instance of a predicate, by its index among the words, or, as AllenNLP's predictor gives
+        it, by a list that has 1 there; without `tags` for prediction.
 
         # Raises
         `ConfigurationError`: no words, no such index, another number of tags than words. `TagError`: tags
         that are not IOB2.
         """
+        words = [str(word) for word in words]
+        if isinstance(predicate, list):
+            predicate = predicate.index(1) if 1 in predicate else None
         check_words(words, tags=tags)
         if tags is not None:
             to_spans(tags, Scheme.IOB2)
@@ -288,8 +282,7 @@ class _RoleField(TagField):
 def _instance(words: list[str], tokens: TextField, predicate: int | None, tags: list[str] | None) -> Instance:
     fields: dict[str, Field] = {
         "tokens": tokens,
-        "predicate": IndexField(_NO_PREDICATE if predicate is None else predicate, tokens),
-        "sentence": LabelField(group_id(json.dumps(words)), skip_indexing=True),
+        "verb_indicator": SequenceLabelField([int(i == predicate) for i in range(len(words))], tokens),
         "metadata": MetadataField(SrlProposition(words, predicate, tags)),
     }
     if tags is not None:

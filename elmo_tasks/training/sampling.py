@@ -4,12 +4,13 @@ import logging
 import multiprocessing
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, cast
 
 import torch.distributed as dist
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.data import Instance
+from allennlp.data.fields import LabelField
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
@@ -122,11 +123,11 @@ class GroupedBucketSampler(ElmoBucketSampler):
 
     # Parameters
 
-    group : name of a `LabelField` that is equal within a group.
+    group : name of a value in the metadata, or of a `LabelField`, that is equal within a group.
     The others : see `ElmoBucketSampler`.
 
     # Raises
-    `ConfigurationError`, when batches are made: the instances have no such field.
+    `ConfigurationError`, when batches are made: the instances have no such value.
     """
 
     def __init__(self, *, group: Name, **kwargs: Any) -> None:
@@ -138,9 +139,14 @@ class GroupedBucketSampler(ElmoBucketSampler):
         instances = list(instances)
         groups: dict[int | str, list[tuple[int, list[int]]]] = {}
         for index, lengths in zip(*super()._argsort_by_padding(instances), strict=True):
-            if self.group not in instances[index].fields:
-                fields = ", ".join(instances[index].fields)
-                raise ConfigurationError(f"group: found {self.group!r}, expected one of the fields {fields}")
-            groups.setdefault(instances[index][self.group].label, []).append((index, lengths))
+            groups.setdefault(self._group_of(instances[index]), []).append((index, lengths))
         members = [member for group in groups.values() for member in group]
         return [index for index, _ in members], [lengths for _, lengths in members]
+
+    def _group_of(self, instance: Instance) -> int | str:
+        if self.group in instance.fields:
+            return cast(LabelField, instance[self.group]).label
+        metadata = getattr(instance.fields.get("metadata"), "metadata", None)
+        if not hasattr(metadata, self.group):
+            raise ConfigurationError(f"group: {self.group!r} is neither a field nor in the metadata")
+        return cast(int, getattr(metadata, self.group))

@@ -385,7 +385,8 @@ def test_squad_spans_of_tokens(tmp_path, name):
     file = bundled(f"fixtures/squad/{name}.json")
     predictions = {}
     for fields in reading(file, type="elmo_squad", unanswerable=True):
-        question, (first, last) = fields["metadata"].metadata, fields["span"].tensor.tolist()
+        question = fields["metadata"].metadata
+        first, last = (fields[name].sequence_index for name in ("span_start", "span_end"))
         offsets = question.passage.offsets
         predictions[question.id] = (
             question.passage.text[offsets[first][0] : offsets[last][1]] if question.answers else ""

@@ -14,7 +14,7 @@ from elmo_tasks.squad.model import Windows
 from tests.modules.models import check_gradients
 from tests.squad.archives import DEV, UNANSWERABLE, batch, build, config
 
-INPUTS = ("passage", "question", "paragraph")
+INPUTS = ("passage", "question", "metadata")
 
 
 def scores_of(model, instances):
@@ -115,7 +115,7 @@ def test_loss_by_hand():
     losses = []
     for row, instance in enumerate(instances):
         tokens = len(instance["passage"])
-        first, last = instance["span"].tensor.tolist()
+        first, last = (instance[name].sequence_index for name in ("span_start", "span_end"))
         start, end = (seen[0][row, :tokens, 0].detach().numpy().astype(float) for seen in raw)
         losses.append(np.log(np.exp(start).sum() * np.exp(end).sum()) - start[first] - end[last])
     assert outputs["loss"].item() == pytest.approx(np.mean(losses), rel=1e-5)
@@ -132,7 +132,7 @@ def test_loss_with_no_answer_by_hand():
         start, end = (seen[0][row, :tokens, 0].detach().numpy().astype(float) for seen in raw[:2])
         none = raw[2][0][row].item()
         total = math.log(math.exp(none) + np.exp(start[:, None] + end[None, :]).sum())
-        first, last = instance["span"].tensor.tolist()
+        first, last = (instance[name].sequence_index for name in ("span_start", "span_end"))
         losses.append(total - (start[first] + end[last] if first >= 0 else none))
         spans = outputs["spans"][row].exp().sum() + outputs["no_answer"][row].exp()
         assert outputs["no_answer"][row].item() == pytest.approx(none - total, rel=1e-4)
@@ -144,9 +144,11 @@ def test_questions_without_a_span_do_not_train():
     model, instances = build(config())
     expected = model(**batch(model, instances[:3]))["loss"].item()
     fields = batch(model, instances[:5])
-    fields["span"][3:] = -1
+    for name in ("span_start", "span_end"):
+        fields[name][3:] = -100
     assert model(**fields)["loss"].item() == pytest.approx(expected, rel=1e-5)
-    fields["span"][:] = -1
+    for name in ("span_start", "span_end"):
+        fields[name][:] = -100
     loss = model.train()(**fields)["loss"]
     assert loss.item() == 0
     loss.backward()

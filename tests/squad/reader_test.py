@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 
 import pytest
-import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
@@ -155,15 +154,15 @@ def answer(text: str) -> Answer:
 
 
 def instance_of(*texts: str):
-    return SquadReader().text_to_instance(PASSAGE, "How much?", [answer(text) for text in texts])
+    return SquadReader().text_to_instance("How much?", PASSAGE, [answer(text) for text in texts])
 
 
 def span_of(instance) -> tuple[int, ...]:
-    return tuple(instance["span"].tensor.tolist())
+    return tuple(instance[name].sequence_index for name in ("span_start", "span_end"))
 
 
 def test_words_are_split_where_answers_end():
-    instance = SquadReader().text_to_instance(PASSAGE, "Who was it (in the end)?")
+    instance = SquadReader().text_to_instance("Who was it (in the end)?", PASSAGE)
     texts = {name: " ".join(token.text for token in instance[name]) for name in ("passage", "question")}
     assert texts == {
         "passage": "In 1998 \u2013 2001 Zoë 's team - mate won ( about ) US $ 300 at St. Ives ; "
@@ -171,7 +170,7 @@ def test_words_are_split_where_answers_end():
         "question": "Who was it ( in the end ) ?",
     }
     assert all(PASSAGE[token.idx : token.idx_end] == token.text for token in instance["passage"])
-    assert set(instance.fields) == {"passage", "question", "paragraph", "metadata"}
+    assert set(instance.fields) == {"passage", "question", "metadata"}
     assert instance["metadata"].metadata.answers is None
 
 
@@ -206,7 +205,7 @@ def test_training_answers(training_answer, expected):
     chosen = Counter()
     for number in range(30):
         first, second = (
-            span_of(reader.text_to_instance(PASSAGE, f"Question {number}?", answers)) for _ in range(2)
+            span_of(reader.text_to_instance(f"Question {number}?", PASSAGE, answers)) for _ in range(2)
         )
         assert first == second
         chosen[{8: "mate", 9: "won"}[first[0]]] += 1
@@ -222,8 +221,8 @@ def test_a_file(caplog):
     assert len(instances[0]["metadata"].metadata.answers) == 3
     # The passage is tokenised, indexed and kept in memory once.
     assert len({id(instance["passage"]) for instance in instances}) == 4
-    assert [instance["paragraph"].label for instance in instances] == [
-        instances[4 * paragraph]["paragraph"].label for paragraph in range(4) for _ in range(4)
+    assert [instance["metadata"].metadata.paragraph for instance in instances] == [
+        instances[4 * paragraph]["metadata"].metadata.paragraph for paragraph in range(4) for _ in range(4)
     ]
     assert [len(each["metadata"].metadata) for each in instances] == [len(i["passage"]) for i in instances]
     assert "4 paragraphs, 16 questions (0 unanswerable), 48 answers; left out: 0" in caplog.text
@@ -241,7 +240,7 @@ def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
     content = {"data": [{"paragraphs": [{"context": PASSAGE, "qas": qas}]}]}
     (tmp_path / "data.json").write_text(json.dumps(content))
     with caplog.at_level(logging.INFO):
-        assert [span_of(instance)[0] for instance in SquadReader().read(tmp_path)] == [1, -1, 9]
+        assert [span_of(instance)[0] for instance in SquadReader().read(tmp_path)] == [1, -100, 9]
     assert "evaluation only: 2 answers (40.00%), all those of 1 questions" in caplog.text
 
 
@@ -362,7 +361,7 @@ def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):
     problems = [getattr(each["metadata"].metadata, "reason", None) for each in instances]
     assert list(map(bool, problems)) == [False, False, True, False, True, False, False, True]
     assert [each["metadata"].metadata.ids.get("id") for each in instances][7:] == ["q6"]
-    assert "span" not in instances[0].fields
+    assert "span_start" not in instances[0].fields
 
 
 def squad(passage, answers):
@@ -438,10 +437,9 @@ def test_batches(sampler):
     loader = MultiProcessDataLoader(SquadReader(), DEV, batch_sampler=of_batches)
     loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
     batches = list(loader)
-    assert [batch["span"].shape for batch in batches] == [(8, 2)] * 2
-    assert batches[0]["paragraph"].dtype == torch.long
+    assert [batch["span_start"].shape for batch in batches] == [(8, 1)] * 2
     if "group" in sampler:
-        assert [len(batch["paragraph"].unique()) for batch in batches] == [2, 2]
+        assert [len({each.paragraph for each in batch["metadata"]}) for batch in batches] == [2, 2]
 
 
 def test_workers_share_the_paragraphs():

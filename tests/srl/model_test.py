@@ -149,7 +149,7 @@ def test_what_people_read(tmp_path):
     batch = tensors(instances, model.vocab)
     # Let the model be sure of the gold tags.
     sure = 9.0 * torch.nn.functional.one_hot(batch["tags"], len(model.tags)).float()
-    mask = model.scores(batch["tokens"], batch["predicate"], batch["sentence"])["mask"]
+    mask = model.scores(batch["tokens"], batch["verb_indicator"], batch["metadata"])["mask"]
     outputs = model.decode({"logits": sure, "mask": mask}, batch["metadata"])
     assert "loss" not in outputs
     readable = model.make_output_human_readable(outputs)

@@ -4,7 +4,6 @@ import logging
 import re
 
 import pytest
-import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
@@ -229,7 +228,7 @@ def test_sentences_without_labels(tmp_path, content, predicates, options):
     (tmp_path / "a").write_text(content)
     instances = list(reader.read(str(tmp_path / "a")))
     found = [instance.propositions for instance in instances]
-    assert [each and [one["predicate"].sequence_index for one in each] for each in found] == predicates
+    assert [each and [one["metadata"].metadata.predicate for one in each] for each in found] == predicates
     assert [bool(instance.reason) for instance in instances] == [not each for each in predicates]
     assert not any("tags" in one.fields for each in found for one in each or [])
 
@@ -332,7 +331,7 @@ def read(path, content, **options):
 
 
 def gold(instances):
-    return [(each["predicate"].sequence_index, each["metadata"].metadata.gold_tags) for each in instances]
+    return [(each["metadata"].metadata.predicate, each["metadata"].metadata.gold_tags) for each in instances]
 
 
 def test_the_instances(tmp_path):
@@ -342,10 +341,10 @@ def test_the_instances(tmp_path):
         assert list(instance["tags"]) == instance["metadata"].metadata.gold_tags
     assert instances[2]["metadata"].metadata == SrlProposition(["A", "visit"], 1, ["B-ARG1", "B-V"])
     assert [token.text for token in instances[2]["tokens"]] == ["A", "visit"]
-    sentences = [instance["sentence"].label for instance in instances]
+    sentences = [instance["metadata"].metadata.sentence for instance in instances]
     assert sentences[0] == sentences[1] != sentences[2]
     texts = (["a", "b"], ["a\0b"], ["a b"], ['a", "b'])
-    numbers = {SrlReader().text_to_instance(words, 0)["sentence"].label for words in texts}
+    numbers = {SrlReader().text_to_instance(words, 0)["metadata"].metadata.sentence for words in texts}
     assert len(numbers) == len(texts)
 
 
@@ -356,8 +355,8 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert "3 sentences, 2 of them without predicates (left out), 2 predicates and 1 " in caplog.text
     with caplog.at_level(logging.INFO):
         instances = read(tmp_path / "a", content, keep_without_predicates=True)
-    assert gold(instances) == [*PROPOSITIONS[:2], (-1, ["O", "O"]), PROPOSITIONS[2]]
-    assert instances[2]["metadata"].metadata.predicate is None
+    assert gold(instances) == [*PROPOSITIONS[:2], (None, ["O", "O"]), PROPOSITIONS[2]]
+    assert not any(instances[2]["verb_indicator"])
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
 
 
@@ -422,8 +421,8 @@ def test_a_batch_and_its_vocabulary(tmp_path, caplog):
     vocab = Vocabulary.from_instances(loader.iter_instances())
     loader.index_with(vocab)
     (batch,) = loader
-    assert batch["predicate"].tolist() == [[1], [3], [1]]
-    assert batch["sentence"].dtype == torch.long
+    assert batch["verb_indicator"].argmax(dim=1).tolist() == [1, 3, 1]
+    assert batch["verb_indicator"].sum(dim=1).tolist() == [1, 1, 1]
     tags = vocab.get_token_to_index_vocabulary("labels")
     assert tags["O"] == 0
     # Also I-ARG0, which does not occur

@@ -147,5 +147,5 @@ def test_groups_stand_together_by_length(shuffle):
 
 
 def test_a_group_that_is_no_field():
-    with pytest.raises(ConfigurationError, match="group: found 'paragraf'"):
+    with pytest.raises(ConfigurationError, match="group: 'paragraf'"):
         list(grouped(batch_size=6, group="paragraf").get_batch_indices(grouped_instances()))

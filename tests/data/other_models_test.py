@@ -1,13 +1,12 @@
-"""Readers with models of others: each pair works, or ends in one line before the first epoch."""
+"""Our readers with models of allennlp-models, and within other readers."""
 
 import json
 import math
 import shutil
 
 import pytest
-from allennlp.commands.train import TrainModel, train_model
+from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import import_module_and_submodules
 from allennlp.data.data_loaders import SimpleDataLoader
 from allennlp.models import load_archive
@@ -43,7 +42,6 @@ MODELS = {
         "compare_feedforward": FEEDFORWARD | {"input_dim": 16},
         "aggregate_feedforward": FEEDFORWARD | {"input_dim": 16, "hidden_dims": 3},
     },
-    "elmo_ner": {"hidden_sizes": [4], "dropout": 0.0},
     "elmo_snli": {"hidden_size": 4, "dropout": 0.0, "attention_dropout": 0.0},
 }
 
@@ -104,47 +102,6 @@ def test_our_readers_with_models_of_allennlp(tmp_path, task, model, outputs):
         )
 
 
-@pytest.mark.parametrize(
-    ("reader", "model", "task", "message"),
-    [
-        ("conll2003", "elmo_ner", "ner", "dict as the field 'metadata'.*NerSentence"),
-        ("elmo_ner", "srl", "ner", "no field 'verb_indicator'"),
-        ("elmo_ner", "bidaf", "ner", "no field 'question'"),
-        ("elmo_srl", "elmo_ner", "srl", "the field 'predicate'"),
-        ("snli", "elmo_snli", "snli", "dict as the field 'metadata'.*SnliPair"),
-    ],
-)
-def test_misfits_before_the_first_epoch(tmp_path, reader, model, task, message):
-    block = {"type": reader} | ({"tokenizer": "whitespace"} if reader == "snli" else {})
-    with pytest.raises(ConfigurationError, match=message):
-        run(tmp_path, block, model, fixture(task, "train"), fixture(task, "dev"))
-    assert not list((tmp_path / "run").glob("*epoch*"))
-
-
-@pytest.mark.parametrize("model", ["crf_tagger", "elmo_ner"])
-def test_our_ids_of_characters_for_allennlps_elmo(tmp_path, monkeypatch, model):
-    files = {
-        "options_file": str(bundled("fixtures/elmo/options.json")),
-        "weight_file": str(bundled("fixtures/elmo/weights.hdf5")),
-    }
-    embedder = {"token_embedders": {"chars": {"type": "elmo_token_embedder", "projection_dim": 8, **files}}}
-    monkeypatch.setitem(MODELS[model], "text_field_embedder", embedder)
-    paths = fixture("ner", "train"), fixture("ner", "dev")
-
-    def reader(indexer):
-        return {"type": "elmo_ner", "token_indexers": {"chars": {"type": indexer}}}
-
-    with pytest.raises(ConfigurationError, match=r'token_indexers\.chars: .*"elmo_characters"'):
-        run(tmp_path / "ours", reader("elmo_character_ids"), model, *paths)
-    run(tmp_path / "theirs", reader("elmo_characters"), model, *paths)
-
-
-def test_token_indexers_that_the_model_does_not_embed(tmp_path):
-    reader = {"type": "elmo_ner", "token_indexers": {"words": {"type": "single_id"}}}
-    with pytest.raises(ConfigurationError, match=r"^the token_indexers .* are words, expected .*: tokens$"):
-        run(tmp_path, reader, "elmo_ner", fixture("ner", "dev"), fixture("ner", "dev"))
-
-
 @pytest.mark.parametrize("outer", ["sharded", "interleaving"])
 def test_readers_around_ours(tmp_path, outer):
     """Sentences of several folders train a model, and its archive predicts JSON Lines."""
@@ -169,10 +126,3 @@ def test_readers_around_ours(tmp_path, outer):
     loader = SimpleDataLoader(list(archive.validation_dataset_reader.read(paths[1])), batch_size=8)
     loader.index_with(archive.model.vocab)
     assert math.isfinite(evaluate(archive.model, loader)["loss"])
-
-
-def test_stock_fails(tmp_path):
-    """It notices in the first batch."""
-    with pytest.raises(ConfigurationError, match="field 'verb_indicator'"):
-        run(tmp_path, {"type": "elmo_ner"}, "srl", fixture("ner", "train"), fixture("ner", "dev"))
-    assert hasattr(TrainModel.run, "__wrapped__")
