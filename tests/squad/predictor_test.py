@@ -41,7 +41,7 @@ def test_an_answer_is_text_of_the_passage(predictor):
 
 @pytest.mark.parametrize("number", [0, 21])
 def test_as_many_answers_as_there_are(run, number):
-    with pytest.raises(ConfigurationError, match=f"n_best is {number}, expected"):
+    with pytest.raises(ConfigurationError, match=f"n_best: {number}"):
         Predictor.from_path(str(run), import_plugins=False, n_best=number)
 
 
