@@ -26,7 +26,7 @@ def _registered():
 
 
 def gold_conll(folder: Path) -> dict[str, str]:
-    """The fixtures of semantic roles as the reader of allennlp-models wants them."""
+    """Writes the fixtures of semantic roles as the reader of allennlp-models expects them."""
     paths = {}
     for part, key in (("train", "train_data_path"), ("dev", "validation_data_path")):
         (folder / part).mkdir()
@@ -60,6 +60,7 @@ def small(config: Path, elmo: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_several_workers(allennlp, tmp_path):
     """The penalty's regularizer, and frozen weights, in a model that each of two processes has."""
     config = bundled("training_configs/allennlp/crf_tagger_elmo.jsonnet").resolve()

@@ -19,5 +19,5 @@ def evaluate_once(path: str, **options: Any) -> str:
 
 
 params.evaluate_file = evaluate_once
-# Otherwise each garbage collection of a fork visits all these objects, and copies their memory pages.
+# Otherwise the garbage collector of each fork visits all these objects, and copies their memory pages.
 gc.freeze()

@@ -17,6 +17,7 @@ from tests.forked import Command
 PROJECT = bundled("fixtures").resolve().parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(PROJECT.glob("examples/*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks(path, tmp_path, monkeypatch):
     """They run, print what is stored, and draw as many figures."""
@@ -34,6 +35,7 @@ def test_notebooks(path, tmp_path, monkeypatch):
             assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_the_task_of_ones_own(tmp_path, monkeypatch):
     """The commands of CONTRIBUTING.md, with the run in a folder of the test."""
     text = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -52,8 +54,9 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     assert tags[0] == ["DET", "ADJ", "NOUN", "VERB", "DET", "ADJ", "NOUN", "PUNCT"]
 
 
+@pytest.mark.slow
 def test_a_copy_of_it(tmp_path, monkeypatch):
-    """With names and paths of its own, it trains beside the first, and is scored on a tag that is new."""
+    """A copy with names and paths of its own trains in the same program, and is scored on an unseen tag."""
     copy = tmp_path / "my_task"
     shutil.copytree(PROJECT / "examples/own_task", copy, ignore=shutil.ignore_patterns("__pycache__"))
     names = {"own_pos": "my_pos", "../../training_configs": str(PROJECT / "training_configs")}

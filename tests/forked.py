@@ -1,4 +1,4 @@
-"""Commands in processes of their own, each forked from one that has imported everything already."""
+"""Commands and tests in processes that are forked from one that has imported everything."""
 
 import multiprocessing
 import os
@@ -28,25 +28,25 @@ FORKED = multiprocessing.get_context("forkserver")
 # Imports of a process's first optimizer, plot, file, SVD and tokenizer, up to a second each
 FIRST_USED = ["torch._dynamo", "matplotlib.pyplot", "cached_path.schemes.s3", "scipy.sparse.linalg", "spacy"]
 FORKED.set_forkserver_preload([__name__, *FIRST_USED, "tests.before_forks"])
-# Wherever a test stands when that process starts, these are the tests that it imports.
+# That process imports these tests, whatever folder it starts in.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
-# `compare` and `ablate`, which may start that process first, would have it import less.
+# Otherwise `compare` or `ablate`, which may start that process first, would preload less.
 FORKED.set_forkserver_preload = lambda names: None  # type: ignore[method-assign]
 
 
 LONGEST = 600.0
-"""Seconds that a command may take; none takes a fifth of it."""
+"""Limit of seconds for a command, five times what the slowest takes."""
 
 
 def spawn(worker: Callable[..., None], *, args: tuple[object, ...], nprocs: int) -> None:
-    """As `torch.multiprocessing.spawn`."""
+    """Replaces `torch.multiprocessing.spawn`."""
     torch.multiprocessing.start_processes(worker, args, nprocs, start_method="forkserver")
 
 
 def warm_up() -> None:
-    """Otherwise the first command takes as long as all imports."""
+    """Starts the process that forks the others; otherwise the first command waits for all imports."""
     process = FORKED.Process(target=os.getpid)
     process.start()
     process.join()
@@ -54,11 +54,11 @@ def warm_up() -> None:
 
 class Command:
     """
-    `allennlp ARGUMENTS`, which has started, in the environment that this process has now.
+    Runs `allennlp ARGUMENTS` in a process with the present environment.
 
     # Parameters
 
-    log : what it shows.
+    log : file for its output.
     prepare : is called in the process first.
     """
 
@@ -78,7 +78,7 @@ class Command:
         return self._process.pid
 
     def kill_after(self, seconds: float) -> bool:
-        """Kills it, and all processes that it has started, so long after its start; `False`: it had ended."""
+        """Kills it and its children `seconds` after its start; returns `False` if it had already ended."""
         self._process.join(max(0.0, self._start + seconds - time.monotonic()))
         running = self._process.exitcode is None
         for kill in (os.killpg, os.kill):  # in the first moments it has no group of its own
@@ -91,14 +91,14 @@ class Command:
         return running and self._process.exitcode == -signal.SIGKILL
 
     def finish(self) -> tuple[int | None, float]:
-        """Its exit code, and the seconds since its start; one that hangs is killed."""
+        """Returns its exit code and the seconds since its start; kills it if it hangs."""
         self._process.join(LONGEST)
         if self._process.exitcode is None:
             self.kill_after(LONGEST)
         return self._process.exitcode, time.monotonic() - self._start
 
     def succeed(self) -> float:
-        """The seconds since its start, when it has ended well."""
+        """Waits until it ends without an error; returns the seconds since its start."""
         code, seconds = self.finish()
         assert code == 0, self.log.read_text()
         return seconds
@@ -130,7 +130,7 @@ def _run_module(words: list[str], shown: str, environment: dict[str, str]) -> No
 
 
 def run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int | None:
-    """The exit code of pytest in such a process, which has never calculated anything."""
+    """Returns the exit code of pytest in a forked process, which has never computed anything."""
     process = FORKED.Process(target=_run_tests, args=(arguments, log, environment))
     process.start()
     process.join()
@@ -175,3 +175,31 @@ def _run(
     ) as error:  # what the command does by a hook for which this process has no use
         command_output.print_error(error)
         sys.exit(command_output.exit_code(error))
+
+
+_CODE = """
+import multiprocessing, torch
+from elmo_tasks.common import machine
+assert not machine._one_thread_in_forks
+torch.set_num_threads(2)
+{setup}
+{call}(sentences)
+child = multiprocessing.get_context("fork").Process(target={call}, args=[sentences])
+child.start()
+child.join(60)
+alive = child.is_alive()
+child.kill()
+assert not alive and child.exitcode == 0
+"""
+
+
+def check_in_a_fork(setup: str, *, call: str) -> None:
+    """
+    Calls a function with `sentences`, both of which `setup` makes, in a process whose PyTorch has threads,
+    and again in a fork of it. The threads do not exist in the fork; a child that waited for them would hang.
+    """
+    process = FORKED.Process(target=exec, args=(_CODE.format(setup=setup, call=call), {}))
+    process.start()
+    process.join(120)
+    process.kill()
+    assert process.exitcode == 0

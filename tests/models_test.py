@@ -15,7 +15,7 @@ MODELS = trained_archives()
 
 
 def plain(result):
-    """Returns a result as JSON has it."""
+    """Returns a result without tuples, as JSON stores it."""
     return json.loads(json.dumps(result))
 
 
@@ -43,7 +43,7 @@ def test_answers(name):
 
 
 def simple(result):
-    """Returns a result without numbers, as the examples of the cards have it."""
+    """Returns a result without numbers, as in the examples of the cards."""
     if isinstance(result, Label):
         return result.label
     if isinstance(result, Answer):

@@ -32,7 +32,7 @@ import allennlp.commands, allennlp.modules.elmo, allennlp.nn.checkpoint
 from allennlp.common import Registrable
 
 def state():
-    \"\"\"Returns the names in AllenNLP's modules and classes, and what they stand for.\"\"\"
+    \"\"\"Returns the names in AllenNLP's modules and classes, and their values.\"\"\"
     values = {}
     for name in [name for name in sys.modules if name.split(".")[0] == "allennlp"]:
         for key, value in vars(sys.modules[name]).items():
@@ -58,8 +58,9 @@ print(*(".".join(key) for key in before if after.get(key) is not before[key]))
 """
 
 
+@pytest.mark.slow
 def test_only_compat_changes_allennlp():
-    """Without it, the names in AllenNLP's modules and classes stand for what they did."""
+    """Without it, the names in AllenNLP's modules and classes keep their values."""
     command = [sys.executable, "-c", CHANGED]
     clean = environment() | {"ELMO_TASKS_PLUGIN": "0"}
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The signatures of the package, as the tools of its users read them."""
+"""Type checkers read the signatures of the package."""
 
 import subprocess
 import sys
@@ -48,6 +48,7 @@ elmo.mixes[0]
 """
 
 
+@pytest.mark.slow
 def test_mypy_sees_misspelt_parameters_and_wrong_types(tmp_path):
     (tmp_path / "mypy.ini").write_text(CONFIG)
     (tmp_path / "user.py").write_text(USERS_FILE)

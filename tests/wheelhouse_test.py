@@ -32,7 +32,7 @@ Requires-Dist: black ; extra == 'dev'
 
 The description, with a ü.
 """
-FILES = {"allennlp_models/code.py": "x = 1\n", "LICENSE": "as it is", "METADATA": METADATA, "RECORD": ",,\n"}
+FILES = {"allennlp_models/code.py": "x = 1\n", "LICENSE": "unchanged", "METADATA": METADATA, "RECORD": ",,\n"}
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_name_and_metadata(repinned):
 def test_all_else_stays(repinned):
     with zipfile.ZipFile(repinned) as archive:
         assert archive.read("allennlp_models/code.py") == b"x = 1\n"
-        assert archive.read("allennlp_models-1.5+repinned.dist-info/LICENSE") == b"as it is"
+        assert archive.read("allennlp_models-1.5+repinned.dist-info/LICENSE") == b"unchanged"
 
 
 def test_the_record_is_true(repinned):
@@ -97,7 +97,7 @@ def test_pip_installs_it(repinned, tmp_path):
 
 
 def concerns(need: Requirement, extras: set[str]) -> bool:
-    """Returns whether this interpreter has the need, with these extras of the package that has it."""
+    """Returns whether a requirement applies to this interpreter, with these extras of its package."""
     return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 

@@ -1,4 +1,4 @@
-"""The suite on Windows, which is imitated, see `imitated_windows`. Nothing was tried on a real one."""
+"""The suite on an imitation of Windows (`imitated_windows`). It was never tried on a real one."""
 
 import json
 import os
@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import environment
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
 def test_nothing_of_posix_is_needed(tmp_path):
     temporary = tmp_path / "temporary"

@@ -17,7 +17,7 @@ from elmo_tasks.embedding import ElmoEmbedder
 from tests.commands.texts import DIM, LINES, TEXT, default_bilm, encode
 from tests.elmo.files import make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
-from tests.fork_of_threads import check_in_a_fork
+from tests.forked import check_in_a_fork
 
 SENTENCES = [line.split() for line in LINES]
 

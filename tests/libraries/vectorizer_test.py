@@ -18,7 +18,7 @@ from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import BiLmFiles
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 from tests.elmo.files import make_files
-from tests.fork_of_threads import check_in_a_fork
+from tests.forked import check_in_a_fork
 
 APPLICABLE_CHECKS = (
     checks.check_estimator_cloneable,
