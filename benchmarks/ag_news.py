@@ -24,7 +24,7 @@ from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.confusion import confusion_table
 from elmo_tasks.commands.experiments import WITHOUT_ELMO, text_vectors, train_and_report
 from elmo_tasks.commands.staging import staging_folder
-from elmo_tasks.training.experiments import Run, plan
+from elmo_tasks.training.experiments import TrainingRun, plan
 
 AS_CONFIGURED = "as configured"
 SEED = 13
@@ -94,14 +94,14 @@ def _vectors(config: dict[str, Any], output: Path) -> str:
         return text_vectors(text, "word2vec", folder, work, dim=dim, lowercase=False)
 
 
-def _record(run: Run, results: Results, prefix: str = "") -> None:
+def _record(run: TrainingRun, results: Results, prefix: str = "") -> None:
     """Returns all metrics of the best epoch except the per-class ones."""
     for name, value in best_metrics(run).items():
         if "-" not in name and isinstance(value, float):
             results.add(run.variant, run.seed, prefix + name, value, sum(epoch_times(run)))
 
 
-def _write_confusion(run: Run, labels: list[str], path: Path) -> None:
+def _write_confusion(run: TrainingRun, labels: list[str], path: Path) -> None:
     path.write_text(confusion_table(labels, best_metrics(run)).csv(), encoding="utf-8")
 
 

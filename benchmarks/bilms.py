@@ -16,7 +16,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import write_weights
-from elmo_tasks.training.experiments import Run
+from elmo_tasks.training.experiments import TrainingRun
 
 
 def peak_memory() -> int:
@@ -113,7 +113,7 @@ Overrides = dict[str, Any]
 """Overrides of a config: values by the path of their key."""
 
 
-def trained_bilm(run: Run, folder: Path) -> Overrides:
+def trained_bilm(run: TrainingRun, folder: Path) -> Overrides:
     """Trains a biLM, unless that is done, and writes it to the folder; what plugs it into a config."""
     train_and_report([run], jobs=1, packages=[])
     folder.mkdir(exist_ok=True)
@@ -124,7 +124,7 @@ def trained_bilm(run: Run, folder: Path) -> Overrides:
     return {f"model.elmo.{key}": str(path) for key, path in present.items()}
 
 
-def finetuning(files: Files, overrides: Overrides, folder: Path) -> Run:
+def finetuning(files: Files, overrides: Overrides, folder: Path) -> TrainingRun:
     """
     One epoch of a biLM on another text (`bilm_finetune.jsonnet`).
 
@@ -135,7 +135,7 @@ def finetuning(files: Files, overrides: Overrides, folder: Path) -> Run:
     words_file = str(Path(files[0]).with_name(VOCABULARY))
     of_bilm = {"model.options_file": files[0], "model.weight_file": files[1]}
     config = read_config("bilm_finetune", {**of_bilm, "vocabulary.words_file": words_file, **overrides})
-    return Run("finetuned", config["pytorch_seed"], config, folder)
+    return TrainingRun("finetuned", config["pytorch_seed"], config, folder)
 
 
 def finetuned(files: Files, settings: Settings, folder: Path) -> Files:

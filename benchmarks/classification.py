@@ -19,7 +19,7 @@ from benchmarks.comparison import add_experiment_arguments, add_scores
 from benchmarks.configs import read_config
 from benchmarks.results import Results, show
 from elmo_tasks.commands.experiments import MIXES, WITHOUT_ELMO, train_and_report, train_vectors, with_vectors
-from elmo_tasks.commands.vectors import METHODS
+from elmo_tasks.commands.vectors import VECTOR_METHODS
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.training.experiments import plan
 
@@ -113,7 +113,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         overrides["trainer.num_epochs"] = arguments.epochs
     config = read_config(f"{data_set.config}_elmo", overrides)
     variants: dict[str, Overrides] = {**MIXES, "shipped": SHIPPED, "no-elmo": WITHOUT_ELMO}
-    for method in METHODS:
+    for method in VECTOR_METHODS:
         variants[method] = WITHOUT_ELMO | with_vectors(train_vectors(config, method, folder, folder))
     runs = plan(config, variants, seeds=arguments.seeds, folder=folder)
     train_and_report(runs, jobs=arguments.jobs, packages=[])

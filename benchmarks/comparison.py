@@ -33,12 +33,12 @@ from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import BiLmOptions, Elmo
-from elmo_tasks.training.experiments import Run, check_config, score, validation_metric
+from elmo_tasks.training.experiments import TrainingRun, check_same_config, score, validation_metric
 
 CURVE_COLUMNS = ("system", "seed", "epoch", "score")
 
 
-def finished_run(folder: Path) -> Run:
+def finished_run(folder: Path) -> TrainingRun:
     """
     The run in a folder `VARIANT/seed-N`.
 
@@ -47,13 +47,13 @@ def finished_run(folder: Path) -> Run:
     """
     seed, config = folder.name.removeprefix("seed-"), folder / CONFIG_NAME
     if seed.isdecimal() and config.exists():
-        run = Run(folder.parent.name, int(seed), json.loads(config.read_text()), folder)
+        run = TrainingRun(folder.parent.name, int(seed), json.loads(config.read_text()), folder)
         if run.metrics() is not None:
             return run
     raise ConfigurationError(f"{folder}: found no run that is done, expected the folder seed-N of one")
 
 
-def epoch_times(run: Run) -> list[float]:
+def epoch_times(run: TrainingRun) -> list[float]:
     """
     Returns the seconds of each epoch, training and validation together. The clock restarts when a killed run
     resumes: an epoch whose clock is not later than the epoch before is left out.
@@ -70,14 +70,14 @@ def epoch_times(run: Run) -> list[float]:
     return times
 
 
-def best_metrics(run: Run) -> dict[str, Any]:
+def best_metrics(run: TrainingRun) -> dict[str, Any]:
     """The metrics on the validation data in the best epoch of a run that is done."""
     start = "best_validation_"
     metrics = run.metrics() or {}
     return {name.removeprefix(start): value for name, value in metrics.items() if name.startswith(start)}
 
 
-def add_scores(results: Results, runs: list[Run], task: str = "") -> str:
+def add_scores(results: Results, runs: list[TrainingRun], task: str = "") -> str:
     """The scores of runs that are done, in percent; what their metric is called, with the task before it."""
     metric = task + validation_metric(runs[0].config)
     for run in runs:
@@ -85,7 +85,7 @@ def add_scores(results: Results, runs: list[Run], task: str = "") -> str:
     return metric
 
 
-def write_curve(runs: Iterable[Run], path: Path) -> None:
+def write_curve(runs: Iterable[TrainingRun], path: Path) -> None:
     """
     Writes the score of each epoch on the validation data, in percent, by the run's own metric. Runs that the
     file already holds are not changed.
@@ -183,7 +183,7 @@ class Comparison(ABC):
         embedders = peer["model"]["text_field_embedder"]["token_embedders"]
         embedders["elmo"] = {"type": "elmo_token_embedder", **block}
 
-    def scores(self, run: Run) -> dict[str, float]:
+    def scores(self, run: TrainingRun) -> dict[str, float]:
         """Returns the scores of a finished run, from 0 to 1: `metric`, and any others of the task."""
         value = score(run)
         assert value is not None
@@ -233,7 +233,7 @@ class Comparison(ABC):
         pairs += [(ours, PEER_ELMO) for ours in (*ELMO_SYSTEMS, PEER_OUR_ELMO)]
         show(results.means(), results.ratios(pairs, of=", "), results.gains(self.metric, OURS))
 
-    def scored_runs(self, files: Files) -> Iterator[Run]:
+    def scored_runs(self, files: Files) -> Iterator[TrainingRun]:
         """The systems take turns."""
         arguments = self.arguments
         data = self.files(arguments.limit)
@@ -244,7 +244,7 @@ class Comparison(ABC):
         for seed in arguments.seeds:
             for system in arguments.systems:
                 settings = self.settings(system, data, files_of[system], seed=seed, epochs=arguments.epochs)
-                yield Run(system, seed, settings, arguments.output / system / f"seed-{seed}")
+                yield TrainingRun(system, seed, settings, arguments.output / system / f"seed-{seed}")
 
     def time(self, systems: Sequence[str], files: Files, results: Results) -> None:
         """Adds each system's time of an epoch in each round; the first epoch only warms up."""
@@ -265,8 +265,8 @@ class Comparison(ABC):
                     activations=folder / "activations",
                     overrides=self.timed_overrides,
                 )
-                runs.append(Run(system, number, settings, folder / system / f"round-{number}"))
-                check_config(runs[-1])
+                runs.append(TrainingRun(system, number, settings, folder / system / f"round-{number}"))
+                check_same_config(runs[-1])
             done = all(run.metrics() for run in runs)
             for run in () if done else runs:
                 shutil.rmtree(folder / "activations", ignore_errors=True)
@@ -284,7 +284,7 @@ class Comparison(ABC):
                 times = ", ".join(f"{seconds:.2f} s" for seconds in epoch_times(run))
                 print(f"round {number}  {run.variant}: epochs of {times}", flush=True)
 
-    def record(self, results: Results, run: Run, prefix: str) -> None:
+    def record(self, results: Results, run: TrainingRun, prefix: str) -> None:
         """The times of a run that is done, and its memory where it had a process of its own."""
         first, *others = epoch_times(run)
         if others:
@@ -398,7 +398,7 @@ def _elmo_calls() -> Iterator[list[float]]:
         yield calls
 
 
-def train_here(run: Run) -> None:
+def train_here(run: TrainingRun) -> None:
     """Trains a run in this process, and keeps only its metrics."""
     train_model(Params(copy.deepcopy(run.config)), run.folder, force=True, file_friendly_logging=True)
     # With the model goes its open database of activations.

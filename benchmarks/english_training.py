@@ -19,7 +19,7 @@ from elmo_tasks.common.plot import save
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model.callbacks import FILE_NAME
-from elmo_tasks.training.experiments import Run
+from elmo_tasks.training.experiments import TrainingRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -161,7 +161,7 @@ def settings(variant: str, arguments: argparse.Namespace) -> dict[str, Any]:
     return config
 
 
-def record(run: Run, results: Results) -> None:
+def record(run: TrainingRun, results: Results) -> None:
     """The perplexities of a run that is done."""
     rows = Table.read(run.folder / FILE_NAME)
     seconds = sum(epoch_times(run))
@@ -202,7 +202,8 @@ class Sweep:
         arguments.output.mkdir(parents=True, exist_ok=True)
         results = Results("biLM sweep", arguments.output / "results.csv", keep=True)
         runs = [
-            Run(name, SEED, settings(name, arguments), arguments.output / name) for name in arguments.variants
+            TrainingRun(name, SEED, settings(name, arguments), arguments.output / name)
+            for name in arguments.variants
         ]
         train_and_report(runs, jobs=1, packages=[])
         for one in runs:

@@ -19,7 +19,7 @@ from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.sst import SstReader
 from elmo_tasks.sst.reader import NUM_LABELS
-from elmo_tasks.training.experiments import Run
+from elmo_tasks.training.experiments import TrainingRun
 
 
 class Ner(Comparison):
@@ -160,7 +160,7 @@ class Coref(Comparison):
         """The first documents in one file, as the peer reads it."""
         return "".join(path.read_text(encoding="utf-8") for path in files[:number])
 
-    def scores(self, run: Run) -> dict[str, float]:
+    def scores(self, run: TrainingRun) -> dict[str, float]:
         import_module_and_submodules(self.peer_package)
         archive = open_archive(run.folder / "model.tar.gz")
         model, reader = archive.model.eval(), archive.validation_dataset_reader

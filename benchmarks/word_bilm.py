@@ -25,7 +25,7 @@ from elmo_tasks.commands.experiments import WITHOUT_ELMO, train_and_report
 from elmo_tasks.commands.intrinsic import SIMILARITY, Intrinsic
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.table import Table
-from elmo_tasks.training.experiments import Run, plan
+from elmo_tasks.training.experiments import TrainingRun, plan
 
 DEPTHS = (1, 2)
 SEED = 42
@@ -99,7 +99,7 @@ def analogies(section: str) -> str:
     return f"analogies, {section}"
 
 
-def runs_of(name: str, bilms: Mapping[str, Overrides], arguments: argparse.Namespace) -> list[Run]:
+def runs_of(name: str, bilms: Mapping[str, Overrides], arguments: argparse.Namespace) -> list[TrainingRun]:
     """Returns the runs of a task: without ELMo, and with each biLM."""
     task, folder = TASKS[name], arguments.output / name
     folder.mkdir(parents=True, exist_ok=True)

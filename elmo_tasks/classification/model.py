@@ -70,7 +70,7 @@ class ClassificationModel(Classifier):
     ) -> None:
         super().__init__(**kwargs)
         if pooling == "last" and not hidden_sizes:
-            raise ConfigurationError("pooling is 'last', of a biLSTM: expected hidden_sizes, or max or mean")
+            raise ConfigurationError("pooling 'last' needs a biLSTM: set hidden_sizes, or use max or mean")
         self.pairs = pairs
         self.token_dropout = InputVariationalDropout(dropout)
         self.encoder = (
@@ -85,7 +85,9 @@ class ClassificationModel(Classifier):
         """*Shape:* `logits` `(batch, classes)`. Pairs for a model of single sentences are an error."""
         if (sentence2 is not None) != self.pairs:
             found = "single sentences" if self.pairs else "pairs of sentences"
-            raise ConfigurationError(f"found {found}, but the model has pairs: {str(self.pairs).lower()}")
+            raise ConfigurationError(
+                f"the data are {found}, but the model has pairs: {str(self.pairs).lower()}"
+            )
         if sentence2 is None:
             # (batch, sentence_dim)
             features = self._sentences(sentence1)

@@ -18,10 +18,10 @@ from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
 from elmo_tasks.commands.own_data import Classify, Tag
 from elmo_tasks.commands.predict import Predict
-from elmo_tasks.commands.report import Report
+from elmo_tasks.commands.results import Report
 from elmo_tasks.commands.serve import Serve
 from elmo_tasks.commands.squad_predictions import SquadPredictions
-from elmo_tasks.commands.vectors import VECTORS
+from elmo_tasks.commands.vectors import VECTOR_VERBS
 
 VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     Embed,
@@ -41,7 +41,7 @@ VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     Classify,
     Tag,
     Slim,
-    VECTORS,
+    VECTOR_VERBS,
     Compare,
     Ablate,
     Report,

@@ -17,26 +17,26 @@ from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.evaluation.mixes import read_mixes, same_weights
 from elmo_tasks.vectors.encoder import (
     BiLmEncoder,
-    Encoder,
-    Mix,
+    LayerMix,
     StaticVectors,
+    WordEncoder,
     WordVectors,
     in_contexts,
     out_of_context,
 )
-from elmo_tasks.vectors.text_format import read_table
+from elmo_tasks.vectors.files import read_vectors
 
-_SHIPPED = "(default: the biLM that comes with the project)"
+_DEFAULT_BILM = "(default: the biLM that comes with the project)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BilmArguments:
     """The biLM that runs, and where."""
 
-    options_file: Input | None = option(f"path, URL or hf:// name of options.json {_SHIPPED}")
+    options_file: Input | None = option(f"path, URL or hf:// name of options.json {_DEFAULT_BILM}")
     weight_file: Input | None = option(
         "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of `allennlp "
-        f"elmo export`, of ELMoForManyLangs or of NLPL's repository {_SHIPPED}"
+        f"elmo export`, of ELMoForManyLangs or of NLPL's repository {_DEFAULT_BILM}"
     )
     vocabulary_file: Input | None = option(
         "path, URL or hf:// name of the words of a biLM that reads words, one a line"
@@ -69,7 +69,7 @@ def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorArguments:
-    """The vectors that are evaluated: of a biLM, and static ones beside them."""
+    """The vectors that are evaluated: those of a biLM, and static ones."""
 
     mix: list[Input] = option(
         "evaluate a weighted sum of the layers, too: numbers with commas, the token layer's first, or the "
@@ -93,18 +93,18 @@ class VectorArguments:
         by the names of their files, or by their paths where two files have one name.
         """
         bilm = self.bilm.read()
-        mixes: dict[str, Mix] = {}
+        mixes: dict[str, LayerMix] = {}
         for text in self.mix:
             mixes |= _mixes(text, bilm)
         names = [Path(path).name for path in self.vectors]
         static = [
-            StaticVectors(name=name if names.count(name) == 1 else path, table=read_table(path))
+            StaticVectors(name=name if names.count(name) == 1 else path, table=read_vectors(path))
             for path, name in zip(self.vectors, names, strict=True)
         ]
         return BiLmEncoder(bilm=bilm, mixes=mixes), static
 
 
-def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, Mix]:
+def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, LayerMix]:
     """Returns the mix of given weights, or the mixes of an archive, by their names."""
     try:
         weights = [float(part) for part in text.split(",")]
@@ -112,13 +112,13 @@ def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, Mix]:
         learned = read_mixes(text)
         if not all(same_weights(bilm, mix.bilm) for mix in learned):
             raise ConfigurationError(
-                f"--mix: {text} was trained with another biLM than the one to be evaluated; `allennlp elmo "
-                "export` writes its biLM, for --options-file and --weight-file"
+                f"--mix: {text} was trained with another biLM; `allennlp elmo export` writes its biLM, for "
+                "--options-file and --weight-file"
             ) from None
         return {f"{text} {mix.placement}": mix.mix.to(bilm.device) for mix in learned}
     if len(weights) != bilm.num_layers or not all(map(math.isfinite, weights)):
         raise ConfigurationError(
-            f"--mix: found {text}, expected {bilm.num_layers} numbers, one a layer, with commas between them"
+            f"--mix {text} must be {bilm.num_layers} numbers, one a layer, with commas between them"
         )
     return {f"mix {text}": partial(torch.tensordot, torch.tensor(weights, device=bilm.device), dims=1)}
 
@@ -137,8 +137,8 @@ class ContextArguments:
     )
     seed: Seed = option("by which occurrences are drawn", 13)
 
-    def word_vectors(self, encoder: Encoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
-        """Encodes words alone, or in the text, of which `folder` holds a copy meanwhile."""
+    def word_vectors(self, encoder: WordEncoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
+        """Encodes words alone, or in the text, which is copied to `folder`."""
         if self.contexts is None:
             return out_of_context(encoder, words)
         text = copy_corpus(self.contexts, folder)

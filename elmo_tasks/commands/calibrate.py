@@ -35,7 +35,7 @@ class Calibrate(Verb):
     output: Path = positional("OUT", "HDF5 file to write")
     force: bool = flag("overwrite OUT")
     bilm: BilmArguments
-    lanes: Positive = option("parts of the text that are run side by side, each from zeros", 32)
+    lanes: Positive = option("parts of the text that are run in parallel, each from zeros", 32)
     max_sentences: Positive | None = option("the largest number of lines to read (default: all)")
 
     def run(self) -> None:
@@ -65,9 +65,7 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
     *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
     """
     if len(text) < 2:
-        raise ConfigurationError(
-            f"found {len(text)} sentences, expected 2 or more: a start needs one before it"
-        )
+        raise ConfigurationError("the text needs two sentences or more: a start follows a sentence")
     lanes = min(lanes, len(text) // 2)
     bounds = [lane * len(text) // lanes for lane in range(lanes + 1)]
     bar = progress(work="calibrate", total=text.tokens, unit="tokens", unit_scale=True)

@@ -86,9 +86,7 @@ def _check_format(output: Path) -> None:
     # PGF needs TeX, which it reports only when it writes.
     formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
     if output.suffix.removeprefix(".").lower() not in formats:
-        raise ConfigurationError(
-            f"found {output}, expected a name that ends in one of .{', .'.join(formats)}"
-        )
+        raise ConfigurationError(f"{output} must end in one of .{', .'.join(formats)}")
 
 
 def _metric(name: str, model: Model) -> ClassificationMetric:
@@ -96,7 +94,6 @@ def _metric(name: str, model: Model) -> ClassificationMetric:
     metric = getattr(member, "metric", None)
     if not isinstance(metric, ClassificationMetric):
         raise ConfigurationError(
-            f"{name}: found a model of the class {type(member).__name__}, expected a classifier, or a biLM "
-            "with frequent_words"
+            f"{name}: {type(member).__name__} is not a classifier, nor a biLM with frequent_words"
         )
     return metric

@@ -22,7 +22,7 @@ from allennlp.data import DatasetReader
 from elmo_tasks.commands.base import Positive, Seed, Verb, number, option, positional
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.staging import staging_folder
-from elmo_tasks.commands.vectors import METHODS, train_file
+from elmo_tasks.commands.vectors import VECTOR_METHODS, train_file
 from elmo_tasks.common.plot import bars, curves
 from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.text_stream import instance_sentences
@@ -30,8 +30,8 @@ from elmo_tasks.elmo.model.scalar_mix import Weights
 from elmo_tasks.training.experiments import (
     NO_ELMO,
     SPREAD,
-    Run,
     Setting,
+    TrainingRun,
     layer_rows,
     mean_and_deviation,
     own_setting,
@@ -43,7 +43,7 @@ from elmo_tasks.training.experiments import (
     validation_metric,
 )
 from elmo_tasks.training.sample_reader import sample_size, unwrapped_block
-from elmo_tasks.vectors.text_format import dimensions
+from elmo_tasks.vectors.files import vector_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,32 +67,26 @@ class RunVerb(Verb):
         """Reads CONFIG. It must have ELMo, validation data, and one metric that chooses the best epoch."""
         config = Params.from_file(self.config, self.overrides).as_dict(quiet=True)
         model = config.get("model")
-        if not isinstance(model, dict) or not isinstance(model.get("elmo"), dict):
-            raise ConfigurationError(f"{self.config}: found no model.elmo, expected a config with ELMo")
-        if model["elmo"].get("placement") == "none":
-            raise ConfigurationError(
-                f"{self.config}: model.elmo.placement: found 'none', expected another placement of ELMo"
-            )
+        elmo = model.get("elmo") if isinstance(model, dict) else None
         metric = config.get("trainer", {}).get("validation_metric")
-        if not isinstance(metric, str) or not metric.startswith(("+", "-")):
-            raise ConfigurationError(
-                f"{self.config}: found the trainer.validation_metric {metric!r}, expected one metric, with + "
-                "or - before it"
-            )
-        if not config.get("validation_data_path"):
-            raise ConfigurationError(
-                f"{self.config}: found no validation_data_path, expected the data whose scores are compared"
-            )
-        return config
+        if not isinstance(elmo, dict) or elmo.get("placement") == "none":
+            problem = "model.elmo is missing, or has the placement none: the model must have ELMo"
+        elif not isinstance(metric, str) or not metric.startswith(("+", "-")):
+            problem = f"trainer.validation_metric {metric!r} must be one metric, with + or - before it"
+        elif not config.get("validation_data_path"):
+            problem = "validation_data_path is missing: the scores on these data are compared"
+        else:
+            return config
+        raise ConfigurationError(f"{self.config}: {problem}")
 
 
-def train_and_report(runs: list[Run], *, jobs: int, packages: list[str]) -> None:
+def train_and_report(runs: list[TrainingRun], *, jobs: int, packages: list[str]) -> None:
     """Trains the runs that are not done; shows the table of all, and the time left, after each."""
     before = done = sum(run.metrics() is not None for run in runs)
     start = time.monotonic()
     print(f"{len(runs)} runs, {done} of them done\n\n{summary(runs).markdown()}", flush=True)
 
-    def report_run(run: Run) -> None:
+    def report_run(run: TrainingRun) -> None:
         nonlocal done
         done += 1
         seconds = (time.monotonic() - start) / (done - before) * (len(runs) - done)
@@ -104,7 +98,7 @@ def train_and_report(runs: list[Run], *, jobs: int, packages: list[str]) -> None
     train(runs, jobs=jobs, packages=packages, report=report_run)
 
 
-def score_bars(runs: list[Run]) -> "Figure":
+def score_bars(runs: list[TrainingRun]) -> "Figure":
     """Draws a group of bars for each variant, and in it a bar for each seed."""
     metric = validation_metric(runs[0].config)
     rows: list[tuple[Cell, ...]] = [(run.variant, f"seed {run.seed}", score(run)) for run in runs]
@@ -124,9 +118,9 @@ MIXES: dict[str, dict[str, Any]] = {
     for gamma in (True, False)
 }
 WITHOUT_ELMO: dict[str, Any] = {"model.elmo.placement": "none", "model.elmo.mix_l2": None}
-VARIANTS = (*MIXES, "no-elmo", *METHODS)
+VARIANTS = (*MIXES, "no-elmo", *VECTOR_METHODS)
 
-_TOKENS = "model.text_field_embedder.token_embedders.tokens"
+_TOKENS_KEY = "model.text_field_embedder.token_embedders.tokens"
 RESULTS = "results.csv"
 
 
@@ -138,7 +132,7 @@ def _vectors_option(method: str) -> Any:
 @dataclass(frozen=True, kw_only=True)
 class Compare(RunVerb):
     name = "compare"
-    help = "Mixes, gamma and static vectors, side by side."
+    help = "Mixes, gamma and static vectors, compared."
     description = f"""Trains a config with ELMo once for each variant and seed: the mix of ELMo's layers
         trainable, frozen at random, or a learned function of them, each with and without gamma; no ELMo; and,
         without ELMo, word vectors that start as vectors of Word2Vec or of an SVD, trained on the text of the
@@ -159,7 +153,7 @@ class Compare(RunVerb):
         config = self.elmo_config()
         with staging_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": WITHOUT_ELMO}
-            for method in METHODS:
+            for method in VECTOR_METHODS:
                 if method in self.variants:
                     file = getattr(self, method) or train_vectors(config, method, output, folder)
                     variants[method] = WITHOUT_ELMO | with_vectors(file)
@@ -179,7 +173,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
         indexer = unwrapped_block(config["dataset_reader"])["token_indexers"]["tokens"]
     except KeyError as error:
         raise ConfigurationError(
-            f"{method}: found no {error} in the config, expected an embedding and an indexer named 'tokens'"
+            f"{method}: {error} is missing; the config needs an embedding and an indexer named 'tokens'"
         ) from error
     lowercase = indexer.get("lowercase_tokens", False)
     return text_vectors(config, method, output, folder, dim=dim, lowercase=lowercase)
@@ -207,11 +201,11 @@ def text_vectors(
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """Returns the overrides with which word vectors start as the vectors of a file, and have their size."""
-    return {f"{_TOKENS}.pretrained_file": file, f"{_TOKENS}.embedding_dim": dimensions(file)}
+    """Returns the overrides by which word vectors start as the vectors of a file, and have their size."""
+    return {f"{_TOKENS_KEY}.pretrained_file": file, f"{_TOKENS_KEY}.embedding_dim": vector_size(file)}
 
 
-def tracked(run: Run, *, uri: str, experiment: str) -> Run:
+def tracked(run: TrainingRun, *, uri: str, experiment: str) -> TrainingRun:
     """Returns the same run, logged to MLflow."""
     names = {"experiment": experiment, "run_name": str(run)}
     callback = {"type": "elmo_mlflow", "tracking_uri": uri, **names}
@@ -220,8 +214,6 @@ def tracked(run: Run, *, uri: str, experiment: str) -> Run:
 
 
 TABLES = ("layers", "placement", "samples")
-
-
 Fraction = Annotated[float, number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)]
 
 
@@ -246,8 +238,8 @@ class Ablate(RunVerb):
         config = self.elmo_config()
         if "layers" in self.tables and config["model"]["elmo"].get("weights") == "frozen":
             raise ConfigurationError(
-                f"{self.config}: model.elmo.weights: found 'frozen', expected learned weights, whose lambda "
-                "the table layers varies; --tables placement samples makes the others"
+                f"{self.config}: model.elmo.weights is 'frozen', but the table layers varies the lambda of "
+                "learned weights; use --tables placement samples"
             )
         own = own_setting(config)
         rows_of = {"layers": layer_rows, "placement": placement_rows}
@@ -289,7 +281,7 @@ class Ablate(RunVerb):
         return {part: sample_size(part, total) for part in sorted(set(self.fractions))}
 
 
-def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Table:
+def sample_table(runs: list[TrainingRun], own: Setting, samples: dict[float, int]) -> Table:
     """
     Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `mean_and_deviation` of the
     best scores on the validation data, and the mean number of epochs up to them. Then come the mean number of
@@ -311,11 +303,11 @@ def sample_table(runs: list[Run], own: Setting, samples: dict[float, int]) -> Ta
     return table
 
 
-def _runs_of(setting: Setting, runs: list[Run]) -> list[Run]:
+def _runs_of(setting: Setting, runs: list[TrainingRun]) -> list[TrainingRun]:
     return [run for run in runs if run.variant == str(setting)]
 
 
-def _epochs_to_best(run: Run, other: Run) -> int | None:
+def _epochs_to_best(run: TrainingRun, other: TrainingRun) -> int | None:
     """Returns the number of epochs after which a run is as good as the best epoch of `other`."""
     metric = validation_metric(run.config)
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1

@@ -37,7 +37,6 @@ from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 ONNX = "bilm.onnx"
-FORMATS = ("official", "onnx")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +50,9 @@ class Export(Verb):
 
     archive: Input = archive_argument()
     output: Path = positional("DIR", "folder to write the files to")
-    format: str = option("format of the files: the official layout, or ONNX", "official", choices=FORMATS)
+    format: str = option(
+        "format of the files: the official layout, or ONNX", "official", choices=("official", "onnx")
+    )
     dtype: DType = option("type of the stored matrices; float16 rounds them", "float32")
     average_with: Input | None = option(
         "write the mean, number by number, of the weights and the weights in this folder, which is in the "
@@ -92,7 +93,7 @@ class Export(Verb):
             written = _move(folder, output)
         print(f"{output}: {', '.join(written)}; {self.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
-            print(f"A task's archive does not hold the words: put the biLM's {VOCABULARY} beside these files")
+            print(f"A task's archive does not hold the words: copy the biLM's {VOCABULARY} to {output}")
 
     def _write_onnx(self) -> None:
         refuse_given(self, "is not for --format onnx", names=("dtype", "average_with", "standardize"))
@@ -131,17 +132,14 @@ def read_trained(archive: str) -> Trained:
     `ConfigurationError`: a model with no biLM or several, or files in the official layout.
     """
     if _is_official(archive):
-        raise ConfigurationError(
-            f"{archive}: found a biLM in the official layout, expected an archive; --format onnx takes both"
-        )
+        raise ConfigurationError(f"{archive} is already in the official layout; --format onnx takes it")
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
         return Trained(model.bilm, model.softmax, class_names(model.vocab))
     bilms = {part.bilm for part in model.modules() if isinstance(part, Elmo) and part.bilm is not None}
     if len(bilms) != 1:
         raise ConfigurationError(
-            f"{archive}: found a model with {len(bilms)} biLMs, {type(model).__name__}, expected elmo_bilm, "
-            "or a model with one ELMo"
+            f"{archive}: the model, {type(model).__name__}, has {len(bilms)} biLMs, not one"
         )
     bilm = bilms.pop()
     return Trained(bilm.to_trainable() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
@@ -158,16 +156,16 @@ def average_with(trained: Trained, folder: Path) -> None:
     `ConfigurationError`: weights of other options, other words, or no softmax. `OSError`: no files.
     """
     bilm, softmax, words = trained
-    _check_options(folder / OPTIONS, bilm.options)
+    _check_same_options(folder / OPTIONS, bilm.options)
     of_softmax: list[tuple[torch.Tensor, torch.Tensor]] = []
     if isinstance(softmax, FullSoftmax):
         stored = read_softmax(folder / WEIGHTS, bilm.options)
         if stored is None:
-            raise ConfigurationError(f"{folder / WEIGHTS} holds no softmax, expected one; see --no-softmax")
+            raise ConfigurationError(f"{folder / WEIGHTS} has no softmax; use --no-softmax")
         of_softmax = [(softmax.weight, stored[0]), (softmax.bias, stored[1])]
     if words is not None and _needs_words(bilm, softmax) and read_words(folder / VOCABULARY) != words:
         raise ConfigurationError(
-            f"{folder / VOCABULARY} holds other words than the {len(words):,} of the trained biLM"
+            f"{folder / VOCABULARY} differs from the trained biLM's {len(words):,} words"
         )
     with local_file(folder / WEIGHTS) as weights:
         for name, other in read_weights(weights, bilm.options):
@@ -176,13 +174,13 @@ def average_with(trained: Trained, folder: Path) -> None:
         parameter.lerp_(other, 0.5)
 
 
-def _check_options(options_file: Path, options: BiLmOptions) -> None:
+def _check_same_options(options_file: Path, options: BiLmOptions) -> None:
     other = Params(BiLmOptions.read(options_file).to_json()).as_flat_dict()
     own = Params(options.to_json()).as_flat_dict()
     for key in sorted(other.keys() | own.keys()):
         if other.get(key) != own.get(key):
             raise ConfigurationError(
-                f"{options_file}: {key} is {other.get(key)}, expected {own.get(key)}, as of the trained biLM"
+                f"{options_file}: {key} is {other.get(key)}, but {own.get(key)} in the trained biLM"
             )
 
 
@@ -215,14 +213,8 @@ def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
 
 def _write_words(path: Path, words: Sequence[str]) -> None:
     path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    try:
-        same = read_words(path) == list(words)
-    except ElmoError as error:
-        raise ConfigurationError(f"the vocabulary cannot be written as {error}") from error
-    if not same:
-        raise ConfigurationError(
-            "the vocabulary has a word with a line break, or the line !!!MAXTERMID, expected one word a line"
-        )
+    if read_words(path) != list(words):
+        raise ConfigurationError("a word of the vocabulary has a line break, or is !!!MAXTERMID")
 
 
 def _move(folder: Path, output: Path) -> list[str]:

@@ -15,11 +15,9 @@ from elmo_tasks.data.formats import CERTAIN, FileSample, evidence_of, sample_of
 from elmo_tasks.data.guesses import has_empty_lines, has_header, names_texts
 from elmo_tasks.data.input_files import nonblank_lines, read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect
-from elmo_tasks.evaluation.analogies import read_questions
-from elmo_tasks.evaluation.senses import read_senses
-from elmo_tasks.evaluation.similarity import read_pairs
+from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
-from elmo_tasks.evaluation.word_in_context import read_use_pairs
+from elmo_tasks.evaluation.words import read_analogies, read_pairs
 
 CONFIGS = {
     "coref": "coref_elmo",
@@ -42,7 +40,7 @@ _PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str]] = [
     ("word senses", read_senses, "allennlp elmo probe wsd {path} DEV"),
     ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} DEV"),
     ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}"),
-    ("analogies", read_questions, "allennlp elmo intrinsic --analogies {path}"),
+    ("analogies", read_analogies, "allennlp elmo intrinsic --analogies {path}"),
 ]
 """The data of probes: their name, reader and command."""
 _MOST_ANALOGIES = 30_000

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +20,33 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.evaluation.analogies import Question, accuracies, read_questions
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
-from elmo_tasks.evaluation.senses import SenseProbe, read_first_senses, read_senses, sense_baseline
-from elmo_tasks.evaluation.similarity import Pair, read_pairs, spearman
+from elmo_tasks.evaluation.senses import (
+    SenseProbe,
+    choose_threshold,
+    read_first_senses,
+    read_senses,
+    read_use_pairs,
+    sense_baseline,
+    use_cosines,
+)
 from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
-from elmo_tasks.evaluation.word_in_context import choose_threshold, read_use_pairs, use_cosines
-from elmo_tasks.vectors.encoder import Encoder, WordVectors, out_of_context
+from elmo_tasks.evaluation.words import (
+    Analogy,
+    WordPair,
+    accuracies,
+    read_analogies,
+    read_pairs,
+    spearman,
+)
+from elmo_tasks.vectors.encoder import WordEncoder, WordVectors, out_of_context
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
-_INTRINSIC = ("test", "section", "measure", "vectors", "score", "covered", "total")
+_INTRINSIC_COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
 
 
 def _pairs_option(test: str) -> Any:
@@ -67,10 +81,10 @@ class Intrinsic(Verb):
             pairs = {
                 test: read_pairs(path) for test in SIMILARITY if (path := getattr(self, test)) is not None
             }
-            questions = read_questions(self.analogies) if self.analogies is not None else []
+            questions = read_analogies(self.analogies) if self.analogies is not None else []
             if not pairs and not questions:
-                tests = ", ".join(f"--{option}" for option in (*SIMILARITY, "analogies"))
-                raise ConfigurationError(f"found no test, expected one or more of {tests}")
+                tests = ", ".join(f"--{test}" for test in (*SIMILARITY, "analogies"))
+                raise ConfigurationError(f"one or more of {tests} is required")
             question_words = [word for question in questions for word in question.words]
             vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else question_words
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
@@ -87,12 +101,12 @@ class Intrinsic(Verb):
                 )
             ]
             # Rows to compare are adjacent.
-            table = Table(_INTRINSIC, [row for rows in zip(*by_vectors, strict=True) for row in rows])
-            writer.write(table, _figure(table))
+            table = Table(_INTRINSIC_COLUMNS, [row for rows in zip(*by_vectors, strict=True) for row in rows])
+            writer.write(table, _score_bars(table))
 
 
 def _similarity_rows(
-    vectors: WordVectors, words: list[str], tests: dict[str, list[Pair]]
+    vectors: WordVectors, words: list[str], tests: dict[str, list[WordPair]]
 ) -> Iterator[tuple[Cell, ...]]:
     for test, pairs in tests.items():
         value, covered = spearman(vectors, words, pairs)
@@ -100,14 +114,14 @@ def _similarity_rows(
 
 
 def _analogy_rows(
-    vectors: WordVectors, words: list[str], questions: list[Question], vocabulary: list[str]
+    vectors: WordVectors, words: list[str], questions: list[Analogy], vocabulary: list[str]
 ) -> Iterator[tuple[Cell, ...]]:
     for section, method, correct, covered, total in accuracies(vectors, words, questions, vocabulary):
         score = correct / covered if covered else math.nan
         yield "analogies", section, method, vectors.name, score, covered, total
 
 
-def _figure(table: Table) -> "Figure":
+def _score_bars(table: Table) -> "Figure":
     shown = Table(("test", "vectors", "score"))
     for test, section, measure, vectors, score, _, _ in table.where("section", None, "all").rows:
         shown.add(test if section is None else f"{test}\n{measure}", vectors, score)
@@ -117,12 +131,14 @@ def _figure(table: Table) -> "Figure":
 def _read_vocabulary(path: str) -> list[str]:
     words = [line.strip() for file in input_files(path) for _, line in nonblank_lines(file)]
     if not words:
-        raise InputError.at(path, found="no word", expected="one word a line")
+        raise InputError("the file has no words", where=path)
     return words
 
 
-_PROBE = ("vectors", "accuracy", "correct", "total")
-_STATIC = "The static vector of a word in a sentence is the mean of the vectors of the other words."
+_PROBE_COLUMNS = ("vectors", "accuracy", "correct", "total")
+_STATIC_IN_SENTENCE = (
+    "The static vector of a word in a sentence is the mean of the vectors of the other words."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +158,7 @@ class Probe(Verb):
             writer.write(table, bars(shown, groups="probe", bars="vectors", heights="accuracy"))
 
     @abstractmethod
-    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
         """Returns the accuracy for each kind of vectors, and for a baseline; works in `folder`."""
 
 
@@ -156,10 +172,10 @@ class TagProbe(Probe):
 
     tags: str = option("column of the tags in CoNLL-U", "upos", choices=TAG_COLUMNS)
 
-    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
         train, dev = (read_tagged(path, column=self.tags) for path in (self.train, self.dev))
         total = sum(len(sentence.words) for sentence in dev)
-        table = Table(_PROBE)
+        table = Table(_PROBE_COLUMNS)
         for encoder in encoders:
             for name, correct in tagging_probe(encoder, train, dev, folder).items():
                 table.add(name, correct / total, correct, total)
@@ -173,8 +189,8 @@ class SensesProbe(Probe):
     name = "wsd"
     help = "Word senses."
     description = f"""Gives a word the sense whose averaged vector is nearest. TRAIN and DEV are JSON Lines,
-        or NAME.data.xml with NAME.gold.key.txt. {_STATIC} The baseline gives each lemma its most frequent
-        sense."""
+        or NAME.data.xml with NAME.gold.key.txt. {_STATIC_IN_SENTENCE} The baseline gives each lemma its most
+        frequent sense."""
 
     first_senses: Input | None = option(
         "WordNet's index.sense, for lemmas that TRAIN does not have (default: these count as wrong); lemmas "
@@ -182,13 +198,13 @@ class SensesProbe(Probe):
         metavar="FILE",
     )
 
-    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
         train, dev = read_senses(self.train), read_senses(self.dev)
         first = read_first_senses(self.first_senses) if self.first_senses is not None else {}
         baseline = sense_baseline(train, dev, first)
         if baseline.unseen:
             print(f"{baseline.unseen:,} of {baseline.total:,} words of DEV have a lemma that TRAIN has not")
-        table = Table(_PROBE)
+        table = Table(_PROBE_COLUMNS)
         for encoder in encoders:
             probe = SenseProbe(encoder=encoder, first_senses=first)
             probe.train(train)
@@ -203,14 +219,14 @@ class UseProbe(Probe):
     name = "wic"
     help = "Word in Context: the same sense, or not."
     description = f"""Gives two uses of a word the same sense if their cosine reaches a threshold that is
-        chosen on TRAIN. TRAIN and DEV are WiC's own files or SuperGLUE's. {_STATIC} The
+        chosen on TRAIN. TRAIN and DEV are WiC's own files or SuperGLUE's. {_STATIC_IN_SENTENCE} The
         baseline gives the more frequent answer."""
 
-    def probe(self, encoders: list[Encoder], folder: Path) -> Table:
+    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
         train, dev = read_use_pairs(self.train), read_use_pairs(self.dev)
         # (pairs,) each
         gold, dev_gold = (torch.tensor([pair.same for pair in pairs]) for pairs in (train, dev))
-        table = Table((*_PROBE, "threshold", "accuracy on train"))
+        table = Table((*_PROBE_COLUMNS, "threshold", "accuracy on train"))
         for encoder in encoders:
             rows = zip(encoder.names, use_cosines(encoder, train), use_cosines(encoder, dev), strict=True)
             for name, cosines, dev_cosines in rows:
@@ -236,7 +252,7 @@ PROBE = VerbGroup(
 )
 
 
-_NEIGHBORS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
+_NEIGHBOR_COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +294,7 @@ class Neighbors(Verb):
             encoder, static = self.vectors.encoders()
             bar = progress(text, total=len(text), work="neighbors", unit="lines")
             nearest = nearest_tokens(encoder, queries, text_blocks(encoder, bar), count=self.top)
-            table = Table(_NEIGHBORS)
+            table = Table(_NEIGHBOR_COLUMNS)
             for query, by_row in zip(queries, nearest, strict=True):
                 for name, neighbors in zip(encoder.names, by_row, strict=True):
                     for rank, (line, position, cosine) in enumerate(neighbors, start=1):
@@ -294,27 +310,14 @@ class Neighbors(Verb):
 
     def _queries(self, text: Corpus) -> list[Occurrence]:
         """Returns the word in each of its sentences."""
-        word, corpus = self.word, self.corpus
-        sources = [("--sentence", sentence) for sentence in self.sentence]
-        for line in self.line:
-            if line > len(text):
-                raise ConfigurationError(
-                    f"--line: found {line}, expected 1 to {len(text):,}, the lines of {corpus}"
-                )
-            sources.append((f"--line {line}", text[line - 1]))
-        if not sources:
-            first = next((line for line in text if word in line.split()), None)
-            if first is None:
-                raise ConfigurationError(
-                    f"{corpus}: found no line with {word!r}, expected one, or a --sentence"
-                )
-            sources.append(("the first line", first))
-        queries = []
-        for source, sentence in sources:
-            words = sentence.split()
-            if word not in words:
-                raise ConfigurationError(
-                    f"{source}: found {sentence!r}, expected a sentence with the word {word!r}"
-                )
-            queries.append(Occurrence(words, words.index(word)))
-        return queries
+        if (last := max(self.line, default=0)) > len(text):
+            raise ConfigurationError(f"--line {last}: {self.corpus} has {len(text):,} lines")
+        sentences = [*self.sentence, *(text[line - 1] for line in self.line)]
+        if not sentences:
+            with_word = (line for line in text if self.word in line.split())
+            sentences = [*islice(with_word, 1)]
+        tokens_of_sentences = [sentence.split() for sentence in sentences]
+        if not sentences or any(self.word not in tokens for tokens in tokens_of_sentences):
+            sources = "--sentence or --line" if self.sentence or self.line else self.corpus
+            raise ConfigurationError(f"the word {self.word!r} is missing in {sources}")
+        return [Occurrence(tokens, tokens.index(self.word)) for tokens in tokens_of_sentences]

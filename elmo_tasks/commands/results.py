@@ -1,24 +1,42 @@
-"""The table of a verb's results, and the files that hold it."""
+"""The results of verbs, a table as CSV, Markdown and pictures; and `report`, which shows them on a page."""
 
-from collections.abc import Iterator
+import math
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import flag, option
-from elmo_tasks.commands.staging import check_output, publish, staging_folder
+from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
+from elmo_tasks.commands.staging import check_output, publish, staged_file, staging_folder
 from elmo_tasks.common.plot import save
-from elmo_tasks.common.table import Table
+from elmo_tasks.common.table import Cell, Table, shown
+from elmo_tasks.data.input_files import InputError
+from elmo_tasks.page.templates import page_template
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
+REPORT_TEMPLATE = Path(__file__).with_name("report.html")
+SUBJECTS = {
+    "query": "Nearest neighbours",
+    "archive": "Learned mixes",
+    "test": "Similarity and analogies",
+    "vectors": "Probe",
+    "fraction": "Sizes of the training data",
+    "variant": "Variants",
+}
+"""The subject of a table, by its first column."""
+_WITHOUT_BEST = ("query", "archive")
+_LOWER_IS_BETTER = ("loss", "perplexity")
 
 
 class ResultsWriter:
@@ -39,7 +57,7 @@ class ResultsWriter:
             print(f"\n{self._output}: also {', '.join(published)}")
 
     def _publish(self, output: Path, table: Table, figure: "Figure | None") -> list[str]:
-        """Returns the names of the files beside the CSV file."""
+        """Writes the files. Returns their names, without the CSV file."""
         new = self.folder / output.name
         new.write_text(table.csv(), encoding="utf-8")
         new.with_suffix(".md").write_text(table.markdown(), encoding="utf-8")
@@ -49,7 +67,7 @@ class ResultsWriter:
         names = [new.with_suffix(suffix).name for suffix in (*PICTURES, ".md", ".csv")]
         published = publish(self.folder, output.parent, names)
         for suffix in PICTURES if figure is None else ():
-            # The picture of a former table
+            # The picture of an earlier table
             output.with_suffix(suffix).unlink(missing_ok=True)
         return published[:-1]
 
@@ -59,7 +77,7 @@ class ResultArguments:
     """The file of a verb's results."""
 
     output: Path | None = option(
-        "file to write the results to; beside it OUT.md, and OUT.png and OUT.svg if there is a picture "
+        "file to write the results to, with OUT.md, and with OUT.png and OUT.svg if there is a picture "
         "(default: only show them)",
         short="-o",
         metavar="OUT.csv",
@@ -74,8 +92,105 @@ class ResultArguments:
                 yield ResultsWriter(Path(temporary), None)
             return
         if self.output.suffix != ".csv":
-            raise ConfigurationError(f"--output: found {self.output}, expected a name that ends in .csv")
+            raise ConfigurationError(f"--output {self.output} must end in .csv")
         for suffix in (".csv", ".md", *PICTURES):
             check_output(self.output.with_suffix(suffix), force=self.force)
         with staging_folder(self.output) as folder:
             yield ResultsWriter(folder, self.output)
+
+
+@dataclass(frozen=True)
+class ReportEntry:
+    """A CSV file of a verb, its table, and its picture, if there is one, as a `data:` URI."""
+
+    path: Path
+    table: Table
+    picture: str | None
+
+    @classmethod
+    def read(cls, path: Path) -> "ReportEntry":
+        pictures = (
+            f"data:{kind};base64,{b64encode(path.with_suffix(suffix).read_bytes()).decode()}"
+            for suffix, kind in PICTURES.items()
+            if path.with_suffix(suffix).exists()
+        )
+        return cls(path, Table.read(path), next(pictures, None))
+
+    @property
+    def title(self) -> str:
+        """The subject of the table, and the name of the file."""
+        kind = SUBJECTS.get(self.table.columns[0])
+        name = self.path.stem.replace("_", " ")
+        return name.capitalize() if kind is None else f"{kind}: {name}"
+
+    def best(self) -> str:
+        """Returns the best score and its row; an empty text if the table has no scores."""
+        columns, rows = self.table.columns, self.table.rows
+        # The first column, such as the part of the data, was asked for and is not a score.
+        with_fractions = (
+            index for index in range(1, len(columns)) if any(isinstance(row[index], float) for row in rows)
+        )
+        index = next(with_fractions, None)
+        if index is None or columns[0] in _WITHOUT_BEST:
+            return ""
+        score = columns[index]
+        scored = [row for row in rows if isinstance(cell := row[index], int | float) and not math.isnan(cell)]
+        choose: Any = min if score.endswith(_LOWER_IS_BETTER) else max
+        row = choose(scored, key=itemgetter(index), default=None)
+        if row is None:
+            return ""
+        first = f"{columns[0]} {row[0]:g}" if isinstance(row[0], float) else row[0]
+        names = [cell for cell in (first, *row[1:index]) if isinstance(cell, str)]
+        return f"{score} {shown(row[index])}: {', '.join(names)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Verb):
+    name = "report"
+    help = "Tables and pictures of results, as one HTML file."
+    description = """Puts the results of intrinsic, neighbors, probe, mix, compare and ablate into one HTML
+        file, with a summary, and the table and picture of each. It needs no server, no script and no other
+        file."""
+
+    paths: list[Input] = positional(
+        "PLACE", "a folder with results, at any depth, or a CSV file of them", nargs="+"
+    )
+    output: Path = option("file to write", Path("report.html"), short="-o", metavar="HTML")
+    force: bool = flag("overwrite HTML")
+
+    def run(self) -> None:
+        with staged_file(self.output, force=self.force) as path:
+            paths = [path for name in self.paths for path in find_results(Path(name))]
+            entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
+            path.write_text(report_page(entries), encoding="utf-8")
+        print(f"{self.output}: {len(entries)} results")
+
+
+def find_results(path: Path) -> list[Path]:
+    """
+    Returns the CSV files in a folder, at any depth, or the file at the path, that have a Markdown file of the
+    same name, as `ResultsWriter` writes them; an `InputError` if there are none.
+    """
+    files = [path] if path.is_file() else path.rglob("*.csv")
+    paths = sorted(file for file in files if file.with_suffix(".md").exists())
+    if not paths:
+        raise InputError("found no results: CSV files with a Markdown file of the same name", where=path)
+    return paths
+
+
+def report_page(entries: Sequence[ReportEntry]) -> str:
+    """Returns the page; equal titles get the names of their folders."""
+    count = Counter(entry.title for entry in entries)
+    titles = [
+        f"{entry.title} ({entry.path.parent.name})" if count[entry.title] > 1 else entry.title
+        for entry in entries
+    ]
+    results = list(zip(titles, entries, strict=True))
+    return page_template(REPORT_TEMPLATE, shown=_shown_in_report).render(results=results)
+
+
+def _shown_in_report(cell: Cell, column: str) -> str:
+    """Returns a cell as the report shows it: the name of the run for an archive."""
+    if column == "archive" and isinstance(cell, str):
+        return run_name(cell)
+    return shown(cell)

@@ -23,11 +23,11 @@ from elmo_tasks.commands.base import (
 from elmo_tasks.commands.staging import copy_corpus, staged_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.vectors import DEFAULTS, train_table, write_table
+from elmo_tasks.vectors import DEFAULTS, train_table, write_vectors
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from elmo_tasks.vectors.training import frequent_words
 
-METHODS = tuple(DEFAULTS)
+VECTOR_METHODS = tuple(DEFAULTS)
 _WORD2VEC, _SVD = DEFAULTS["word2vec"], DEFAULTS["svd"]
 
 NotNegative = Annotated[float, number(float, "a number, 0 or more", lambda value: 0 <= value < math.inf)]
@@ -99,7 +99,7 @@ def train_file(
     with staged_file(output, force=force) as path:
         text = copy_corpus(source, path.parent, skip_empty=True)
         table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)
-        write_table(path, table)
+        write_vectors(path, table)
     print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
 
 
@@ -130,10 +130,9 @@ class ElmoVectors(Verb):
             table = vectors.table(words)
             if not table.words:
                 raise ConfigurationError(
-                    f"found no vector of {len(words):,} words: none is known to the biLM, or stands in "
-                    "--contexts"
+                    f"none of {len(words):,} words is in --contexts, or none is known to the biLM"
                 )
-            write_table(path, table)
+            write_vectors(path, table)
         missing = len(words) - len(table.words)
         left_out = f"; {missing:,} without a vector" if missing else ""
         print(f"{self.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}")
@@ -151,7 +150,7 @@ class CorpusSentences:
         return (line.lower().split() if self._lowercase else line.split() for line in lines)
 
 
-VECTORS = VerbGroup(
+VECTOR_VERBS = VerbGroup(
     name="vectors",
     help="One vector a word: Word2Vec, SVD, or ELMo's own.",
     description="""Trains static word vectors on a text, one tokenised sentence a line, or takes the vectors

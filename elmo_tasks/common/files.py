@@ -116,7 +116,7 @@ def read_lines(
                 ):
                     yield line_number, text.removesuffix("\n").removesuffix("\r")
                 return
-            for line_number, line in _pieces(file, max_bytes) if max_bytes else enumerate(file, start=1):
+            for line_number, line in _line_pieces(file, max_bytes) if max_bytes else enumerate(file, start=1):
                 content = line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line
                 try:
                     text = content.decode("utf-8")
@@ -132,7 +132,7 @@ def read_lines(
         raise ElmoError.at(path, line_number + 1, found=found, expected="a readable file") from error
 
 
-def _pieces(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _line_pieces(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yields the numbered lines, and lines of more than `max_bytes` bytes in pieces."""
     line_number, remainder = 1, b""
     while line := remainder + file.readline(max_bytes - len(remainder)):

@@ -51,15 +51,18 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     )
     names, kinds = _distinct(table.column(groups)), _distinct(table.column(bars))
     width = 0.8 / len(kinds)
-    figure = _figure(2.5 + 0.3 * len(names) * len(kinds), 4.0)
+    figure = _new_figure(2.5 + 0.3 * len(names) * len(kinds), 4.0)
     axes = figure.subplots()
     for index, kind in enumerate(kinds):
         xs = [group - 0.4 + (index + 0.5) * width for group in range(len(names))]
         drawn = axes.bar(
-            xs, [_number(heights_by_bar.get((name, kind))) for name in names], width, label=_plain(kind)
+            xs,
+            [_number(heights_by_bar.get((name, kind))) for name in names],
+            width,
+            label=_without_formulas(kind),
         )
         axes.bar_label(drawn, fmt="%.2f", fontsize=6)
-    axes.set_xticks(range(len(names)), list(map(_plain, names)))
+    axes.set_xticks(range(len(names)), list(map(_without_formulas, names)))
     axes.set_ylabel(heights)
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
@@ -71,12 +74,12 @@ def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: 
     than `MAX_FIELDS` rows or columns the plot does not grow further, and shows no numbers.
     """
     width, height = (min(len(names), MAX_FIELDS) for names in (columns, rows))
-    figure = _figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
+    figure = _new_figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
     axes = figure.subplots()
     numbers = [[_number(value) for value in row] for row in values]
     image = axes.imshow(numbers, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
-    axes.set_xticks(range(len(columns)), list(map(_plain, columns)))
-    axes.set_yticks(range(len(rows)), list(map(_plain, rows)))
+    axes.set_xticks(range(len(columns)), list(map(_without_formulas, columns)))
+    axes.set_yticks(range(len(rows)), list(map(_without_formulas, rows)))
     if max(len(columns), len(rows)) > MAX_FIELDS:
         axes.tick_params(axis="x", labelrotation=90)
     else:
@@ -98,12 +101,12 @@ def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "F
     Draws lines over a logarithmic axis, from the columns with each row's line, the coordinates of its point,
     and the size of its error bar; without numbers there, the point is left out.
     """
-    figure = _figure(6.0, 4.0)
+    figure = _new_figure(6.0, 4.0)
     axes = figure.subplots()
     for line in _distinct(table.column(lines)):
         columns = map(table.where(lines, line).column, (x, heights, errors))
         xs, ys, sizes = ([_number(cell) for cell in column] for column in columns)
-        axes.errorbar(xs, ys, yerr=sizes, marker="o", capsize=3, label=_plain(f"{line} {lines}"))
+        axes.errorbar(xs, ys, yerr=sizes, marker="o", capsize=3, label=_without_formulas(f"{line} {lines}"))
     axes.set_xscale("log")
     ticks = [_number(cell) for cell in _distinct(table.column(x))]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -145,7 +148,7 @@ def save(figure: "Figure", path: Path) -> None:
         )
 
 
-def _figure(width: float, height: float) -> "Figure":
+def _new_figure(width: float, height: float) -> "Figure":
     # The import takes a second, and most commands draw nothing.
     from matplotlib.figure import Figure
 
@@ -156,7 +159,7 @@ def _distinct(cells: list[Cell]) -> list[Cell]:
     return list(dict.fromkeys(cells))
 
 
-def _plain(name: Cell) -> str:
+def _without_formulas(name: Cell) -> str:
     """Escapes dollars: matplotlib takes text between two of them for a formula."""
     return str(name).replace("$", r"\$")
 

@@ -108,7 +108,7 @@ CHANGES = (
         repairs.read_vectors_of_all_kinds,
         "no word of vectors with tabs is found, binary ones end in a UnicodeDecodeError, and errors name "
         "neither file nor line",
-        "EmbeddingsTextFile: read by `vectors.text_format`, also for `vocabulary.pretrained_files`",
+        "EmbeddingsTextFile: read by `vectors.files`, also for `vocabulary.pretrained_files`",
         "compat/repairs_test.py::TestVectors::test_stock_fails",
     ),
     Change(

@@ -263,7 +263,7 @@ def read_vectors_of_all_kinds() -> None:
 def _open_vectors(
     stock: Callable[..., None], self: EmbeddingsTextFile, file_uri: str, *args: Any, **options: Any
 ) -> None:
-    from elmo_tasks.vectors.text_format import vector_file_lines  # imports what `repair` comes before
+    from elmo_tasks.vectors.files import vector_file_lines  # imports what `repair` comes before
 
     self.uri = file_uri
     lines = vector_file_lines(file_uri)

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from elmo_tasks.coref.mentions import Mentions, feature, scoring_layers
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
 
-SPANS_AT_ONCE = 8
+SPANS_OF_A_BLOCK = 8
 """With more, more pairs are computed that no span asks for."""
-ROWS_AT_ONCE = 1024
+COARSE_ROWS = 1024
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 """The distances at which buckets begin (Clark and Manning 2016, arXiv:1606.01323, appendix)."""
 _SPEAKERS = 3
@@ -97,7 +97,7 @@ class AntecedentScorer(nn.Module):
         projected = self.dropout(self.coarse(mentions.vectors))
         indices = torch.arange(len(projected), device=projected.device)
         antecedents, scores = [], []
-        for rows in indices.split(ROWS_AT_ONCE):
+        for rows in indices.split(COARSE_ROWS):
             # (rows, kept)
             pairs = (
                 projected[rows] @ mentions.vectors.t() + mentions.scores[rows].unsqueeze(1) + mentions.scores
@@ -166,7 +166,7 @@ class PairScorer(nn.Module):
         # (distances * speakers, hidden)
         features = self._features(of_features, genre)
         scores = []
-        for rows in torch.arange(len(vectors), device=vectors.device).split(SPANS_AT_ONCE):
+        for rows in torch.arange(len(vectors), device=vectors.device).split(SPANS_OF_A_BLOCK):
             # (rows, antecedents)
             indices = antecedents[rows].clamp(min=0)
             # (columns,), or (rows, columns)

@@ -8,7 +8,7 @@ from allennlp.nn.util import masked_softmax
 from torch import nn
 from torch.nn import functional as F
 
-SPANS_AT_ONCE = 32_768
+SCORED_SPANS = 32_768
 
 
 class Mentions(NamedTuple):
@@ -107,7 +107,7 @@ class MentionFinder(nn.Module):
         heads = F.linear(words, of_head)
         widths = F.linear(widths, of_width)
         scores = []
-        for part in spans.split(SPANS_AT_ONCE):
+        for part in spans.split(SCORED_SPANS):
             first, last = part.unbind(1)
             # (part of spans, hidden)
             hidden = attended_spans(heads, attention, part, self.max_width)

@@ -30,14 +30,9 @@ class CorefScores(CountingMetric[np.ndarray]):
 
     def __call__(self, predicted: Clusters, gold: Clusters, spans: Collection[Hashable] = ()) -> None:
         """
-        Counts a document: its predicted and its gold clusters, and the spans that a model considers as
-        mentions.
-
-        # Raises
-        `ValueError`: a cluster without mentions, or a mention that occurs twice.
+        Counts a document: its predicted and its gold clusters, none of them empty and each mention in one,
+        and the spans that a model considers as mentions.
         """
-        _check("predicted", predicted)
-        _check("gold", gold)
         self._counts = self._counts + _count(predicted, gold, set(spans))
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
@@ -49,8 +44,8 @@ class CorefScores(CountingMetric[np.ndarray]):
         counts = self.total_counts(reset=reset)
         metrics: dict[str, float] = {}
         for measure, (precision, recall) in zip(_MEASURES, counts, strict=True):
-            scores = {"precision": _ratio(*precision), "recall": _ratio(*recall)}
-            scores["f1"] = _ratio(2 * scores["precision"] * scores["recall"], sum(scores.values()))
+            scores = {"precision": _share(*precision), "recall": _share(*recall)}
+            scores["f1"] = _share(2 * scores["precision"] * scores["recall"], sum(scores.values()))
             metrics |= {f"{measure}_{name}": score for name, score in scores.items()}
         del metrics["span_precision"], metrics["span_f1"]
         metrics["average_f1"] = sum(metrics[f"{measure}_f1"] for measure in _AVERAGED) / len(_AVERAGED)
@@ -89,14 +84,5 @@ def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndar
     )
 
 
-def _ratio(numerator: float, denominator: float) -> float:
+def _share(numerator: float, denominator: float) -> float:
     return float(numerator / denominator) if denominator else 0.0
-
-
-def _check(name: str, clusters: Clusters) -> None:
-    if not all(clusters):
-        raise ValueError(f"{name}: found a cluster without mentions")
-    mentions = [mention for cluster in clusters for mention in cluster]
-    if len(set(mentions)) < len(mentions):
-        twice = next(mention for mention in mentions if mentions.count(mention) > 1)
-        raise ValueError(f"{name}: found {twice} twice, expected each mention in one cluster")

@@ -26,7 +26,7 @@ from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.modules.metrics import gather_from_workers
 
-WORDS_AT_ONCE = 4096
+ENCODED_WORDS = 4096
 """Words, and padding, of sentences that are encoded together."""
 _WITH, _WITHOUT = "with gold clusters", "without gold clusters"
 
@@ -123,7 +123,7 @@ class CorefModel(ElmoModel):
         and last word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
         """
         if len(genre) > 1:
-            raise ConfigurationError(f"found {len(genre)} documents in a batch, expected batch_size 1")
+            raise ConfigurationError(f"batch_size must be 1 document, not {len(genre)}")
         # (sentences,)
         lengths = get_text_field_mask(tokens, num_wrapping_dims=1)[0].sum(dim=1)
         rows = self.window(lengths)
@@ -161,9 +161,7 @@ class CorefModel(ElmoModel):
             outputs["loss"] = self._loss(scores, spans, gold)
             self.metric(clusters, gold, spans)
         elif self.training:
-            raise ConfigurationError(
-                f'found the document {metadata[0].id!r} without "clusters", expected them in training'
-            )
+            raise ConfigurationError(f'the document {metadata[0].id!r} has no "clusters" to train on')
         else:
             self._documents[_WITHOUT] += 1
         return outputs
@@ -191,9 +189,7 @@ class CorefModel(ElmoModel):
         documents = sum(gather_from_workers(self._documents), Counter())
         self._documents = Counter()
         if not self.training and documents[_WITHOUT] and not documents[_WITH]:
-            raise ConfigurationError(
-                'found no "clusters" in any document, expected them in those that are scored'
-            )
+            raise ConfigurationError('the documents have no "clusters", so there is nothing to score')
         return metrics
 
     @staticmethod
@@ -270,7 +266,7 @@ class CorefModel(ElmoModel):
         words, context, positions_of_parts = [], [], []
         rows = rows[lengths[rows].argsort(descending=True, stable=True)]
         # A sentence is at least half as long as the longest in its part.
-        sizes = batch_sizes(lengths[rows].tolist(), WORDS_AT_ONCE, min_ratio=0.5)
+        sizes = batch_sizes(lengths[rows].tolist(), ENCODED_WORDS, min_ratio=0.5)
         for part in rows.split(list(sizes)):
             longest = int(lengths[part].max())
             positions = torch.arange(longest, device=lengths.device)

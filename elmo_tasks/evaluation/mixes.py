@@ -45,10 +45,7 @@ def read_mixes(archive: str) -> list[LearnedMix]:
     opened = open_archive(archive)
     name = opened.config["model"]["type"]
     if not (mixes := mixes_of(opened.model, name)):
-        raise ConfigurationError(
-            f"{archive}: found a model without ELMo, {name}, expected one with an elmo block whose placement "
-            "is not none"
-        )
+        raise ConfigurationError(f"{archive}: the model, {name}, has no ELMo")
     return mixes
 
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.evaluation.similarity import round_cosines
-from elmo_tasks.vectors.encoder import Encoder
+from elmo_tasks.evaluation.words import round_cosines
+from elmo_tasks.vectors.encoder import WordEncoder
 
-TOKENS_AT_ONCE = 4096
+BLOCK_TOKENS = 4096
 """The tokens of a block of text; the last sentence may exceed it."""
 CONTEXT_WORDS = 10
 
@@ -36,7 +36,7 @@ class Neighbor(NamedTuple):
     cosine: float
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """Consecutive sentences of a text, end to end."""
 
     vectors: torch.Tensor
@@ -48,7 +48,7 @@ class Block(NamedTuple):
 
 
 def nearest_tokens(
-    encoder: Encoder, queries: Sequence[Occurrence], blocks: Iterable[Block], *, count: int
+    encoder: WordEncoder, queries: Sequence[Occurrence], blocks: Iterable[TextBlock], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
     Finds the `count` tokens of the text, from `text_blocks` with the same encoder, with the highest cosines,
@@ -87,7 +87,7 @@ def nearest_tokens(
     ]
 
 
-def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
+def text_blocks(encoder: WordEncoder, lines: Iterable[str]) -> Iterator[TextBlock]:
     """Yields the vectors of a text, one tokenised sentence a line, block by block."""
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []
@@ -97,8 +97,8 @@ def text_blocks(encoder: Encoder, lines: Iterable[str]) -> Iterator[Block]:
         sentences.append((len(indices), words))
         vectors.append(encoded)
         indices.extend((line, position) for position in range(len(words)))
-        if len(indices) >= TOKENS_AT_ONCE:
-            yield Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
+        if len(indices) >= BLOCK_TOKENS:
+            yield TextBlock(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
             vectors, indices, sentences = [], [], []
     if indices:
-        yield Block(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)
+        yield TextBlock(torch.cat(vectors, dim=1), torch.tensor(indices), sentences)

@@ -1,18 +1,22 @@
 """
-Word sense disambiguation by the nearest averaged vector (Peters et al. 2018, section 5.3). Data are JSON
-Lines, or the XML of Raganato et al. (2017), http://lcl.uniroma1.it/wsdeval/.
+Word senses in vectors. Disambiguation takes the nearest averaged vector (Peters et al. 2018, section 5.3).
+Word in Context (Pilehvar and Camacho-Collados 2019, arXiv:1808.09121) asks whether a word has the same sense
+in two sentences; the answer is a threshold on the cosine of its two vectors.
 """
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
+from elmo_tasks.data.formats.delimited import DelimitedLayout
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.input_files import (
     InputError,
     file_beside,
@@ -20,13 +24,19 @@ from elmo_tasks.data.input_files import (
     nonblank_lines,
     read_json_lines,
     read_lines,
+    shorten_json,
 )
-from elmo_tasks.evaluation.similarity import round_cosines
-from elmo_tasks.vectors.encoder import Encoder
+from elmo_tasks.data.tokenization import Words, tokenizer
+from elmo_tasks.evaluation.words import round_cosines
+from elmo_tasks.vectors.encoder import WordEncoder
 
-_XML, _KEY, _PACKED = ".data.xml", ".gold.key.txt", ".gz"
-_PARTS_OF_SPEECH = {1: "NOUN", 2: "VERB", 3: "ADJ", 4: "ADV", 5: "ADJ"}
+_WORDNET_POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 """WordNet's numbers, as they follow the `%` in a sense key."""
+_XML, _SENSE_KEYS, _PACKED = ".data.xml", ".gold.key.txt", ".gz"
+_PAIRS, _PAIR_LABELS = ".data.txt", ".gold.txt"
+_WIC_PAIR = re.compile(r"[^\t]*\t[^\t]*\t(\d+)-(\d+)\t([^\t]*)\t([^\t]*)")
+_PAIR_COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
+_SAME_SENSE = {"0": False, "1": True, "False": False, "True": True, "F": False, "T": True}
 
 
 class Target(NamedTuple):
@@ -55,7 +65,7 @@ class SenseProbe:
     sense if `first_senses` has one, and else no answer, which is wrong.
     """
 
-    def __init__(self, *, encoder: Encoder, first_senses: Mapping[str, str]) -> None:
+    def __init__(self, *, encoder: WordEncoder, first_senses: Mapping[str, str]) -> None:
         self._encoder = encoder
         self._first_senses = first_senses
         self._senses: dict[str, list[str]] = {}
@@ -149,19 +159,19 @@ def read_senses(path: str) -> list[SenseSentence]:
     Reads sentences with senses from files of two kinds; for all else there is an `InputError`, with the file
     and the line.
 
-    - `NAME.data.xml`, with `NAME.gold.key.txt` beside it: sentences of `wf` and `instance` elements, and a
-      line with the id and the senses of each instance. Either may be packed, `.gz`.
+    - `NAME.data.xml` and `NAME.gold.key.txt` in the same folder: sentences of `wf` and `instance` elements,
+      and a line with the id and the senses of each instance. Either may be packed, `.gz`.
     - Any other file: JSON Lines, `{"lemma": "line", "tokens": [...], "index": 3, "sense": "cord"}`.
     """
     sentences = []
     files = input_files(path)
-    keys = {_keys_of(file) for file in files if _is_xml(file)}
+    keys = {_sense_key_file(file) for file in files if _is_xml(file)}
     for file in files:
         if file in keys:
             continue
-        sentences_of_file = list(_read_xml(file) if _is_xml(file) else _read_jsonl(file))
+        sentences_of_file = list(_read_xml(file) if _is_xml(file) else _read_json(file))
         if not any(sentence.targets for sentence in sentences_of_file):
-            raise InputError.at(file, found="no word with a sense", expected="at least one")
+            raise InputError("the file has no words with senses", where=file)
         sentences += sentences_of_file
     return sentences
 
@@ -175,47 +185,51 @@ def read_first_senses(path: str) -> dict[str, str]:
     for file in input_files(path):
         for line, text in nonblank_lines(file):
             cells = text.split(" ")
-            lemma, mark, numbers = cells[0].partition("%")
+            lemma, _, numbers = cells[0].partition("%")
             kind = numbers.partition(":")[0]
-            if len(cells) != 4 or not mark or kind not in map(str, _PARTS_OF_SPEECH):
-                raise InputError.at(file, line, found=repr(text), expected="sense key, offset, number, count")
+            if len(cells) != 4 or kind not in _WORDNET_POS:
+                what = f"{text!r} is not a sense key, an offset, the sense's number and a count"
+                raise InputError(what, where=file, line=line)
             if cells[2] == "1":
-                first.setdefault(f"{lemma}.{_PARTS_OF_SPEECH[int(kind)]}", cells[0])
+                first.setdefault(f"{lemma}.{_WORDNET_POS[kind]}", cells[0])
     return first
 
 
-def _read_jsonl(file: Path) -> Iterator[SenseSentence]:
+def _read_json(file: Path) -> Iterator[SenseSentence]:
     expected = 'JSON with "lemma", "tokens", "index" and "sense"'
     for line, content in read_json_lines(file, expected=expected):
-        try:
-            words, index = content["tokens"], content["index"]
-            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-                raise TypeError("tokens is no list of strings")
-            if type(index) is not int or not 0 <= index < len(words):
-                raise TypeError(f"index is {index!r}, of {len(words)} tokens")
-            lemma, sense = content["lemma"], content["sense"]
-            sense = str(sense) if type(sense) is int else sense
-            if not isinstance(lemma, str) or not isinstance(sense, str):
-                raise TypeError(f"lemma is {lemma!r}, sense is {sense!r}")
-            yield SenseSentence(words, [Target(index, index + 1, lemma, (sense,))])
-        except (KeyError, TypeError) as error:
-            found = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise InputError.at(file, line, found=found, expected=expected) from error
+        lemma, words, index, sense = (
+            content.get(key) if isinstance(content, dict) else None
+            for key in ("lemma", "tokens", "index", "sense")
+        )
+        if (
+            not isinstance(lemma, str)
+            or not isinstance(words, list)
+            or not all(isinstance(word, str) for word in words)
+            or not isinstance(index, int)
+            or not 0 <= index < len(words)
+            or not isinstance(sense, str | int)
+        ):
+            raise InputError(f"{shorten_json(content)} is not {expected}", where=file, line=line)
+        yield SenseSentence(words, [Target(index, index + 1, lemma, (str(sense),))])
 
 
 def _is_xml(file: Path) -> bool:
     return file.name.removesuffix(_PACKED).endswith(_XML)
 
 
-def _keys_of(file: Path) -> Path:
+def _sense_key_file(file: Path) -> Path:
     """Returns the file with the senses of an XML file."""
-    name = file.name.removesuffix(_PACKED).removesuffix(_XML) + _KEY
+    name = file.name.removesuffix(_PACKED).removesuffix(_XML) + _SENSE_KEYS
     packed = file.with_name(name + _PACKED)
     return packed if packed.exists() else file_beside(file, name)
 
 
 def _read_xml(file: Path) -> Iterator[SenseSentence]:
-    senses = _read_keys(_keys_of(file))
+    senses = {}
+    for _, text in nonblank_lines(_sense_key_file(file)):
+        name, *keys = text.split()
+        senses[name] = tuple(keys)
     parser: XMLPullParser[Element] = XMLPullParser(["end"])
     line = 0
     try:
@@ -223,15 +237,17 @@ def _read_xml(file: Path) -> Iterator[SenseSentence]:
             parser.feed(text + "\n")
             for _, element in cast(Iterator[tuple[str, Element]], parser.read_events()):
                 if element.tag == "sentence":
-                    yield _sentence(element, senses, file, line)
+                    yield _sentence_of_xml(element, senses, file, line)
                 if element.tag in ("sentence", "text"):
                     element.clear()
         parser.close()
     except ParseError as error:
-        raise InputError.at(file, error.position[0], found=str(error), expected="XML") from error
+        raise InputError(f"the XML is damaged: {error}", where=file, line=error.position[0]) from error
 
 
-def _sentence(element: Element, senses: dict[str, tuple[str, ...]], file: Path, line: int) -> SenseSentence:
+def _sentence_of_xml(
+    element: Element, senses: dict[str, tuple[str, ...]], file: Path, line: int
+) -> SenseSentence:
     """A `wf` or `instance` of several words, such as "New York", has as many tokens."""
     sentence = SenseSentence([], [])
     for token in element:
@@ -239,18 +255,144 @@ def _sentence(element: Element, senses: dict[str, tuple[str, ...]], file: Path, 
         sentence.words.extend((token.text or "").split())
         if token.tag == "instance":
             name, lemma, kind = (token.get(key) for key in ("id", "lemma", "pos"))
-            if name not in senses or lemma is None or kind is None or start == len(sentence.words):
-                expected = f"text, lemma, pos, and an id of {_KEY}"
-                raise InputError.at(file, line, found=f"the instance {dict(token.attrib)}", expected=expected)
-            sentence.targets.append(Target(start, len(sentence.words), f"{lemma}.{kind}", senses[name]))
+            if not senses.get(name or "") or lemma is None or kind is None or start == len(sentence.words):
+                what = f"an instance needs text, lemma, pos, and an id of {_SENSE_KEYS}: {dict(token.attrib)}"
+                raise InputError(what, where=file, line=line)
+            target = Target(start, len(sentence.words), f"{lemma}.{kind}", senses[name or ""])
+            sentence.targets.append(target)
     return sentence
 
 
-def _read_keys(file: Path) -> dict[str, tuple[str, ...]]:
-    senses = {}
-    for line, text in nonblank_lines(file):
-        name, *keys = text.split()
-        if not keys:
-            raise InputError.at(file, line, found=repr(text), expected="an id and its senses")
-        senses[name] = tuple(keys)
-    return senses
+class Use(NamedTuple):
+    """The tokens `[start, end)` of a sentence."""
+
+    words: list[str]
+    start: int
+    end: int
+
+
+class UsePair(NamedTuple):
+    """Two uses of a word, and whether they have the same sense."""
+
+    first: Use
+    second: Use
+    same: bool
+
+
+class Threshold(NamedTuple):
+    """The lowest cosine of two uses with the same sense."""
+
+    cosine: float
+    correct: int
+    """The number of correct answers for the pairs on which the threshold was chosen."""
+
+
+def use_cosines(encoder: WordEncoder, pairs: Sequence[UsePair]) -> torch.Tensor:
+    """Returns the cosine of each pair's uses, 0 without a vector. *Shape:* `(rows, pairs)`, float64."""
+    uses = [use for pair in pairs for use in (pair.first, pair.second)]
+    bar = progress(uses, work="uses", unit="sentences")
+    # (rows, 2 pairs, dim)
+    vectors = torch.stack(
+        [
+            encoder.occurrence(vectors, use.start, use.end)
+            for use, vectors in encoder.encode_items(bar, lambda use: use.words)
+        ],
+        dim=1,
+    )
+    first, second = vectors[:, ::2].double(), vectors[:, 1::2].double()
+    return round_cosines(F.cosine_similarity(first, second, dim=2))
+
+
+def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
+    """
+    Returns the threshold with the most correct answers; of equally good ones, the lowest. It lies halfway
+    between two neighbouring cosines, or at infinity, where all pairs have the same answer.
+
+    *Shape:* both `(pairs,)`.
+    """
+    values = cosines.unique()
+    ends = values.new_tensor([torch.inf])
+    # (thresholds,)
+    thresholds = torch.cat([-ends, (values[1:] + values[:-1]) / 2, ends])
+    cosines_of_same, cosines_of_different = cosines[same].sort().values, cosines[~same].sort().values
+    below_same = torch.searchsorted(cosines_of_same, thresholds)
+    below_different = torch.searchsorted(cosines_of_different, thresholds)
+    correct = len(cosines_of_same) - below_same + below_different
+    best = int(correct.argmax())
+    return Threshold(float(thresholds[best]), int(correct[best]))
+
+
+def read_use_pairs(path: str) -> list[UsePair]:
+    """
+    Reads pairs of uses, in one of these layouts; for all else there is an `InputError`, with the file and the
+    line.
+
+    - WiC's: `NAME.data.txt`, without a header: word, part of speech, `3-5` (the words' indices from 0), and
+      two tokenised sentences, separated by tabs; and in the same folder `NAME.gold.txt`, a line T or F for
+      each pair;
+    - SuperGLUE's: JSON Lines with the names below, and true or false as `label`;
+    - tab-separated columns with a header: two sentences, the first and the last character of the word in
+      each, as `[start, end)`, and whether its senses are the same, 0 or 1. Quotes are literal; further
+      columns and blank lines are ignored.
+    """
+    files = input_files(path)
+    label_files = {_label_file(file) for file in files if file.name.endswith(_PAIRS)}
+    return [pair for file in files if file not in label_files for pair in _read_use_pairs(file)]
+
+
+def _read_use_pairs(file: Path) -> list[UsePair]:
+    if file.name.endswith(_PAIRS):
+        pairs = list(_read_wic(file))
+    else:
+        tokenize = tokenizer()
+        records = read_records(file, layout=DelimitedLayout(delimiter="\t", quotes=False))
+        pairs = [_use_pair(file, record.line, record.values, tokenize) for record in records]
+    if not pairs:
+        raise InputError("the file has no pairs", where=file)
+    return pairs
+
+
+def _label_file(file: Path) -> Path:
+    return file_beside(file, file.name.removesuffix(_PAIRS) + _PAIR_LABELS)
+
+
+def _read_wic(file: Path) -> Iterator[UsePair]:
+    rows = list(nonblank_lines(file))
+    label_file = _label_file(file)
+    labels = [label.strip() for _, label in nonblank_lines(label_file)]
+    if len(labels) != len(rows) or not set(labels) <= {"T", "F"}:
+        raise InputError(f"{file.name} needs {len(rows)} lines of T or F here", where=label_file)
+    for (line, text), label in zip(rows, labels, strict=True):
+        match = _WIC_PAIR.fullmatch(text)
+        uses = [Use(match[n + 2].split(), int(match[n]), int(match[n]) + 1) for n in (1, 2)] if match else []
+        if not uses or any(use.end > len(use.words) for use in uses):
+            columns = (
+                "a word, a part of speech, two indices such as 3-5, and two sentences, with tabs between"
+            )
+            raise InputError(f"{text!r} is not {columns}", where=file, line=line)
+        yield UsePair(uses[0], uses[1], _SAME_SENSE[label])
+
+
+def _use_pair(file: Path, line: int, row: dict[str, Any], tokenize: Callable[[str], Words]) -> UsePair:
+    if missing := [name for name in _PAIR_COLUMNS if name not in row]:
+        raise InputError(f"{missing[0]!r} is missing", where=file, line=line)
+    values = [str(row[name]) for name in _PAIR_COLUMNS]
+    first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
+    label = values[-1]
+    if first is None or second is None or label not in _SAME_SENSE:
+        values_of_row = ", ".join(f"{name} {row[name]}" for name in _PAIR_COLUMNS[2:])
+        what = f"each start and end must mark a word, and the label be 0 or 1, true or false: {values_of_row}"
+        raise InputError(what, where=file, line=line)
+    return UsePair(first, second, _SAME_SENSE[label])
+
+
+def _use(sentence: Words, start: str, end: str) -> Use | None:
+    """Returns all tokens that have characters of `[start, end)`."""
+    if not start.isdecimal() or not end.isdecimal():
+        return None
+    tokens = [
+        index
+        for index, (first, last) in enumerate(sentence.offsets)
+        if first < int(end) and last > int(start)
+    ]
+    return Use(sentence.words, tokens[0], tokens[-1] + 1) if tokens else None

@@ -20,7 +20,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.columns import ColumnLayout
 from elmo_tasks.data.formats.conllu import FORM, UPOS, XPOS, is_conllu, read_conllu
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.vectors.encoder import Encoder
+from elmo_tasks.vectors.encoder import WordEncoder
 
 logger = logging.getLogger(__name__)
 
@@ -46,29 +46,29 @@ def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
     `TAG_COLUMNS`; or two columns, a word and its tag. For all else there is an `InputError`, with the file
     and the line.
     """
-    return [sentence for file in input_files(path) for sentence in _read_file(file, column)]
+    return [sentence for file in input_files(path) for sentence in _read_tagged_file(file, column)]
 
 
-def _read_file(file: Path, column: str) -> Iterator[TaggedSentence]:
+def _read_tagged_file(file: Path, column: str) -> Iterator[TaggedSentence]:
     if is_conllu(line for _, line in read_lines(file)):
         for words, _ in read_conllu(file):
             rows = [(line, cells[FORM], cells[TAG_COLUMNS[column]]) for line, cells in words]
-            yield _sentence(file, rows, column)
+            yield _tagged_sentence(file, rows, column)
         return
     layout = ColumnLayout(["word", "tag"], None, needed=["word", "tag"])
     empty = True
     for lines in layout.sentences(file):
         empty = False
         cells = ((line_number, layout.row(file, line_number, line)) for line_number, line in lines)
-        yield _sentence(file, [(line_number, word, tag) for line_number, (word, tag) in cells], column)
+        yield _tagged_sentence(file, [(line_number, word, tag) for line_number, (word, tag) in cells], column)
     if empty:
-        raise InputError.at(file, found="no sentence", expected="at least one")
+        raise InputError("the file has no sentences", where=file)
 
 
-def _sentence(file: Path, rows: list[tuple[int, str, str]], column: str) -> TaggedSentence:
+def _tagged_sentence(file: Path, rows: list[tuple[int, str, str]], column: str) -> TaggedSentence:
     for line, word, tag in rows:
         if tag in ("", "_") or not word:
-            raise InputError.at(file, line, found="a word without a tag", expected=f"a tag, {column}")
+            raise InputError(f"the word {word!r} has no tag ({column})", where=file, line=line)
     return TaggedSentence([word for _, word, _ in rows], [tag for *_, tag in rows])
 
 
@@ -91,20 +91,21 @@ def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSente
 
 
 def tagging_probe(
-    encoder: Encoder, train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence], folder: Path
+    encoder: WordEncoder, train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence], folder: Path
 ) -> dict[str, int]:
     """
     Trains a classifier for each row, and counts the tags of `dev` that it predicts correctly. Tags that are
-    not in `train` are never predicted; the log counts them. `folder` keeps the vectors of `train` meanwhile.
+    not in `train` are never predicted; the log counts them. The vectors of `train` are stored in `folder`,
+    which the caller removes.
     """
     tags = list(dict.fromkeys(tag for sentence in train for tag in sentence.tags))
     classes = {tag: index for index, tag in enumerate(tags)}
     unseen = sum(tag not in classes for sentence in dev for tag in sentence.tags)
     if unseen:
         logger.warning("%d words have a tag that is not in the training data: all count as wrong", unseen)
-    classifiers = _train(encoder, train, classes, folder)
+    classifiers = _train_classifiers(encoder, train, classes, folder)
     correct = dict.fromkeys(encoder.names, 0)
-    for sentence, vectors in encoder.encode_items(_bar(dev, "dev"), lambda sentence: sentence.words):
+    for sentence, vectors in encoder.encode_items(_sentence_bar(dev, "dev"), lambda sentence: sentence.words):
         # (tokens,)
         gold = torch.tensor([classes.get(tag, -1) for tag in sentence.tags])
         for name, row in zip(encoder.names, vectors, strict=True):
@@ -112,14 +113,14 @@ def tagging_probe(
     return correct
 
 
-def _train(
-    encoder: Encoder, train: Sequence[TaggedSentence], classes: Mapping[str, int], folder: Path
+def _train_classifiers(
+    encoder: WordEncoder, train: Sequence[TaggedSentence], classes: Mapping[str, int], folder: Path
 ) -> dict[str, "LinearClassifier"]:
     gold = np.array([classes[tag] for sentence in train for tag in sentence.tags])
     with ExitStack() as stack:
         # The vectors of each row go to a file: together they may not fit into memory.
         files = [stack.enter_context(open(folder / f"row {row}", "w+b")) for row in range(len(encoder.names))]
-        for vectors in encoder.encode(sentence.words for sentence in _bar(train, "train")):
+        for vectors in encoder.encode(sentence.words for sentence in _sentence_bar(train, "train")):
             for file, row in zip(files, vectors, strict=True):
                 file.write(np.ascontiguousarray(row.numpy()).data)
         classifiers = {}
@@ -131,7 +132,7 @@ def _train(
         return classifiers
 
 
-def _bar(sentences: Sequence[TaggedSentence], work: str) -> Sequence[TaggedSentence]:
+def _sentence_bar(sentences: Sequence[TaggedSentence], work: str) -> Sequence[TaggedSentence]:
     return progress(sentences, work=work, unit="sentences")
 
 
@@ -150,7 +151,7 @@ def fit(features: np.ndarray, classes: np.ndarray, num_classes: int) -> LinearCl
     """
     Finds the minimum of the penalised negative log-likelihood by L-BFGS, starting from zero: there is neither
     randomness nor anything to tune. Each feature is first scaled to mean 0 and deviation 1, so that all
-    layers are treated alike; to save memory, this overwrites `features`.
+    layers are treated the same way; to save memory, this overwrites `features`.
 
     *Shape:* `features` `(vectors, dim)`, float32; `classes` `(vectors,)`, from 0 to `num_classes - 1`, each
     at least once.
@@ -168,7 +169,7 @@ def fit(features: np.ndarray, classes: np.ndarray, num_classes: int) -> LinearCl
     penalty = L2 / 2 if num_classes == 2 else L2
     regression = LogisticRegression(C=1 / (penalty * len(classes)), tol=TOLERANCE, max_iter=MAX_ITERATIONS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # reaching MAX_ITERATIONS is no failure
+        warnings.simplefilter("ignore", ConvergenceWarning)  # MAX_ITERATIONS may be reached
         regression.fit(features, classes)
     weight, bias = regression.coef_, regression.intercept_
     if num_classes == 2:

@@ -26,7 +26,7 @@ from elmo_tasks.elmo.token_embedder import archived_state
 from elmo_tasks.language_model.bptt_batch import NAMESPACE, pad_streams
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.vectors.text_format import take_vectors
+from elmo_tasks.vectors.files import take_vectors
 
 logger = logging.getLogger(__name__)
 

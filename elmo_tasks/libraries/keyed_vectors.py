@@ -46,17 +46,14 @@ def keyed_vectors(
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
 
     # Raises
-    `ElmoError`: the biLM has no such layer, there is a string instead of a list of words or tokens, a word or
-    token is no string, or `occurrences` is below 1.
+    `ElmoError`: the biLM has no such layer, a string in place of a list of words or tokens, or `occurrences`
+    below 1.
     """
-    if isinstance(words, str) or not isinstance(words, Iterable):
-        raise ElmoError(f"found {words!r:.60}, expected a list of words")
-    distinct = list(dict.fromkeys(words))
-    for word in distinct:
-        if not isinstance(word, str):
-            raise ElmoError(f"found the word {word!r:.60}, expected a string")
+    if isinstance(words, str):
+        raise ElmoError(f"words must be a list of words, not the string {words!r:.60}")
     if occurrences < 1:
-        raise ElmoError(f"occurrences is {occurrences}, expected 1 or more")
+        raise ElmoError(f"occurrences is {occurrences}, but must be 1 or more")
+    distinct = list(dict.fromkeys(words))
     bilm = (embedder or ElmoEmbedder()).bilm
     check_layer(layer, bilm.num_layers)
     row = layer if isinstance(layer, str) else f"layer {layer % bilm.num_layers}"

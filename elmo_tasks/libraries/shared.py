@@ -15,7 +15,7 @@ from elmo_tasks.embedding import ElmoEmbedder
 
 AVERAGE = "average"
 
-_reading = Lock()
+_read_lock = Lock()
 
 
 class BiLmFiles(NamedTuple):
@@ -29,19 +29,19 @@ class BiLmFiles(NamedTuple):
 
     def embedder(self) -> ElmoEmbedder:
         """Returns the embedder of these files; the last one stays in memory until a file changes."""
-        changed = tuple(_times(file) for file in self[:3] if file is not None)
-        with _reading:
-            return _read(self, changed)
+        changed = tuple(_modification_times(file) for file in self[:3] if file is not None)
+        with _read_lock:
+            return _read_embedder(self, changed)
 
 
-def _times(name: Source) -> tuple[int, ...]:
+def _modification_times(name: Source) -> tuple[int, ...]:
     path = Path(name).expanduser()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple(file.stat().st_mtime_ns for file in files if file.exists())
 
 
 @lru_cache(maxsize=1)
-def _read(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedder:
+def _read_embedder(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedder:
     return ElmoEmbedder(
         files.options_file,
         files.weight_file,
@@ -56,9 +56,7 @@ def check_layer(layer: int | str, num_layers: int) -> None:
     """Raises `ElmoError` unless `layer` is `average` or a number, negative from the top."""
     if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return
-    raise ElmoError(
-        f"layer: found {layer!r}, expected {AVERAGE!r} or a number from {-num_layers} to {num_layers - 1}"
-    )
+    raise ElmoError(f"layer {layer!r} must be {AVERAGE!r} or a number from {-num_layers} to {num_layers - 1}")
 
 
 def chosen_layer(layers: np.ndarray, layer: int | str) -> np.ndarray:

@@ -18,7 +18,7 @@ from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_
 Tokenizer = Callable[[str], Sequence[str]]
 _MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))
 """Vowel signs, accents and other marks, which `\\w` lacks: they belong to the word before them."""
-_TOKEN = re.compile(rf"\w[\w{_MARKS}]*(?:['\u2019-]\w[\w{_MARKS}]*)*|[^\w\s]")
+_TOKEN_PATTERN = re.compile(rf"\w[\w{_MARKS}]*(?:['\u2019-]\w[\w{_MARKS}]*)*|[^\w\s]")
 _POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean": lambda vectors: vectors.mean(axis=0),
     "max": lambda vectors: vectors.max(axis=0),
@@ -118,25 +118,20 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _tokens(self, index: int, sentence: str | Sequence[str]) -> list[str]:
         if isinstance(sentence, str):
-            words = _TOKEN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
-            if isinstance(words, str) or not isinstance(words, Iterable):
-                raise ValueError(f"tokenizer: found {words!r:.60}, expected a list of tokens")
+            words = _TOKEN_PATTERN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
+            if isinstance(words, str):
+                raise ValueError(f"the tokenizer must return a list of tokens, not the string {words!r:.60}")
             return list(words)
         if not isinstance(sentence, list | tuple | np.ndarray):
-            raise ValueError(
-                f"sentence {index}: found {sentence!r:.60}, expected a string or a list of its tokens"
-            )
+            raise ValueError(f"sentence {index} must be a string or a list of its tokens: {sentence!r:.60}")
         return list(sentence)
 
 
 def _check_iterable(sentences: Any) -> None:
-    if (dimensions := getattr(sentences, "ndim", 1)) != 1:
-        kind = type(sentences).__name__
+    # Iterating a dict or a table would yield its keys.
+    is_table = isinstance(sentences, Mapping) or getattr(sentences, "ndim", 1) != 1
+    if is_table or isinstance(sentences, str) or not isinstance(sentences, Iterable):
         raise ValueError(
-            f"found a {kind} of {dimensions} dimensions, expected a column of sentences, as table['text']"
-        )
-    # Iterating a dict would yield its keys.
-    if isinstance(sentences, str | Mapping) or not isinstance(sentences, Iterable):
-        raise ValueError(
-            f"found {sentences!r:.60}, expected sentences: a list of strings, or of lists of tokens"
+            "sentences must be a list of strings or of lists of tokens, or a column such as table['text'], "
+            f"not {type(sentences).__name__}"
         )

@@ -88,14 +88,14 @@ class ElmoModel(StrictParams, Model):
         """Size that `at_output` adds to a vector of the context encoder."""
         if not self.input_dim:
             raise ConfigurationError(
-                "text_field_embedder: found no token_embedders, and no ELMo at the input; expected either"
+                "text_field_embedder needs token_embedders, or the model ELMo at the input"
             )
 
     def label_names(self) -> list[str]:
         """Returns the labels in the order of their ids; `ConfigurationError` if there are none."""
         names = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         if not names:
-            raise ConfigurationError("found no labels in the vocabulary: it was not made from labelled data")
+            raise ConfigurationError("the vocabulary has no labels: it was not made from labelled data")
         return names
 
     def forward(self, **fields: Any) -> Outputs:
@@ -117,26 +117,18 @@ class ElmoModel(StrictParams, Model):
         unknown = [
             name for name in fields.keys() - inputs.keys() - gold.keys() if not isinstance(fields[name], list)
         ]
-        missing = [
+        needed = [
             name
             for names in signatures
             for name, each in names.items()
-            if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
-            if name not in fields and name != "scores"
+            if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD and name != "scores"
         ]
-        kind, first = self.metadata_class, next(iter(fields.get("metadata") or ()), None)
-        problem = ""
-        if unknown:
-            problem = f"the field {min(unknown)!r}"
-        elif missing:
-            problem = f"no field {missing[0]!r}"
-        elif kind and not isinstance(first, kind):
-            problem = f"{type(first).__name__} as the field 'metadata'"
-        if problem:
-            metadata = f", whose metadata are {kind.__name__}" if kind else ""
+        missing = [name for name in needed if name not in fields]
+        metadata, kind = fields.get("metadata"), self.metadata_class
+        if unknown or missing or (kind and metadata and not isinstance(metadata[0], kind)):
             raise ConfigurationError(
-                f"{type(self).__name__}: found {problem} in a batch with {', '.join(sorted(fields))}; "
-                f"expected the fields of its reader{metadata}"
+                f"{type(self).__name__} needs the fields of its own dataset reader, such as "
+                f"{', '.join(needed)}; the batch has {', '.join(sorted(fields))}"
             )
         return inputs, gold
 
@@ -192,7 +184,7 @@ class ElmoModel(StrictParams, Model):
             found = ", ".join(tokens) if indexed is None else f"of another kind: {', '.join(indexed)}"
             raise ConfigurationError(
                 f"the model has ELMo, but the token_indexers of dataset_reader or validation_dataset_reader "
-                f'are {found}; expected in both also "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}}'
+                f'are {found}; add "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}} to both'
             )
         elmo = self.elmo(indexed[reads])
         return append(vectors, elmo.input), elmo
@@ -221,9 +213,9 @@ class ElmoModel(StrictParams, Model):
             entries = list(self.vocab.get_token_to_index_vocabulary(namespace))
             if new := entries[size:]:
                 raise ConfigurationError(
-                    f"the vocabulary cannot be extended: found {', '.join(map(repr, new))} among the "
-                    f"{namespace}, which the model does not know; expected no new entries, or a new model "
-                    "(without --extend-vocab, `allennlp evaluate` treats new entries as unknown)"
+                    f"the vocabulary cannot be extended: the model does not know {', '.join(map(repr, new))} "
+                    f"among its {namespace}; train a new model, or leave out --extend-vocab, so that they "
+                    "count as unknown"
                 )
         super().extend_embedder_vocab(embedding_sources_mapping)
 

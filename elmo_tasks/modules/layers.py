@@ -60,9 +60,16 @@ class BiLstm(nn.Module):
         for forward_layer, backward_layer in zip(self.forward_layers, self.backward_layers, strict=True):
             # (tokens, batch, input)
             steps = outputs.transpose(0, 1)
-            calls = partial(_read, forward_layer, steps), partial(_read, backward_layer, steps, reverse)
+            calls = (
+                partial(_run_direction, forward_layer, steps),
+                partial(_run_direction, backward_layer, steps, reverse),
+            )
             at_once = steps.is_cpu and not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
-            both = in_two_threads(partial(_call, calls)) if at_once else [call() for call in calls]
+            both = (
+                in_two_threads(partial(_call_without_gradients, calls))
+                if at_once
+                else [call() for call in calls]
+            )
             outputs = torch.cat(both, dim=2).transpose(0, 1)
             outputs = self.dropout(outputs)
         return outputs * mask.unsqueeze(2)
@@ -88,15 +95,19 @@ class BiGru(BiLstm):
     cell = nn.GRU
 
 
-def _read(layer: nn.Module, steps: torch.Tensor, reverse: torch.Tensor | None = None) -> torch.Tensor:
+def _run_direction(
+    layer: nn.Module, steps: torch.Tensor, reverse: torch.Tensor | None = None
+) -> torch.Tensor:
     """*Shape:* `(tokens, batch, input)` and perhaps `_reversed_steps` to `(tokens, batch, hidden)`."""
     if reverse is not None:
-        return _take(_read(layer, _take(steps, reverse)), reverse)
+        return _take(_run_direction(layer, _take(steps, reverse)), reverse)
     outputs: torch.Tensor = layer(steps)[0]
     return outputs
 
 
-def _call(calls: Sequence[Callable[[], torch.Tensor]], index: int, _threads: int) -> torch.Tensor:
+def _call_without_gradients(
+    calls: Sequence[Callable[[], torch.Tensor]], index: int, _threads: int
+) -> torch.Tensor:
     with torch.no_grad():
         return calls[index]()
 
@@ -169,7 +180,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
     ) -> None:
         super().__init__()
         if width % 2 == 0:
-            raise ConfigurationError(f"width is {width}, expected an odd number")
+            raise ConfigurationError(f"width {width} must be odd")
         self.margin = width // 2
         self.namespace = namespace
         self.embedding = nn.Embedding(vocab.get_vocab_size(namespace), embedding_dim, padding_idx=0)

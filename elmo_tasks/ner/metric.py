@@ -25,7 +25,7 @@ _ONE_TOKEN = ("[", "]")
 
 
 @Metric.register("elmo_conlleval")
-class ConllEval(CountingMetric["Counts"]):
+class ConllEval(CountingMetric["ChunkCounts"]):
     """
     Precision, recall and F1 of chunks, and accuracy of tags, exactly as `conlleval` computes them.
 
@@ -37,8 +37,8 @@ class ConllEval(CountingMetric["Counts"]):
     See `CountingMetric`.
     """
 
-    def no_counts(self) -> "Counts":
-        return Counts()
+    def no_counts(self) -> "ChunkCounts":
+        return ChunkCounts()
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
         """Counts the predicted and gold tags of sentences; `ValueError` if their numbers differ."""
@@ -59,7 +59,7 @@ class ConllEval(CountingMetric["Counts"]):
 
 
 @dataclass(kw_only=True)
-class Counts(LabelCounts):
+class ChunkCounts(LabelCounts):
     """The counts of chunks by type, and of tokens."""
 
     tokens: int = 0

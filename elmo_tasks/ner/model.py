@@ -105,8 +105,8 @@ class NerModel(ElmoModel):
         """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
         if reset and self._untagged and not self.training:
             raise ConfigurationError(
-                "found sentences without tags, expected those that are scored; `allennlp predict "
-                "--use-dataset-reader` predicts them"
+                "the sentences have no tags, so there is nothing to score; use `allennlp predict "
+                "--use-dataset-reader`"
             )
         metrics = self.metric.get_metric(reset)
         overall = ("precision", "recall", "f1", "accuracy")

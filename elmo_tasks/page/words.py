@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.evaluation.nearest import Block, Occurrence, nearest_tokens, text_blocks
+from elmo_tasks.evaluation.nearest import Occurrence, TextBlock, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field, index_of
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
@@ -121,7 +121,7 @@ class WordsInContext:
         return Occurrence(words, index)
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[TextBlock]:
         """The vectors of the corpus, computed at the first question."""
         return list(text_blocks(self._encoder, self._corpus))
 

@@ -12,7 +12,7 @@ from allennlp.training.metrics import Metric
 from elmo_tasks.modules.metrics import CountingMetric
 
 VERSIONS = ("1.1", "2.0")
-KINDS = ("HasAns", "NoAns")
+ANSWER_KINDS = ("HasAns", "NoAns")
 """The names of version 2.0 for questions with an answer, and for questions without one."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -56,18 +56,16 @@ class SquadMetric(CountingMetric[np.ndarray]):
 
     def __init__(self, version: str = "1.1") -> None:
         if version not in VERSIONS:
-            raise ConfigurationError(f"version: found {version!r}, expected one of {', '.join(VERSIONS)}")
+            raise ConfigurationError(f"version {version!r} must be one of {', '.join(VERSIONS)}")
         self.version = version
         super().__init__()
 
     def no_counts(self) -> np.ndarray:
-        """*Shape:* `(all questions and KINDS, count, sum of exact match and sum of F1)`: `(3, 3)`."""
-        return np.zeros((1 + len(KINDS), 3))
+        """*Shape:* `(all questions and ANSWER_KINDS, count, sum of exact match and sum of F1)`: `(3, 3)`."""
+        return np.zeros((1 + len(ANSWER_KINDS), 3))
 
     def __call__(self, predicted: str, gold: Sequence[str]) -> None:
         """Adds a question. In version 1.1 it must have a gold answer."""
-        if not gold and self.version == "1.1":
-            raise ConfigurationError("found a question without gold answers, which only SQuAD 2.0 has")
         kind = 1 if gold else 2
         if self.version == "2.0":
             gold = [answer for answer in gold if normalize(answer)] or [""]
@@ -89,7 +87,7 @@ class SquadMetric(CountingMetric[np.ndarray]):
         has `exact_match-HasAns`, `f1-HasAns`, `exact_match-NoAns`, `f1-NoAns`.
         """
         metrics = {}
-        for kind in ("", *KINDS) if reset and self.version == "2.0" else ("",):
+        for kind in ("", *ANSWER_KINDS) if reset and self.version == "2.0" else ("",):
             _, *values = self.scores(kind, scale=1.0)
             for name, value in zip(("exact_match", "f1"), values, strict=True):
                 metrics[f"{name}-{kind}" if kind else name] = value
@@ -99,6 +97,6 @@ class SquadMetric(CountingMetric[np.ndarray]):
 
     def scores(self, kind: str = "", *, scale: float) -> tuple[int, float, float]:
         """Returns the number of questions (of a kind), and their exact match and F1 from 0 to `scale`."""
-        questions, *sums = self.total_counts()[("", *KINDS).index(kind)].tolist()
+        questions, *sums = self.total_counts()[("", *ANSWER_KINDS).index(kind)].tolist()
         exact, f1 = (scale * total / questions if questions else 0.0 for total in sums)
         return int(questions), exact, f1

@@ -71,7 +71,7 @@ class SquadModel(ElmoModel):
     ) -> None:
         super().__init__(**kwargs)
         if window <= overlap:
-            raise ConfigurationError(f"window is {window}, expected {overlap + 1} or more, above the overlap")
+            raise ConfigurationError(f"window {window} must be greater than overlap {overlap}")
 
         def gru(size: int) -> BiGru:
             return BiGru(input_dim=size, hidden_sizes=[hidden_size], dropout=0.0)
@@ -219,8 +219,8 @@ class SquadModel(ElmoModel):
             used = used | unanswerable
         elif unanswerable.any():
             raise ConfigurationError(
-                "found a question without an answer, expected one that has one: the model needs "
-                "no_answer: true, or the dataset reader unanswerable: false"
+                "a question has no answer: the model needs no_answer: true, or the dataset reader "
+                "unanswerable: false"
             )
         return -likelihood[used].sum() / used.sum().clamp(min=1)
 
@@ -229,9 +229,7 @@ class SquadModel(ElmoModel):
         """Returns the mean of the members' probabilities. Members of other sizes are an error."""
         shapes = [{name: tensor.shape for name, tensor in scores.items()} for scores in members]
         if any(each != shapes[0] for each in shapes):
-            raise ConfigurationError(
-                "the members differ in longest_answer, window, overlap or no_answer, expected the same"
-            )
+            raise ConfigurationError("the members differ in longest_answer, window, overlap or no_answer")
         names = [name for name in _LOG_PROBABILITIES if name in shapes[0]]
         mean = {
             name: torch.stack([scores[name] for scores in members]).logsumexp(dim=0) - log(len(members))
@@ -270,7 +268,7 @@ def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
     """Returns the best answers of each question, the best first; an empty text stands for no answer."""
     answers = [
         [
-            _answer(question, bounds, score)
+            _answer_at(question, bounds, score)
             for bounds, score in zip(indices, scores, strict=True)
             if score > -torch.inf
         ]
@@ -285,7 +283,7 @@ def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
     return answers
 
 
-def _answer(question: SquadQuestion, bounds: list[int], score: float) -> Outputs:
+def _answer_at(question: SquadQuestion, bounds: list[int], score: float) -> Outputs:
     """Returns an answer with half-open positions `[start, end)`."""
     first, last = bounds
     start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]

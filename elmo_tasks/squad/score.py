@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from elmo_tasks.data.input_files import InputError, input_files, read_json
 from elmo_tasks.squad.dataset import read_datasets
-from elmo_tasks.squad.metric import KINDS, SquadMetric
+from elmo_tasks.squad.metric import ANSWER_KINDS, SquadMetric
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -40,22 +40,20 @@ def report(data_file: str, predictions_file: str) -> str:
     metric = SquadMetric("2.0" if version.endswith("2.0") or (has_both and not version) else "1.1")
     for question in questions:
         if metric.version == "1.1" and not question.answers:
-            found = f"the question {question.id} without an answer"
-            raise InputError.at(data_file, found=found, expected='"version": "v2.0" in the data, or answers')
+            what = f"the question {question.id} has no answer, which only version 2.0 allows"
+            raise InputError(what, where=data_file, remedy='add "version": "v2.0" to data of SQuAD 2.0')
         if question.id in predictions:
             metric(predictions[question.id], [answer.text for answer in question.answers or []])
         elif metric.version == "1.1":
             print(f"Unanswered question {question.id} will receive score 0.", file=sys.stderr)
             metric.skip()
         else:
-            raise InputError.at(
-                predictions_file, found=f"no prediction for {question.id}", expected="one for each question"
-            )
+            raise InputError(f"the question {question.id} has no prediction", where=predictions_file)
     total, exact, f1 = metric.scores(scale=100.0)
     if metric.version == "1.1":
         return json.dumps({"exact_match": exact, "f1": f1})
     scores = {"exact": exact, "f1": f1, "total": total}
-    for kind in KINDS:
+    for kind in ANSWER_KINDS:
         total, exact, f1 = metric.scores(kind, scale=100.0)
         if total:
             scores |= {f"{kind}_exact": exact, f"{kind}_f1": f1, f"{kind}_total": total}
@@ -63,13 +61,11 @@ def report(data_file: str, predictions_file: str) -> str:
 
 
 def _predictions(path: str) -> dict[str, str]:
-    file, *more_files = input_files(path)
-    if more_files:
-        raise InputError.at(path, found=f"{1 + len(more_files)} files", expected="one")
     expected = 'an object: {"id": "answer", ...}'
-    predictions = read_json(file, expected=expected)
+    files = input_files(path)
+    predictions = read_json(files[0], expected=expected) if len(files) == 1 else None
     if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
-        raise InputError.at(path, found="something else", expected=expected)
+        raise InputError(f"the predictions must be one file with {expected}", where=path)
     return predictions
 
 

@@ -64,7 +64,7 @@ def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
     return tags
 
 
-def description(words: Sequence[str], tags: Sequence[str]) -> str:
+def in_brackets(words: Sequence[str], tags: Sequence[str]) -> str:
     """Returns the words with each labelled span of IOB2 tags in brackets, such as `[ARG0: Ana] [V: flew]`."""
     parts, position = [], 0
     for start, end, label in to_spans(tags, Scheme.IOB2):
@@ -74,11 +74,11 @@ def description(words: Sequence[str], tags: Sequence[str]) -> str:
 
 
 @Metric.register("elmo_srl_eval")
-class SrlEval(CountingMetric["Counts"]):
+class SrlEval(CountingMetric["ArgumentCounts"]):
     """Precision, recall and F1 of arguments, exactly as `srl-eval.pl` computes them. See `CountingMetric`."""
 
-    def no_counts(self) -> "Counts":
-        return Counts()
+    def no_counts(self) -> "ArgumentCounts":
+        return ArgumentCounts()
 
     def __call__(self, predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> None:
         """Counts the predicted and gold IOB2 tags of propositions; `ValueError` if their numbers differ."""
@@ -103,7 +103,7 @@ class SrlEval(CountingMetric["Counts"]):
 
 
 @dataclass(kw_only=True)
-class Counts(LabelCounts):
+class ArgumentCounts(LabelCounts):
     """The counts of arguments by label, where the predicate is `V`, and of propositions."""
 
     propositions: int = 0

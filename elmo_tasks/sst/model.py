@@ -71,7 +71,7 @@ class SstModel(Classifier):
         integrated_dim = self.integrator.output_dim + self._elmo_dim_at("integrator")
         self.pooling = nn.Linear(integrated_dim, 1)
         sizes = [4 * integrated_dim, *classifier_sizes]
-        self.classifier = _layers(sizes, len(self.labels), maxout, classifier_dropout)
+        self.classifier = _classifier_layers(sizes, len(self.labels), maxout, classifier_dropout)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """*Shape:* `logits` `(batch, classes)`, `attention` of the pooling and `mask` `(batch, tokens)`."""
@@ -166,7 +166,7 @@ def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:
     return nn.Sequential(InputVariationalDropout(dropout), nn.Linear(input_dim, size), nn.ReLU())
 
 
-def _layers(sizes: list[int], classes: int, maxout: int | None, dropout: float) -> nn.Sequential:
+def _classifier_layers(sizes: list[int], classes: int, maxout: int | None, dropout: float) -> nn.Sequential:
     """*Shape:* `(batch, sizes[0])` to `(batch, classes)`."""
     layers: list[nn.Module] = [nn.Dropout(dropout)]
     for before, size in pairwise(sizes):

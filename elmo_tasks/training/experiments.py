@@ -42,7 +42,7 @@ _PROCESSES: Any = multiprocessing.get_context(
 )
 
 
-class Run(NamedTuple):
+class TrainingRun(NamedTuple):
     """One training of a variant in `folder`; its log, `NAME.log`, is beside it."""
 
     variant: str
@@ -59,12 +59,12 @@ class Run(NamedTuple):
 
     def metrics(self) -> dict[str, Any] | None:
         """Returns the metrics if the run is done: then `train` has removed the best weights."""
-        return None if (self.folder / BEST).exists() else _read_json(self.folder / METRICS)
+        return None if (self.folder / BEST).exists() else _read_metrics(self.folder / METRICS)
 
     def epochs(self) -> Iterator[dict[str, Any]]:
         """Yields the metrics of each completed epoch."""
         for epoch in itertools.count():
-            if (metrics := _read_json(self.folder / f"metrics_epoch_{epoch}.json")) is None:
+            if (metrics := _read_metrics(self.folder / f"metrics_epoch_{epoch}.json")) is None:
                 return
             yield metrics
 
@@ -79,7 +79,7 @@ def plan(
     *,
     seeds: Iterable[int],
     folder: Path,
-) -> list[Run]:
+) -> list[TrainingRun]:
     """
     Returns the runs of all variants of a complete config and seeds, grouped by seed, each in a folder such as
     `variant/seed-13`. `variants` are overrides by name, as for `--overrides` of `allennlp train`; one of a
@@ -93,26 +93,28 @@ def plan(
                 own = with_overrides(config, {**overrides, **seeds_of_run})
             except ConfigurationError as error:
                 raise ConfigurationError(f"{name}: the config cannot be overridden: {error}") from error
-            runs.append(Run(name, seed, own, folder / name / f"seed-{seed}"))
+            runs.append(TrainingRun(name, seed, own, folder / name / f"seed-{seed}"))
     return runs
 
 
-def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callable[[Run], None]) -> None:
+def train(
+    runs: list[TrainingRun], *, jobs: int, packages: Sequence[str], report: Callable[[TrainingRun], None]
+) -> None:
     """
     Trains the runs that are not done, `jobs` at a time, with the `packages` of `--include-package`. When a
     run is done, its checkpoints are removed, its archive stays, and `report` is called with it.
 
     # Raises
-    `ConfigurationError`: see `check_config`; or, with the path of its log, a run failed. The other runs are
-    then stopped; the next call resumes them.
+    `ConfigurationError`: see `check_same_config`; or, with the path of its log, a run failed. The other runs
+    are then stopped; the next call resumes them.
     """
     for run in runs:
-        check_config(run)
+        check_same_config(run)
     waiting = [run for run in runs if run.metrics() is None]
     for run in runs:
         if run not in waiting:
             _remove_checkpoints(run)
-    running: dict[int, tuple[Run, BaseProcess]] = {}
+    running: dict[int, tuple[TrainingRun, BaseProcess]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -132,9 +134,9 @@ def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callab
             process.join()
 
 
-def check_config(run: Run) -> None:
+def check_same_config(run: TrainingRun) -> None:
     """Raises `ConfigurationError` if the run's folder has a run of another config."""
-    before = _read_json(run.folder / CONFIG_NAME)
+    before = _read_metrics(run.folder / CONFIG_NAME)
     if before is None:
         return
     old, new = (Params(config).as_flat_dict() for config in (before, run.config))
@@ -146,22 +148,22 @@ def check_config(run: Run) -> None:
             )
 
 
-def _start(run: Run, jobs: int, packages: Sequence[str]) -> BaseProcess:
+def _start(run: TrainingRun, jobs: int, packages: Sequence[str]) -> BaseProcess:
     # A run that was killed before it wrote its config cannot be resumed. Foreign files are left alone, and
     # AllenNLP refuses their folder.
-    recover = _read_json(run.folder / CONFIG_NAME) is not None
+    recover = _read_metrics(run.folder / CONFIG_NAME) is not None
     if not recover:
         for name in (CONFIG_NAME, "out.log"):
             (run.folder / name).unlink(missing_ok=True)
     run.folder.parent.mkdir(parents=True, exist_ok=True)
     threads = max(1, torch.get_num_threads() // jobs)
     _PROCESSES.set_forkserver_preload([__name__])
-    process = _PROCESSES.Process(target=_train, args=(run, recover, threads, packages))
+    process = _PROCESSES.Process(target=_train_in_process, args=(run, recover, threads, packages))
     process.start()
     return process
 
 
-def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> None:
+def _train_in_process(run: TrainingRun, recover: bool, threads: int, packages: Sequence[str]) -> None:
     log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -176,13 +178,13 @@ def _train(run: Run, recover: bool, threads: int, packages: Sequence[str]) -> No
     train_model(Params(run.config), run.folder, recover=recover, file_friendly_logging=True)
 
 
-def _remove_checkpoints(run: Run) -> None:
+def _remove_checkpoints(run: TrainingRun) -> None:
     """Removes the best weights first: without them the run counts as done."""
     for checkpoint in (run.folder / BEST, *run.folder.glob("*.th")):
         checkpoint.unlink(missing_ok=True)
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def _read_metrics(path: Path) -> dict[str, Any] | None:
     """Returns the content of a file, `None` if it is missing or was cut off by a kill."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -190,7 +192,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _failure(run: Run, exit_code: int) -> str:
+def _failure(run: TrainingRun, exit_code: int) -> str:
     if exit_code < 0:
         ended_by = signal.Signals(-exit_code).name
         return f"was ended by {ended_by}, as happens if memory runs out; the same command goes on with it"
@@ -204,7 +206,7 @@ def _last_line(log: Path) -> str:
     return lines[-1] if lines else "it is empty"
 
 
-def summary(runs: list[Run]) -> Table:
+def summary(runs: list[TrainingRun]) -> Table:
     """
     Returns a table with a row for each variant: the `mean_and_deviation` of its best scores on the validation
     data, and the score of each seed, empty if a run is not done. The second column has the metric's name.
@@ -231,7 +233,7 @@ def validation_metric(config: dict[str, Any]) -> str:
     return config["trainer"]["validation_metric"].lstrip("+-")
 
 
-def score(run: Run) -> float | None:
+def score(run: TrainingRun) -> float | None:
     """Returns the best epoch's score on the validation data, by the run's own metric, if the run is done."""
     metrics = run.metrics()
     return None if metrics is None else metrics[f"best_validation_{validation_metric(run.config)}"]

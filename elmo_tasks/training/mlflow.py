@@ -89,7 +89,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
         if is_primary:
             now = int(1000 * time.time())
             numbers = [
-                self._mlflow.entities.Metric(_name(key), value, now, epoch)
+                self._mlflow.entities.Metric(_mlflow_name(key), value, now, epoch)
                 for key, value in metrics.items()
                 if isinstance(value, int | float)
             ]
@@ -125,7 +125,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
             return run_id
         run = self._client.create_run(self._experiment_id(), run_name=self._run_name or self._folder.name)
         params = [
-            self._mlflow.entities.Param(_name(key), str(value))
+            self._mlflow.entities.Param(_mlflow_name(key), str(value))
             for key, value in Params(self._config()).as_flat_dict().items()
         ]
         self._client.log_batch(run.info.run_id, params=params)
@@ -151,7 +151,7 @@ def _attempt(call: str) -> Iterator[None]:
         logger.warning("elmo_mlflow: %s failed, nothing was logged: %s", call, error)
 
 
-def _name(key: str) -> str:
+def _mlflow_name(key: str) -> str:
     """
     Returns a name that MLflow accepts, since a single bad name makes it refuse all metrics of an epoch. Other
     characters are written as code points, so that different keys stay different.

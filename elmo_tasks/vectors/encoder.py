@@ -19,16 +19,16 @@ from elmo_tasks.common.batches import Item, batches
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.elmo import FrozenBiLm
-from elmo_tasks.vectors.text_format import WordTable
+from elmo_tasks.vectors.files import VectorTable
 
-Mix = Callable[[torch.Tensor], torch.Tensor]
+LayerMix = Callable[[torch.Tensor], torch.Tensor]
 """Mixes layers `(layers, ..., dim)` to `(..., dim)`."""
 
 POSITIONS = 4096
 """The positions of a batch, padding included; a longer sentence is encoded alone."""
 
 
-class Encoder(ABC):
+class WordEncoder(ABC):
     """The base of encoders: several vectors of each token, of the size `dim`, the rows with `names`."""
 
     def __init__(self, *, names: Sequence[str], dim: int) -> None:
@@ -58,16 +58,18 @@ class Encoder(ABC):
         return zip(items, self.encode(map(words, ahead)), strict=True)
 
 
-class BiLmEncoder(Encoder):
+class BiLmEncoder(WordEncoder):
     """
     An encoder with a row for each layer of a frozen biLM, the token layer first, for their average, and for
     further `mixes` of the layers by their names; or with the row named `only`, an `ElmoError` if there is
     none.
     """
 
-    def __init__(self, *, bilm: FrozenBiLm, mixes: Mapping[str, Mix], only: str | None = None) -> None:
+    def __init__(self, *, bilm: FrozenBiLm, mixes: Mapping[str, LayerMix], only: str | None = None) -> None:
         self._bilm = bilm
-        layers: dict[str, Mix] = {f"layer {layer}": itemgetter(layer) for layer in range(bilm.num_layers)}
+        layers: dict[str, LayerMix] = {
+            f"layer {layer}": itemgetter(layer) for layer in range(bilm.num_layers)
+        }
         rows = layers | {"average": partial(torch.mean, dim=0)} | dict(mixes)
         if only is not None:
             if only not in rows:
@@ -91,14 +93,14 @@ class BiLmEncoder(Encoder):
         return self._bilm.knows(words)
 
 
-class StaticVectors(Encoder):
+class StaticVectors(WordEncoder):
     """
     An encoder with one row, `name`, a table of word vectors: one vector per word, whatever its context. A
     word is looked up as it is spelt, or else as the first word of the table that differs only in case; the
     first of equal words counts. An unknown word has zeros.
     """
 
-    def __init__(self, *, name: str, table: WordTable) -> None:
+    def __init__(self, *, name: str, table: VectorTable) -> None:
         super().__init__(names=[name], dim=table.vectors.shape[1])
         self._words = table.words
         self._table = torch.from_numpy(table.vectors)
@@ -151,13 +153,13 @@ class WordVectors(NamedTuple):
     known: torch.Tensor
     """`(words,)`: which words have a vector. The vectors of other words have no meaning."""
 
-    def table(self, words: Sequence[str]) -> WordTable:
+    def table(self, words: Sequence[str]) -> VectorTable:
         """Returns the known words and their vectors; `words` are the words of all rows."""
         known_words = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
-        return WordTable(known_words, self.vectors[self.known].float().numpy())
+        return VectorTable(known_words, self.vectors[self.known].float().numpy())
 
 
-def out_of_context(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
+def out_of_context(encoder: WordEncoder, words: Sequence[str]) -> list[WordVectors]:
     """Returns the vectors of words as sentences of their own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
@@ -166,7 +168,7 @@ def out_of_context(encoder: Encoder, words: Sequence[str]) -> list[WordVectors]:
 
 
 def in_contexts(
-    encoder: Encoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
+    encoder: WordEncoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
     """
     Returns the vectors of words, averaged over their occurrences in a text, for each row. A word without
@@ -237,6 +239,6 @@ def _tokens(sentence: Sentence) -> Sequence[str]:
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
-def _by_row(encoder: Encoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:
+def _by_row(encoder: WordEncoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:
     """*Shape:* `vectors` `(words, rows, dim)`."""
     return [WordVectors(name, vectors[:, row], known) for row, name in enumerate(encoder.names)]

@@ -11,34 +11,32 @@ import numpy as np
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.vectors.text_format import WordTable
+from elmo_tasks.vectors.files import VectorTable
 
 if TYPE_CHECKING:
     from scipy import sparse
 
 TokenizedText = Iterable[list[str]]
-"""The words of each sentence. It is read several times, so a generator does not do."""
+"""The words of each sentence. It is read several times, so it cannot be a generator."""
 
 _MAX_GENSIM_WORDS = 10_000
 """The longest sentence that gensim reads; it drops all further words silently."""
 _SENTENCES_AT_ONCE = 1 << 16
 
 
-def train_table(method: str, sentences: TokenizedText, **settings: int | float) -> WordTable:
+def train_table(method: str, sentences: TokenizedText, **settings: int | float) -> VectorTable:
     """Trains the vectors of a text's words by a `method` of `DEFAULTS`, with other `settings`."""
     return _TRAINERS[method](sentences, **settings)
 
 
 def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
-    """Returns the words that occur so often, with their counts. It is an error if there are none."""
+    """Returns the words that occur `min_count` times or more, and their counts; no words are an error."""
     counts = Counter(word for words in sentences for word in words)
-    if not counts:
-        raise ConfigurationError("found a text without words, expected a tokenised sentence a line")
     frequent = {word: count for word, count in counts.most_common() if count >= min_count}
     if not frequent:
         raise ConfigurationError(
-            f"found {len(counts):,} words, none of them {min_count} times; expected some, or a lower "
-            "--min-count"
+            f"none of the text's {len(counts):,} words occurs {min_count} times; use a longer text or a "
+            "lower --min-count"
         )
     return frequent
 
@@ -53,7 +51,7 @@ def skip_gram(
     subsample: float = 1e-3,
     epochs: int = 20,
     seed: int = 13,
-) -> WordTable:
+) -> VectorTable:
     """
     Trains word2vec's skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546), by gensim. One
     thread trains, so that a seed always gives the same vectors.
@@ -90,7 +88,7 @@ def skip_gram(
     num_sentences = sum(1 for _ in _gensim_sentences(sentences))
     with progress(total=epochs, work="word2vec", unit="epochs") as bar:
         model.train(_Epochs(sentences, bar.update), total_examples=num_sentences, epochs=epochs)
-    return WordTable(list(model.wv.index_to_key), np.asarray(model.wv.vectors, dtype=np.float32))
+    return VectorTable(list(model.wv.index_to_key), np.asarray(model.wv.vectors, dtype=np.float32))
 
 
 def _gensim_sentences(sentences: TokenizedText) -> Iterator[list[str]]:
@@ -122,7 +120,7 @@ def ppmi_svd(
     smoothing: float = 0.75,
     eigenvalues: float = 0.5,
     seed: int = 13,
-) -> WordTable:
+) -> VectorTable:
     """
     Trains vectors as rows of `U * S ** eigenvalues`, where `U S V` is the truncated singular value
     decomposition of the words' positive pointwise mutual information with their contexts.
@@ -145,14 +143,14 @@ def ppmi_svd(
     words = list(frequent_words(sentences, min_count))
     if len(words) <= dim:
         raise ConfigurationError(
-            f"found {len(words):,} words that occur {min_count} times or more, expected more than the {dim} "
-            "dimensions, or a lower --dim or --min-count"
+            f"{len(words):,} words occur {min_count} times or more, too few for {dim} dimensions; use a "
+            "longer text, or a lower --dim or --min-count"
         )
     matrix = positive_information(cooccurrences(sentences, words, window), shift=shift, smoothing=smoothing)
     if not matrix.nnz:
         raise ConfigurationError(
-            "found no two words near each other more often than by chance, expected sentences of several "
-            "words, or a lower --shift"
+            "no two words are near each other more often than by chance; use sentences of several words, or "
+            "a lower --shift"
         )
     start = np.random.default_rng(seed).standard_normal(len(words))
     from scipy.sparse.linalg import svds
@@ -162,7 +160,7 @@ def ppmi_svd(
     order = values.argsort()[::-1]
     left, values = left[:, order], values[order]
     left *= np.sign(left[np.abs(left).argmax(axis=0), np.arange(dim)])
-    return WordTable(words, (left * values**eigenvalues).astype(np.float32))
+    return VectorTable(words, (left * values**eigenvalues).astype(np.float32))
 
 
 def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "sparse.csr_array":
@@ -208,7 +206,7 @@ def positive_information(counts: "sparse.csr_array", *, shift: float, smoothing:
     return information
 
 
-_TRAINERS: dict[str, Callable[..., WordTable]] = {"word2vec": skip_gram, "svd": ppmi_svd}
+_TRAINERS: dict[str, Callable[..., VectorTable]] = {"word2vec": skip_gram, "svd": ppmi_svd}
 DEFAULTS: dict[str, dict[str, int | float]] = {
     method: {setting.name: setting.default for setting in list(signature(train).parameters.values())[1:]}
     for method, train in _TRAINERS.items()

@@ -11,7 +11,7 @@ from benchmarks.paper import read_experiments
 from benchmarks.results import COLUMNS, Results, Score, p_of_one, read_scores
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.training.experiments import Run, mean_and_deviation
+from elmo_tasks.training.experiments import TrainingRun, mean_and_deviation
 
 COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}
 
@@ -136,7 +136,7 @@ def test_p_values_of_means_and_deviations_are_those_of_the_scores():
 
 def test_times_and_curves_of_runs(tmp_path):
     """The time of the epoch in which a killed run went on is left out; a curve keeps the runs that it has."""
-    run = Run("ours", 13, {"trainer": {"validation_metric": "+accuracy"}}, tmp_path / "ours")
+    run = TrainingRun("ours", 13, {"trainer": {"validation_metric": "+accuracy"}}, tmp_path / "ours")
     run.folder.mkdir()
     for epoch, duration in enumerate(("0:00:02", "0:00:03.500000", "0:00:01", "1 day, 0:00:02")):
         text = f'{{"training_duration": "{duration}", "validation_accuracy": {epoch / 4}}}'

@@ -113,17 +113,11 @@ def test_the_bilm_runs_once_for_both_sentences(tmp_path, monkeypatch):
 def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):
     model, _ = build_texts(settings(tmp_path, pairs=True))
     _, single = build_texts(settings(tmp_path, pairs=False))
-    with pytest.raises(ConfigurationError, match="found single sentences"):
+    with pytest.raises(ConfigurationError, match="pairs"):
         model(**tensors(single, model.vocab))
 
 
-@pytest.mark.parametrize(
-    ("pooling", "hidden_sizes", "message"),
-    [
-        ("min", [5], "pooling is 'min'"),
-        ("last", [], "expected hidden_sizes"),
-    ],
-)
-def test_impossible_pooling(tmp_path, pooling, hidden_sizes, message):
-    with pytest.raises(ConfigurationError, match=message):
+@pytest.mark.parametrize(("pooling", "hidden_sizes"), [("min", [5]), ("last", [])])
+def test_impossible_pooling(tmp_path, pooling, hidden_sizes):
+    with pytest.raises(ConfigurationError, match="pooling"):
         build_texts(settings(tmp_path, pairs=False, pooling=pooling, hidden_sizes=hidden_sizes))

@@ -11,7 +11,7 @@ import elmo_tasks  # noqa: F401
 from elmo_tasks.commands import embed, experiments
 from elmo_tasks.common import progress
 from elmo_tasks.elmo import files
-from elmo_tasks.training.experiments import Run
+from elmo_tasks.training.experiments import TrainingRun
 from tests.commands.texts import TEXT
 from tests.elmo.files import FILLING, make_files
 from tests.training.runs import finish
@@ -43,11 +43,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
     """Nothing is trained: the runs in the order in which they would be, each with a random score an epoch."""
-    done: list[Run] = []
+    done: list[TrainingRun] = []
 
-    def train(runs: list[Run], *, jobs: int, packages: Sequence[str], report: Callable[[Run], None]) -> None:
+    def train(
+        runs: list[TrainingRun], *, jobs: int, packages: Sequence[str], report: Callable[[TrainingRun], None]
+    ) -> None:
         for run in runs:
             if run.metrics() is None:
                 draw = random.Random(str(run))

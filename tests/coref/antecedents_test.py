@@ -46,8 +46,8 @@ def check(built: AntecedentScorer, number: int) -> None:
 @pytest.mark.parametrize("number", [1, 2, 17])
 def test_scores_are_those_of_the_papers(options, number, monkeypatch):
     """In few spans at once, so that there are borders."""
-    monkeypatch.setattr(module, "SPANS_AT_ONCE", 7)
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(module, "SPANS_OF_A_BLOCK", 7)
+    monkeypatch.setattr(module, "COARSE_ROWS", 5)
     check(scorer(**options), number)
 
 

@@ -33,7 +33,7 @@ def document(lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
 @pytest.mark.parametrize("lengths", [[9, 1, 7], [1], [5]])
 def test_spans_are_those_of_the_paper(options, lengths, monkeypatch):
     """With few spans at once, so that there are borders."""
-    monkeypatch.setattr(module, "SPANS_AT_ONCE", 11)
+    monkeypatch.setattr(module, "SCORED_SPANS", 11)
     built = finder(**options)
     words, context, sentences = document(lengths)
     found = built(words, context, sentences)

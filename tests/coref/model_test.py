@@ -146,7 +146,7 @@ def test_learns_the_chains_of_a_document():
 
 @pytest.mark.parametrize("at_once", [1, 20, 10_000])
 def test_sentences_are_encoded_one_by_one(tiny, at_once, monkeypatch):
-    monkeypatch.setattr(module, "WORDS_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "ENCODED_WORDS", at_once)
     sentences = [
         ["a"],
         ["the", "ferry", "was", "late", "and", "the", "old", "captain", "said", "that", "it", "was", "fog"],
@@ -213,7 +213,7 @@ def test_training_needs_gold_clusters(tiny):
     document = replace(instance["metadata"].metadata, clusters=None)
     scores = tiny.scores(instance)
     assert "loss" not in tiny.model.decode(scores, [document])
-    with pytest.raises(ConfigurationError, match=f"'{document.id}' without \"clusters\""):
+    with pytest.raises(ConfigurationError, match=document.id):
         tiny.model.train().decode(scores, [document])
     tiny.model.eval()
 
@@ -266,7 +266,7 @@ def test_shortest_documents(options, words):
 
 
 def test_one_document_a_batch(tiny):
-    with pytest.raises(ConfigurationError, match="found 2 documents"):
+    with pytest.raises(ConfigurationError, match="batch_size"):
         tiny.model(**tiny.batch(*tiny.instances[:2]))
 
 

@@ -19,7 +19,7 @@ LINES = [
 @pytest.mark.parametrize("block", [1, 7, 4096])
 @pytest.mark.parametrize("count", [3, 100])
 def test_against_all_tokens_one_by_one(tmp_path, monkeypatch, block, count):
-    monkeypatch.setattr(nearest, "TOKENS_AT_ONCE", block)
+    monkeypatch.setattr(nearest, "BLOCK_TOKENS", block)
     monkeypatch.setattr(encoder, "POSITIONS", 12)
     tiny = tiny_encoder(tmp_path)
     queries = [

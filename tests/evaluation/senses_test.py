@@ -4,21 +4,25 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import (
     SenseProbe,
     SenseSentence,
     Target,
+    Use,
+    choose_threshold,
     read_first_senses,
     read_senses,
+    read_use_pairs,
     sense_baseline,
     senses_by_frequency,
+    use_cosines,
 )
-from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors.encoder import StaticVectors
-from tests.errors import input_error, mentions
+from tests.errors import input_error
 from tests.vectors.examples import tiny_encoder
 
 XML = """\
@@ -39,6 +43,7 @@ XML = """\
 </corpus>
 """
 KEY = "d000.s000.t000 art%1:09:00:: art%1:06:00::\nd000.s000.t001 bell_ringing%1:04:00::\n"
+USE_COLUMNS = "index\tword\tsentence1\tsentence2\tstart1\tstart2\tend1\tend2\tlabel\n"
 TRAIN = read_senses(str(bundled("fixtures/evaluation/wsd_train.jsonl")))
 DEV = read_senses(str(bundled("fixtures/evaluation/wsd_dev.jsonl")))
 
@@ -70,29 +75,21 @@ def test_xml(xml, packed):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "line"),
     [
-        ("</text>", "</txet>", "a.data.xml, line 14: found mismatched tag"),
-        ("</corpus>\n", "", "a.data.xml, line 15: "),
-        ("s000.t000", "s000.t009", "a.data.xml, line 10: found the instance {'id': 'd000.s000.t009'"),
-        (' lemma="art"', "", ".gold.key.txt"),
-        (">art<", "> <", "text, lemma, pos"),
+        ("</text>", "</txet>", 14),
+        ("</corpus>\n", "", 15),
+        ("s000.t000", "s000.t009", 10),
+        (">art<", "> <", 10),
     ],
 )
-def test_errors_in_xml(xml, old, new, message):
-    assert message in input_error(read_senses, xml, XML.replace(old, new))
+def test_errors_in_xml(xml, old, new, line):
+    assert f"a.data.xml, line {line}" in input_error(read_senses, xml, XML.replace(old, new))
 
 
-def test_keys(xml):
-    key = xml.with_name("a.gold.key.txt")
-    key.write_text("d000.s000.t000 x\n\nd000.s000.t001 y\n")
-    assert [target.senses for target in read_senses(str(xml))[0].targets] == [("x",), ("y",)]
-    key.write_text("d000.s000.t000\n")
-    with pytest.raises(InputError, match=r"a.gold.key.txt, line 1: .*'d000.s000.t000'"):
-        read_senses(str(xml))
-    key.unlink()
-    with pytest.raises(InputError, match=r"a.gold.key.txt: found no file"):
-        read_senses(str(xml))
+def test_xml_without_senses(xml):
+    xml.with_name("a.gold.key.txt").unlink()
+    assert "a.gold.key.txt" in input_error(read_senses, xml, XML)
 
 
 def test_jsonl(tmp_path):
@@ -105,36 +102,19 @@ def test_jsonl(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"index": 3}, "line 1: found index is 3, of 3 tokens"),
-        ({"index": "1"}, "found index is '1'"),
-        ({"index": True}, "found index is True"),
-        ({"tokens": "a b c"}, "found tokens is no list"),
-        ({"sense": ["x"]}, "found lemma is 'b', sense is ['x']"),
-        ({"sense": None}, "found no 'sense'"),
-    ],
+    "change", [{"index": 3}, {"index": "1"}, {"tokens": "a b c"}, {"sense": ["x"]}, {"sense": None}]
 )
-def test_errors_in_jsonl(tmp_path, change, message):
-    content = {"lemma": "b", "tokens": ["a", "b", "c"], "index": 1, "sense": "x"} | change
-    text = json.dumps({key: value for key, value in content.items() if value is not None})
-    assert message in input_error(read_senses, tmp_path / "a.jsonl", text)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("", "a.jsonl: found no word"), ("lemma", "line 1: found no JSON (Expecting value")],
-)
-def test_files_without_senses(tmp_path, text, message):
-    assert message in input_error(read_senses, tmp_path / "a.jsonl", text)
+def test_errors_in_jsonl(tmp_path, change):
+    line = json.dumps({"lemma": "b", "tokens": ["a", "b", "c"], "index": 1, "sense": "x"} | change)
+    assert "a.jsonl, line 1" in input_error(read_senses, tmp_path / "a.jsonl", line)
+    assert "a.jsonl" in input_error(read_senses, tmp_path / "a.jsonl", "")
 
 
 def test_first_senses(tmp_path):
     path = tmp_path / "index.sense"
     path.write_text("art%1:06:00:: 02743547 2 5\nart%1:04:00:: 00933420 1 9\nwell%5:00:00:good:00 1 1 2\n\n")
     assert read_first_senses(str(path)) == {"art.NOUN": "art%1:04:00::", "well.ADJ": "well%5:00:00:good:00"}
-    message = input_error(read_first_senses, path, "art 1 2\n")
-    assert mentions(message, "index.sense, line 1", "'art 1 2'")
+    assert "index.sense, line 1" in input_error(read_first_senses, path, "art 1 2\n")
 
 
 def test_against_averages_and_cosines_by_hand(tmp_path):
@@ -173,7 +153,7 @@ def test_against_averages_and_cosines_by_hand(tmp_path):
 
 def test_several_senses_and_targets():
     """An occurrence with two senses counts for both; either answer is correct."""
-    table = StaticVectors(name="t", table=WordTable(["a", "b", "c"], np.eye(3, dtype=np.float32)))
+    table = StaticVectors(name="t", table=VectorTable(["a", "b", "c"], np.eye(3, dtype=np.float32)))
     train = [
         SenseSentence(["x", "a"], [Target(0, 1, "x", ("one", "two"))]),
         SenseSentence(["x", "b"], [Target(0, 1, "x", ("two",))]),
@@ -211,3 +191,89 @@ def test_baseline():
     targets = [sentence.targets[0] for sentence in DEV]
     expected = sum(target.senses[0] == frequent[target.lemma] for target in targets)
     assert sense_baseline(TRAIN, DEV, {}) == (expected, 0, 12)
+
+
+def test_a_pair_of_uses_has_tokens_and_a_place(tmp_path):
+    text = USE_COLUMNS + '0\tplay\t"They don\'t play," he said.\tA play-off.\t12\t2\t16\t6\t1\n\n'
+    (tmp_path / "a.tsv").write_text(text)
+    (pair,) = read_use_pairs(str(tmp_path))
+    assert pair.first == Use(['"', "They", "do", "n't", "play", ",", '"', "he", "said", "."], 4, 5)
+    # The token that has the word
+    assert pair.second.words[pair.second.start] in ("play", "play-off")
+    assert pair.same is True
+
+
+def test_published_layouts(tmp_path):
+    """WiC's two files and SuperGLUE's JSON Lines."""
+    use = {"word": "play", "idx": 0, "start1": 3, "start2": 2, "end1": 7, "end2": 6}
+    line = json.dumps({**use, "sentence1": "We play.", "sentence2": "A play here.", "label": True})
+    files = {
+        "dev.data.txt": "play\tN\t1-0\tWe play .\tPlay it , now\nbank\tN\t0-1\tBanks lend\tA bank\n",
+        "dev.gold.txt": "T\nF\n",
+        "val.jsonl": line,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert read_use_pairs(str(tmp_path)) == [
+        (Use(["We", "play", "."], 1, 2), Use(["Play", "it", ",", "now"], 0, 1), True),
+        (Use(["Banks", "lend"], 0, 1), Use(["A", "bank"], 1, 2), False),
+        (Use(["We", "play", "."], 1, 2), Use(["A", "play", "here", "."], 1, 2), True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (USE_COLUMNS, "a.tsv"),
+        ("word\tsentence1\na\ta b\n", "line 2"),
+        (USE_COLUMNS + "0\ta\ta b\ta c\t0\t0\t1\t1\tT1\n", "line 2"),
+        (USE_COLUMNS + "0\ta\ta b\ta c\t0\t9\t1\t10\t1\n", "line 2"),
+        ('{"label": true}', "line 1"),
+    ],
+)
+def test_errors_in_pairs_of_uses(tmp_path, text, place):
+    assert place in input_error(read_use_pairs, tmp_path / "a.tsv", text)
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "place"),
+    [
+        ("play\tN\t1-0\tWe play\tPlay\n", "T\nF\n", "a.gold.txt"),
+        ("play\tN\t1-0\tWe play\tPlay\n", "1\n", "a.gold.txt"),
+        ("play\tN\t1-1\tWe play\tPlay\n", "T\n", "a.data.txt, line 1"),
+    ],
+)
+def test_errors_in_the_files_of_wic(tmp_path, data, labels, place):
+    (tmp_path / "a.gold.txt").write_text(labels)
+    assert place in input_error(read_use_pairs, tmp_path / "a.data.txt", data)
+
+
+def test_cosines(tmp_path):
+    encoder = tiny_encoder(tmp_path)
+    pairs = read_use_pairs(str(bundled("fixtures/evaluation/wic_dev.tsv")))
+    found = use_cosines(encoder, pairs)
+    assert found.shape == (len(encoder.names), len(pairs))
+    for i, pair in enumerate(pairs):
+        one, two = (
+            next(encoder.encode([use.words]))[:, use.start : use.end].double().numpy().mean(axis=1)
+            for use in pair[:2]
+        )
+        for row in range(len(encoder.names)):
+            expected = one[row] @ two[row] / np.linalg.norm(one[row]) / np.linalg.norm(two[row])
+            assert float(found[row, i]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_threshold_against_all_thresholds(seed):
+    generator = torch.Generator().manual_seed(seed)
+    number = int(torch.randint(1, 12, (), generator=generator))
+    # Few values, so that there are ties
+    cosines = torch.randint(-4, 5, (number,), generator=generator).double() / 4
+    same = torch.rand(number, generator=generator) < 0.5
+    possible = [-np.inf, *np.arange(-1.125, 1.2, 0.25), np.inf]
+    counts = [int(((cosines >= threshold) == same).sum()) for threshold in possible]
+    found = choose_threshold(cosines, same)
+    assert found.correct == max(counts) == int(((cosines >= found.cosine) == same).sum())
+    # The lowest of the best, which differ in their answers
+    best = min(threshold for threshold, count in zip(possible, counts, strict=True) if count == found.correct)
+    assert torch.equal(cosines >= found.cosine, cosines >= best)

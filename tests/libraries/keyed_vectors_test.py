@@ -53,20 +53,15 @@ def test_no_words_have_no_vectors(embedder):
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "message"),
+    ("words", "options"),
     [
-        ("cat", {}, "found 'cat'"),
-        (["cat", None], {}, "found .*None"),
-        (["cat", None], {"contexts": CONTEXTS}, "found .*None"),
-        (WORDS, {"contexts": "the cat"}, "sentence 0: found 't'"),
-        (WORDS, {"contexts": ["the cat"]}, "sentence 0: found 'the cat'"),
-        (WORDS, {"contexts": [["the", 7]]}, "sentence 0: found .*7, expected .* string"),
-        (WORDS, {"contexts": CONTEXTS, "occurrences": 0}, "occurrences is 0"),
-        (WORDS, {"layer": 3}, "layer: found 3"),
-        (WORDS, {"layer": -4}, "layer: found -4"),
-        (WORDS, {"layer": "top"}, "layer: found 'top'"),
+        ("cat", {}),
+        (WORDS, {"contexts": ["the cat"]}),
+        (WORDS, {"contexts": CONTEXTS, "occurrences": 0}),
+        (WORDS, {"layer": 3}),
+        (WORDS, {"layer": "top"}),
     ],
 )
-def test_errors(embedder, words, options, message):
-    with pytest.raises(ElmoError, match=message):
+def test_errors(embedder, words, options):
+    with pytest.raises(ElmoError):
         keyed_vectors(words, embedder=embedder, **options)

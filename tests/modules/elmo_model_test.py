@@ -92,7 +92,7 @@ def test_elmo_as_the_only_input(tmp_path):
 def test_no_input(tmp_path, placement):
     settings = tiny_elmo("ner_elmo.jsonnet", tmp_path, placement)
     settings["model"]["text_field_embedder"] = {"token_embedders": {}}
-    with pytest.raises(ConfigurationError, match=r"text_field_embedder: .*token_embedders"):
+    with pytest.raises(ConfigurationError, match="text_field_embedder"):
         Model.from_params(Params(settings["model"]), vocab=Vocabulary())
 
 

@@ -165,5 +165,5 @@ def test_character_cnn_computes_equal_words_once_and_they_share_their_gradient()
 
 
 def test_character_cnn_of_even_width():
-    with pytest.raises(ConfigurationError, match="width is 2"):
+    with pytest.raises(ConfigurationError, match="width 2"):
         character_cnn(width=2)

@@ -7,7 +7,7 @@ import torch
 from allennlp.data import Vocabulary
 from allennlp.training.metrics import Metric, SpanBasedF1Measure
 
-from elmo_tasks.ner.metric import ConllEval, Counts
+from elmo_tasks.ner.metric import ChunkCounts, ConllEval
 
 GOLD = [
     ["B-PER", "I-PER", "O", "B-LOC", "O"],
@@ -75,7 +75,7 @@ def test_the_published_output():
     https://www.clips.uantwerpen.be/conll2000/chunking/output.html; the counts were worked out from
     its percentages. Later versions of the script add the number of chunks found to each line.
     """
-    counts = Counts(
+    counts = ChunkCounts(
         tokens=961,
         correct_tags=808,
         gold=Counter(ADJP=6, ADVP=8, NP=262, PP=90, SBAR=6, VP=87),
@@ -187,7 +187,7 @@ def reference(predicted, gold):
             script.line(truth, guess)
         script.line("O", "O", boundary=True)
     script.close()
-    return Counts(
+    return ChunkCounts(
         tokens=script.tokens,
         correct_tags=script.correct_tags,
         gold=Counter(script.gold),

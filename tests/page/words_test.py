@@ -5,7 +5,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.page import words
 from elmo_tasks.page.words import WordsInContext, read_corpus
-from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from tests.elmo.files import frozen, random_bilm
 
@@ -14,7 +14,7 @@ FORM = {"word": "cat", "sentence": "The cat sat."}
 
 @pytest.fixture(scope="module")
 def explorer():
-    table = WordTable(["cat", "mat", "dog"], np.array([[1, 0], [0, 1], [1, 0.5]], dtype=np.float32))
+    table = VectorTable(["cat", "mat", "dog"], np.array([[1, 0], [0, 1], [1, 0.5]], dtype=np.float32))
     return WordsInContext(
         encoder=BiLmEncoder(bilm=frozen(random_bilm()), mixes={}),
         static=[StaticVectors(name="two.txt", table=table)],

@@ -1,7 +1,7 @@
 import pytest
 
 from elmo_tasks.data.tag_schemes import TagError
-from elmo_tasks.srl.metric import Argument, description, from_tags, to_tags
+from elmo_tasks.srl.metric import Argument, from_tags, in_brackets, to_tags
 
 WORDS = ["Omar", "looked", "the", "word", "up", "."]
 TAGS = ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "B-C-V", "O"]
@@ -20,8 +20,8 @@ def test_there_and_back():
 
 
 def test_description():
-    assert description(WORDS, TAGS) == "[ARG0: Omar] [V: looked] [ARG1: the word] [C-V: up] ."
-    assert description(["No", "."], ["O", "O"]) == "No ."
+    assert in_brackets(WORDS, TAGS) == "[ARG0: Omar] [V: looked] [ARG1: the word] [C-V: up] ."
+    assert in_brackets(["No", "."], ["O", "O"]) == "No ."
 
 
 @pytest.mark.parametrize(

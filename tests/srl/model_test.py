@@ -111,7 +111,7 @@ def test_predicates_without_arguments_have_no_scores(tmp_path):
     for instance in unlabelled:
         del instance.fields["tags"]
     outputs_of(model.eval(), unlabelled)
-    with pytest.raises(ConfigurationError, match="without"):
+    with pytest.raises(ConfigurationError, match="arguments"):
         model.get_metrics(reset=True)
 
 

@@ -183,7 +183,7 @@ def test_dropout_in_training_only(tmp_path):
 
 
 def test_wrong_parameters_and_vocabulary(tmp_path):
-    with pytest.raises(ConfigurationError, match="output_elmo is 'input'"):
+    with pytest.raises(ConfigurationError, match="output_elmo"):
         build_sentences(settings(tmp_path, "input", output_elmo="input"))
     with pytest.raises(ConfigurationError, match=r"'hiden_size';.*'hidden_size'"):
         build_sentences(settings(tmp_path, "input", hiden_size=3))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from allennlp.training import TrainerCallback
 
-from elmo_tasks.training.experiments import Run, validation_metric
+from elmo_tasks.training.experiments import TrainingRun, validation_metric
 
 
-def finish(run: Run, scores: Sequence[float]) -> None:
+def finish(run: TrainingRun, scores: Sequence[float]) -> None:
     """Writes the files of a run with these scores on the validation data, one per epoch."""
     metric = validation_metric(run.config)
     best = min if run.config["trainer"]["validation_metric"].startswith("-") else max

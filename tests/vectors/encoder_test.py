@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors import encoder as module
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_word_files, read_frozen
@@ -66,7 +66,7 @@ def test_a_static_word_as_it_is_spelt_or_in_another_case():
     """The first of equal words counts."""
     words = ["the", "Cat", "CAT", "the"]
     table = np.arange(8, dtype=np.float32).reshape(4, 2) + 1
-    vectors = StaticVectors(name="x", table=WordTable(words, table))
+    vectors = StaticVectors(name="x", table=VectorTable(words, table))
     asked = ["the", "cat", "York", "THE", "CAT"]
     encoded = [rows.tolist() for rows in vectors.encode([asked, [], ["Cat"]])]
     assert encoded == [[[[1, 2], [3, 4], [0, 0], [1, 2], [5, 6]]], [[]], [[[3, 4]]]]
@@ -101,5 +101,5 @@ def test_nearest_static_words():
 
 @pytest.mark.parametrize(("word", "neighbour"), [("a", "b"), ("b", "a"), ("B", "a")])
 def test_a_static_word_that_stands_twice_counts_once(word, neighbour):
-    table = WordTable(["a", "b", "a", "b"], np.array([[1, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32))
+    table = VectorTable(["a", "b", "a", "b"], np.array([[1, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32))
     assert StaticVectors(name="x", table=table).nearest(word, 5) == [(neighbour, pytest.approx(0))]

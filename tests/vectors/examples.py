@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_tasks.elmo import FrozenBiLm
-from elmo_tasks.vectors import WordTable
+from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
 from tests.elmo.files import make_files, read_frozen
 
@@ -23,7 +23,7 @@ def tiny_encoder(folder: Path) -> BiLmEncoder:
 
 def random_vectors() -> StaticVectors:
     table = np.random.default_rng(1).normal(size=(len(WORDS), 5)).astype(np.float32)
-    return StaticVectors(name="random", table=WordTable(WORDS, table))
+    return StaticVectors(name="random", table=VectorTable(WORDS, table))
 
 
 def sentences(number: int = 300, seed: int = 3) -> list[list[str]]:

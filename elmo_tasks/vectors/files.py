@@ -18,19 +18,19 @@ import numpy as np
 import torch
 
 from elmo_tasks.common.files import UNREADABLE, unpacked
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, input_files, read_lines, shorten
 
 logger = logging.getLogger(__name__)
 
 
-class WordTable(NamedTuple):
+class VectorTable(NamedTuple):
     """Words, the most frequent first, and their vectors. *Shape:* `(words, dim)`, float32."""
 
     words: list[str]
     vectors: np.ndarray
 
 
-def write_table(path: Path, table: WordTable) -> None:
+def write_vectors(path: Path, table: VectorTable) -> None:
     """
     Writes a table in word2vec's format, which AllenNLP's `embedding` and gensim read, too. The file is packed
     by gzip if its name ends in `.gz`; equal tables give equal bytes.
@@ -44,110 +44,77 @@ def write_table(path: Path, table: WordTable) -> None:
                 file.write(f"{word} {' '.join(f'{value:.7g}' for value in vector)}\n".encode())
 
 
-def read_table(path: str) -> WordTable:
+def read_vectors(path: str) -> VectorTable:
     """
     Reads all words of a file, see `input_files`, and their vectors. Words with blanks are left out; the log
-    counts them. Lines with other counts of numbers than the first, numbers that are not finite, and a file
+    counts them. A line with another count of numbers than the first, a number that is not finite, and a file
     without vectors are an `InputError`.
     """
     words: list[str] = []
     values = array("f")
-    with_blanks = 0
-    dim: int | None = None
-    for line in _lines(path):
-        if (size := line.size()) is not None:
-            if dim not in (None, size.dim):
-                raise line.error(f"{size.dim} numbers", f"{dim}, as before")
-            dim = size.dim
-            continue
-        dim = dim or len(line.cells) or 1
-        word, vector = line.entry(dim, expected=f"{dim}, with a word")
+    with_blanks = dim = 0
+    for line in _vector_lines(path):
+        dim = dim or line.dim
+        word, vector = line.entry(dim)
         if " " in word:
             with_blanks += 1
         else:
             words.append(word)
             values.frombytes(vector.tobytes())
-    if not words:
-        raise InputError.at(path, found="no vector", expected="lines of a word and its numbers")
     if with_blanks:
         logger.warning("%s: %d words with blanks are left out", path, with_blanks)
-    return WordTable(words, np.frombuffer(values, np.float32).reshape(len(words), -1))
+    return VectorTable(words, np.frombuffer(values, np.float32).reshape(-1, dim))
 
 
 @torch.no_grad()
 def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     """
     Writes the vectors of a file into the rows of their words; other rows stay as they are. If a word is
-    twice in the file, the first vector counts. Lines of other words are not checked. Other than `dim` finite
-    numbers, and a file with none of the words, are an `InputError`.
+    twice in the file, the first vector counts. Lines of other words are not checked. Vectors of another size,
+    and a file with none of the words, are an `InputError`.
 
     *Shape:* `table` `(len(words), dim)`.
     """
-    dim = table.size(1)
-    expected = f"{dim}, the projection_dim"
     rows = {word: row for row, word in enumerate(words)}
-    for line in _lines(path):
-        if (size := line.size()) is not None:
-            if size.dim != dim:
-                raise line.error(f"{size.dim} numbers", expected)
-        elif line.word in rows:
-            word, vector = line.entry(dim, expected=expected)
+    for line in _vector_lines(path):
+        if line.first_cell in rows:
+            word, vector = line.entry(table.size(1))
             if word in rows:
                 table[rows.pop(word)] = torch.from_numpy(vector)
     if len(rows) == len(words):
-        raise InputError.at(path, found=f"none of {len(words):,} words", expected="vectors of some of them")
+        raise InputError(f"the file has none of the {len(words):,} words", where=path)
     logger.info("%s: vectors of %d of %d words", path, len(words) - len(rows), len(words))
 
 
-def dimensions(path: str) -> int:
-    """Returns the size of a file's vectors, from its first line; of an empty file an `InputError`."""
-    for line in _lines(path):
-        size = line.size()
-        return len(line.cells) if size is None else size.dim
-    raise InputError.at(path, found="no vector", expected="a word and its numbers a line")
+def vector_size(path: str) -> int:
+    """Returns the size of a file's vectors, from its first line; `InputError` for a file without vectors."""
+    return next(_vector_lines(path)).dim
 
 
-class _Size(NamedTuple):
-    """The first line of word2vec's format."""
-
-    words: int
-    dim: int
-
-
-class _Line(NamedTuple):
+class _VectorLine(NamedTuple):
     """A line of a file, split at its blanks: the word, or its first part, and all other cells."""
 
     file: Path
     line_number: int
-    word: str
+    first_cell: str
     cells: list[str]
+    dim: int
+    """The size of the vectors, from the first line."""
 
-    def size(self) -> _Size | None:
-        if (
-            self.line_number == 1
-            and len(self.cells) == 1
-            and self.word.isdecimal()
-            and self.cells[0].isdecimal()
-        ):
-            return _Size(int(self.word), int(self.cells[0]))
-        return None
-
-    def entry(self, dim: int, *, expected: str) -> tuple[str, np.ndarray]:
+    def entry(self, dim: int) -> tuple[str, np.ndarray]:
         """Returns the whole word and its vector. *Shape:* `(dim,)`, float32."""
         parts, numbers = self.cells[:-dim], self.cells[-dim:]
-        # A word with blanks may end in a number, but does not consist of numbers.
-        if len(numbers) < dim or (parts and all(map(_is_number, parts))):
-            raise self.error(f"{len(self.cells)} numbers", expected)
         try:
             vector = np.array(numbers, dtype=np.float32)
-        except ValueError as error:
-            raise self.error(str(error), f"{dim} numbers") from error
-        if not np.isfinite(vector).all():
-            raise self.error("no finite number", f"{dim} numbers")
-        return " ".join([self.word, *parts]), vector
-
-    def error(self, found: str, expected: str) -> InputError:
-        return InputError.at(self.file, self.line_number, found=found, expected=expected)
+        except ValueError:
+            vector = np.full(dim, np.nan)
+        # A word with blanks may end in a number, but does not consist of numbers.
+        of_another_size = len(numbers) < dim or (parts and all(map(_is_number, parts)))
+        if of_another_size or not np.isfinite(vector).all():
+            line = shorten(" ".join([self.first_cell, *self.cells]))
+            what = f"{line!r} is not a word and {dim} finite numbers"
+            raise InputError(what, where=self.file, line=self.line_number)
+        return " ".join([self.first_cell, *parts]), vector
 
 
 def vector_file_lines(path: str) -> Iterator[str]:
@@ -158,8 +125,9 @@ def vector_file_lines(path: str) -> Iterator[str]:
     files = input_files(path)
     if len(files) > 1:
         names = ", ".join(file.name for file in files[:5])
-        raise InputError.at(path, found=f"{len(files)} files ({names})", expected="one, as ARCHIVE!FILE")
-    return (text for _, text in _texts(files[0]))
+        what = f"there are {len(files)} files ({names})"
+        raise InputError(what, where=path, remedy="name one of them, as ARCHIVE!FILE")
+    return (text for _, text in _text_lines(files[0]))
 
 
 class BinaryLine(str):
@@ -172,23 +140,23 @@ class BinaryLine(str):
         return self + " ".join(map(repr, self.numbers.tolist()))
 
 
-def _lines(path: str) -> Iterator[_Line]:
-    """Yields the lines that are not blank. A file with fewer lines than its first line says is an error."""
+def _vector_lines(path: str) -> Iterator[_VectorLine]:
+    """Yields the lines that have vectors. A file without any, or with fewer than it says, is an error."""
     for file in input_files(path):
-        size = None
-        count = -1
-        for line_number, text in _texts(file):
-            word, *cells = text.rstrip().split(" ")  # of a binary line, all its numbers
-            line = _Line(file, line_number, word, cells)
-            size = size or line.size()
+        words = dim = count = 0
+        for line_number, text in _text_lines(file):
+            first_cell, *cells = text.rstrip().split(" ")  # of a binary line, all its numbers
+            if line_number == 1 and len(cells) == 1 and first_cell.isdecimal() and cells[0].isdecimal():
+                words, dim = int(first_cell), int(cells[0])
+                continue
             count += 1
-            yield line
-        if size is not None and size.words > count:
-            found = f"{count:,} lines after the first one"
-            raise InputError.at(file, found=found, expected=f"{size.words:,}, as it says")
+            dim = dim or len(cells) or 1
+            yield _VectorLine(file, line_number, first_cell, cells, dim)
+        if count < (words or 1):
+            raise InputError(f"the file ends after {count:,} of {words or 1:,} vectors", where=file)
 
 
-def _texts(file: Path) -> Iterator[tuple[int, str]]:
+def _text_lines(file: Path) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines that are not blank; in a binary file, a word is a line."""
     with open(file, "rb") as packed:
         try:
@@ -199,7 +167,7 @@ def _texts(file: Path) -> Iterator[tuple[int, str]]:
                 yield from enumerate(_binary_lines(file, content, words, dim), start=2)
                 return
         except UNREADABLE as error:
-            raise InputError.at(file, found=str(error), expected="a readable file") from error
+            raise InputError(str(error), where=file) from error
     for line_number, text in read_lines(file):
         if text := text.replace("\t", " ").rstrip():
             yield line_number, text
@@ -226,8 +194,7 @@ def _binary_lines(file: Path, content: BinaryIO, words: int, dim: int) -> Iterat
         while (end := buffer.find(b" ", start)) < 0 or end + 1 + size > len(buffer):
             more = content.read(1 << 20)
             if not more:
-                found = f"{index:,} words in the binary file"
-                raise InputError.at(file, found=found, expected=f"{words:,}, as its first line says")
+                raise InputError(f"the file ends after {index:,} of {words:,} vectors", where=file)
             buffer, start = buffer[start:] + more, 0
         line = BinaryLine(buffer[start:end].lstrip(b"\n").decode("utf-8", "replace") + " ")
         line.numbers = np.frombuffer(buffer, "<f4", dim, end + 1)
