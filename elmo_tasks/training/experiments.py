@@ -91,7 +91,7 @@ def plan(
             seeds_of_run = dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
             try:
                 own = with_overrides(config, {**overrides, **seeds_of_run})
-            except ConfigurationError as error:
+            except ValueError as error:
                 raise ConfigurationError(f"{name}: the config cannot be overridden: {error}") from error
             runs.append(TrainingRun(name, seed, own, folder / name / f"seed-{seed}"))
     return runs

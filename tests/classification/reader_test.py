@@ -138,7 +138,7 @@ def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"format": "xml"}, "format is 'xml'"),
+        ({"format": "xml"}, "format: 'xml'"),
         ({"format": "json", "columns": ["text"]}, "found columns, but json"),
         ({"format": "csv", "columns": ["text", "text"]}, "columns: found text, text"),
         ({"classes": ["one"]}, "classes: found ['one']"),

@@ -3,11 +3,10 @@ from collections import Counter
 
 import pytest
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, Instance, Token, Vocabulary
+from allennlp.data import Instance, Token
 from allennlp.data.dataset_readers import MultiTaskDatasetReader
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
-from allennlp.nn.util import get_text_field_mask
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, join_words, text_field
@@ -42,21 +41,6 @@ def test_every_text_gets_the_indexers(folder):
     instance = next(iter(Lines(token_indexers=indexers).read(folder)))
     assert instance["text"].token_indexers is instance["texts"][0].token_indexers is indexers
     assert list(Lines().token_indexers) == ["tokens"]
-
-
-@pytest.mark.parametrize("padding", ["@@PADDING@@", "<pad>"])
-def test_a_word_that_reads_as_the_padding_is_an_unknown_one(tmp_path, padding):
-    (tmp_path / "a").write_text(f"one {padding} two\n")
-    reader = Lines()
-    (instance,) = reader.read(tmp_path)
-    reader.apply_token_indexers(instance)
-    vocabulary = Vocabulary.from_instances([instance], padding_token=padding)
-    batch = Batch([instance])
-    batch.index_instances(vocabulary)
-    tensors = batch.as_tensor_dict()
-    assert get_text_field_mask(tensors["text"]).all()
-    assert get_text_field_mask(tensors["texts"], num_wrapping_dims=1).all()
-    assert vocabulary.get_vocab_size() == 4
 
 
 @pytest.mark.parametrize(

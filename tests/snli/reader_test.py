@@ -168,7 +168,7 @@ def test_text_to_instance_and_parameters():
         reader.text_to_instance([], "A")
     with pytest.raises(ConfigurationError, match="found the label '-'"):
         reader.text_to_instance("A", "B", "-")
-    with pytest.raises(ConfigurationError, match="unknown key 'tokeniser'"):
+    with pytest.raises(ConfigurationError, match="tokeniser"):
         DatasetReader.from_params(Params({"type": "elmo_snli", "tokeniser": "spacy"}))
     # The former name of the key
     with pytest.raises(ConfigurationError, match=r"spaCy.*'en_no_such'"):
