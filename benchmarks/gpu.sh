@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that a GPU is needed for, in one run of some 12 minutes, with no network:
+# Everything that needs a GPU, in one run of some 12 minutes, without a network:
 #
 #   benchmarks/gpu.sh OUT [--parts "NAME ..."] [--data DATA] [--sentences FILE] [--text TEXT]
 #                    [--wheels WHEELS] [--seconds N]
@@ -12,7 +12,7 @@
 #
 #   tests      all tests marked `cuda`
 #   encoder    elmo-speed with --cuda: all precisions, batches and single sentences
-#   tasks      an epoch of each task beside AllenNLP
+#   tasks      an epoch of each task compared with AllenNLP
 #   bilm       training of the English biLM from its weights with the time that is left; its weights are exported to
 #              OUT/english
 set -uo pipefail
