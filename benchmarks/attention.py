@@ -106,7 +106,7 @@ def attention_of(model: Model, instance: Instance) -> dict[str, torch.Tensor]:
         # (passage, question)
         weights = torch.as_tensor(outputs["question_attention"])
         return {"deviation of the attention over the passage": weights.std(dim=0)}
-    raise ConfigurationError(f"found {type(model).__name__}, expected a model of SST-5, SNLI or SQuAD")
+    raise ConfigurationError(f"{type(model).__name__} is not a model of SST-5, SNLI or SQuAD")
 
 
 def biattention_of(model: SstModel, instance: Instance) -> dict[str, torch.Tensor]:

@@ -50,7 +50,7 @@ def finished_run(folder: Path) -> TrainingRun:
         run = TrainingRun(folder.parent.name, int(seed), json.loads(config.read_text()), folder)
         if run.metrics() is not None:
             return run
-    raise ConfigurationError(f"{folder}: found no run that is done, expected the folder seed-N of one")
+    raise ConfigurationError(f"{folder} has no finished run; name the folder seed-N of one")
 
 
 def epoch_times(run: TrainingRun) -> list[float]:
@@ -434,7 +434,9 @@ class EnsembleOfRuns:
         folders = sorted(path for path in arguments.runs.glob("seed-*") if path.is_dir())
         members = [finished_run(folder)._replace(variant=MEMBER) for folder in folders]
         if len(members) < 2:
-            raise ConfigurationError(f"{arguments.runs}: found {len(members)} runs, expected two or more")
+            raise ConfigurationError(
+                f"{arguments.runs} has {len(members)} runs; an ensemble needs two or more"
+            )
         results = Results(ENSEMBLE, arguments.output / "results.csv")
         arguments.output.mkdir(parents=True, exist_ok=True)
         metric = add_scores(results, members)

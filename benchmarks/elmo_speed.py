@@ -408,7 +408,7 @@ class ElmoSpeed:
         sentences = read_text(arguments.text, arguments.n)
         results = Results("elmo-speed", arguments.csv)
         if arguments.cuda and not torch.cuda.is_available():
-            raise ConfigurationError("--cuda: found no GPU, expected one")
+            raise ConfigurationError("--cuda needs a GPU")
         # PyTorch's convolutions round to TF32 on a GPU, which would hide how near the two sides are.
         torch.backends.cudnn.allow_tf32 = False
         if not arguments.cuda:

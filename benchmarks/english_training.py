@@ -36,7 +36,7 @@ def with_part(log: Table, part: str, run: Path) -> Table:
     path = run / FILE_NAME
     rows = Table.read(path) if path.exists() else Table(COLUMNS)
     if not rows.rows:
-        raise InputError.at(path, found="no row", expected="the perplexities of a run")
+        raise InputError("has no perplexities of a run", where=path)
     columns = map(rows.column, ("batches", "tokens", "seconds", "text", "forward", "backward"))
     parts = {name: log.where("part", name).rows for name in dict.fromkeys(log.column("part"))}
     parts[part] = [(part, *row) for row in zip(*columns, strict=True)]

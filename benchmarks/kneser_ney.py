@@ -160,7 +160,7 @@ def read_text(files: list[Path], words: list[str]) -> np.ndarray:
 
     text = np.fromiter(tokens(), dtype=np.int64)
     if not len(text):
-        raise InputError(f"{', '.join(map(str, files))}: found no sentence, expected one a line")
+        raise InputError("has no sentences, one a line", where=list(map(str, files)))
     return text
 
 

@@ -475,7 +475,7 @@ def rendered(results: Path, commands: Mapping[str, str], template: Path) -> str:
     `InputError`: a number is typed by hand; what a table needs is in no file, or not as it should be.
     """
     for line, number in typed_numbers(template.read_text(encoding="utf-8")):
-        raise InputError.at(template, line, found=number, expected="a number of a CSV file, or a code span")
+        raise InputError(f"{number} is typed; take it from a CSV file", where=template, line=line)
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         undefined=StrictUndefined,
@@ -488,9 +488,7 @@ def rendered(results: Path, commands: Mapping[str, str], template: Path) -> str:
     try:
         text = environment.get_template(template.name).render(calls)
     except KeyError as error:
-        raise InputError.at(
-            template, found=f"{error}, which no file has", expected="a name of a file"
-        ) from error
+        raise InputError(f"no file has {error}", where=template) from error
     return re.sub(r"\n{3,}", "\n\n", text + tables.commands())
 
 

@@ -86,12 +86,12 @@ def read_experiments(path: Path = EXPERIMENTS) -> dict[str, Experiment]:
             keys = {key: _fixed(value) for key, value in block.items()}
             if (like := keys.pop("like", None)) is not None:
                 if like not in experiments:
-                    raise InputError.at(path, found=f"like = {like!r}", expected="an experiment above")
+                    raise InputError(f"like = {like!r} is not an experiment above", where=path)
                 keys["like"] = experiments[like]
             experiments[name] = Experiment(name, **keys)
         return experiments
     except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
-        raise InputError.at(path, found=str(error), expected="tables of experiments") from error
+        raise InputError(f"not a table of experiments ({error})", where=path) from error
 
 
 def _fixed(value: Any) -> Any:
@@ -213,10 +213,10 @@ def run(arguments: argparse.Namespace) -> None:
         write_pages(arguments.results, {name: experiment.command for name, experiment in experiments.items()})
         return
     if arguments.output is None:
-        raise ConfigurationError("found no DATA and OUT, expected both, or --page")
+        raise ConfigurationError("give DATA and OUT, or --page")
     if unknown := [name for name in arguments.only or () if name not in experiments]:
         raise ConfigurationError(
-            f"--only: found {', '.join(unknown)}, expected some of {', '.join(experiments)}"
+            f"--only: {', '.join(unknown)} is not among the experiments {', '.join(experiments)}"
         )
     chosen = [
         experiment._replace(seeds=tuple(arguments.seeds))

@@ -265,13 +265,11 @@ def read_scores(path: Path, metric: str = "") -> dict[str, Score]:
         rows = table.where("metric", metric)
         if not rows.rows:
             names = ", ".join(dict.fromkeys(map(str, table.column("metric"))))
-            raise InputError.at(path, found=f"no {metric}", expected=f"a metric of {names}")
+            raise InputError(f"has no metric {metric!r}, only {names}", where=path)
         values = {system: rows.where("system", system).column("value") for system in rows.column("system")}
         return {str(system): Score(*mean_and_deviation(cells)) for system, cells in values.items()}  # type: ignore[arg-type]
     if table.columns[0] not in ("variant", "fraction"):
-        raise InputError.at(
-            path, found=f"the column {table.columns[0]}", expected="rows, variants or fractions"
-        )
+        raise InputError(f"is not a table of scores: its first column is {table.columns[0]}", where=path)
     # Of a fraction, the number of instances and with or without ELMo
     start, stop = (0, 1) if table.columns[0] == "variant" else (1, 3)
     return {

@@ -132,13 +132,13 @@ def service(archive: str, *options: str) -> Iterator[int]:
         # Other addresses come before it.
         match = next(filter(None, (re.search(r":(\d+)/docs", line) for line in process.stdout)), None)
         if match is None:
-            raise ConfigurationError(f"{' '.join(command)}: found no address")
+            raise ConfigurationError(f"{' '.join(command)} printed no address")
         try:
             yield int(match[1])
         finally:
             process.send_signal(signal.SIGTERM)
         if process.wait() != 128 + signal.SIGTERM:
-            raise ConfigurationError(f"{' '.join(command)}: found the exit code {process.returncode}")
+            raise ConfigurationError(f"{' '.join(command)} ended with exit code {process.returncode}")
 
 
 def load(

@@ -35,8 +35,7 @@ class PosReader(TaskReader):
             pairs = [item.rpartition("/") for item in line.split()]
             for word, _, tag in pairs:
                 if not word or not tag:
-                    found = f"{word or tag!r} without a tag"
-                    raise InputError.at(path, number, found=found, expected="WORD/TAG")
+                    raise InputError(f"{word or tag!r} is not WORD/TAG", where=path, line=number)
             yield self.text_to_instance([word for word, _, _ in pairs], [tag for _, _, tag in pairs])
 
     def text_to_instance(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Instance:

@@ -19,7 +19,7 @@ WORDS = ["<S>", "</S>", "<UNK>", *NAMES]
 
 
 def sentences(seed, number, names):
-    """The first names are the most frequent; a word often follows the one of half its rank."""
+    """The first names are the most frequent; a word often follows the word of half its rank."""
     random = Random(seed)
     result = []
     for _ in range(number):

@@ -1,4 +1,4 @@
-"""`python -m benchmarks paper`: experiments are run, kept, and go on after an interruption."""
+"""`python -m benchmarks paper`: experiments are run, kept, and resumed after an interruption."""
 
 import json
 import re
@@ -21,7 +21,7 @@ hours = 0.01
 command = "python -c 'import sys; sys.exit(\\"no luck\\")'"
 
 [goes_on]
-what = "one that is interrupted when its folder is empty, and then goes on"
+what = "one that is interrupted when its folder is empty, and then resumes"
 hours = 0.01
 files = ["results.csv", "other.csv"]
 seeds = [1, 2]
@@ -50,7 +50,7 @@ with open(out + "/calls", "a") as calls:
 
 @pytest.fixture
 def paper(tmp_path):
-    """Runs the task with experiments, whose TOML it is given first."""
+    """Runs the task with the experiments of a TOML text."""
 
     def run(experiments, *words):
         (tmp_path / "experiments.toml").write_text(experiments)
@@ -96,10 +96,10 @@ def test_interrupted_and_failing_experiments(paper, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("experiments", "words", "message"),
     [
-        (SCRIPTS, ["data", "runs", "--only", "nothing"], "found nothing"),
-        (SCRIPTS, ["data"], "found no DATA and OUT"),
+        (SCRIPTS, ["data", "runs", "--only", "nothing"], "nothing is not among"),
+        (SCRIPTS, ["data"], "give DATA and OUT"),
         ("[ner]\nhuors = 1", ["data", "runs"], "unexpected keyword argument 'huors'"),
-        ("[ner]\nlike = 'sst'", ["data", "runs"], "found like = 'sst'"),
+        ("[ner]\nlike = 'sst'", ["data", "runs"], "like = 'sst'"),
         ("[ner", ["data", "runs"], "experiments.toml"),
     ],
 )
@@ -109,7 +109,7 @@ def test_bad_input(paper, experiments, words, message):
 
 
 def test_the_experiments_of_the_paper():
-    """Their commands are those of the programs."""
+    """The programs accept their commands."""
     experiments = read_experiments()
     names = list(experiments)
     allennlp = ArgumentParser()
@@ -133,7 +133,7 @@ def test_the_experiments_of_the_paper():
 
 
 def test_an_experiment_like_another():
-    """Its options are in place of those of the other one; its overrides are beside them."""
+    """Its options replace options of the other one; its overrides are added."""
     words = read_experiments()["coref_plain_start"].words({"DATA": "data", "RUNS": "runs", "OUT": "out"})
     parser = ArgumentParser()
     load_task("coref").add_arguments(parser)

@@ -51,7 +51,7 @@ def metrics(path, system):
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """Runs are trained in this process; their names, in order."""
+    """Trains runs in this process; yields their names, in order."""
     names = []
 
     def train(runs, *, jobs, packages, report):
@@ -131,7 +131,7 @@ def test_an_ensemble_of_two_seeds(tmp_path, in_process):
     overrides = {**SMALL["ner"], "data_loader.batch_sampler.batch_size": 8, "trainer.optimizer.lr": 0.02}
     arguments = ["--systems", "ours", "--seeds", 1, 2, "--epochs", 2, "--overrides", json.dumps(overrides)]
     run("ner", bundled("fixtures/ner"), tmp_path, *arguments)
-    with pytest.raises(SystemExit, match="found 0 runs"):
+    with pytest.raises(SystemExit, match="has 0 runs"):
         run("ensemble", tmp_path, tmp_path / "ensemble")
     run("ensemble", tmp_path / "ours", tmp_path / "ensemble")
     table = Table.read(tmp_path / "ensemble/results.csv")
@@ -179,7 +179,7 @@ def test_where_the_time_of_an_archive_goes(tmp_path):
 
 @pytest.mark.parametrize("option", [(), ("--dry",)])
 def test_what_runs_on_a_gpu(tmp_path, option):
-    """Its commands are those of the programs."""
+    """The programs accept its commands."""
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" >>{tmp_path}/calls\nprintf "\\n" >>{tmp_path}/calls\n')
     python.chmod(0o755)
