@@ -31,9 +31,8 @@ from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.predictors.command import PredictManager
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
-from elmo_tasks.srl import SrlPredictor
+from elmo_tasks.pipeline.command import PredictManager
+from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.srl.sentences import read_sentences
 from elmo_tasks.training.experiments import plan, score, validation_metric
 
@@ -234,9 +233,8 @@ def _clock() -> Iterator[Clock]:
     functions = [
         (evaluate, "load_archive", OPENING),
         (TaskReader, "read", READING),
-        (JsonLinesPredictor, "load_line", READING),
-        (JsonLinesPredictor, "_prepare", READING),
-        (SrlPredictor, "begin_batch", READING),
+        (TaskPredictor, "load_line", READING),
+        (TaskPredictor, "_examples", READING),
         (TaskReader, "apply_token_indexers", INDEXING),
         (Instance, "index_fields", INDEXING),
         (Batch, "index_instances", INDEXING),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from elmo_tasks.elmo import Elmo
     from elmo_tasks.embedding import ElmoEmbedder
     from elmo_tasks.libraries.vectorizer import ElmoVectorizer
-    from elmo_tasks.predictors.trained import load
+    from elmo_tasks.pipeline.trained import load
 
 __version__ = "0.4.0"
 __all__ = [
@@ -54,7 +54,7 @@ _NAMES = {
     "Elmo": "elmo",
     "ElmoEmbedder": "embedding",
     "ElmoVectorizer": "libraries.vectorizer",
-    "load": "predictors.trained",
+    "load": "pipeline.trained",
 }
 """The modules of the names that are no packages."""
 

@@ -21,6 +21,6 @@ from elmo_tasks import (  # noqa: E402
 from elmo_tasks.elmo import (  # noqa: E402
     token_embedder,  # noqa: F401
 )
-from elmo_tasks.predictors import command  # noqa: E402
+from elmo_tasks.pipeline import command  # noqa: E402
 
 compat.commands.replace_predict(command.PredictManager, command.get_predictor)

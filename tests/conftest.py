@@ -49,7 +49,7 @@ SPLIT_FILES = ["readme", "processors", "examples"]
 """Their tests share no fixtures and run on any process."""
 RAY_FILES = ["ray_cluster", "replicas", "on_ray"]
 """One process runs them all, on one Ray. It leaves threads that crash processes forked after it."""
-LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "predictors", "squad", "srl", "vectors"]
+LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "pipeline", "squad", "srl", "vectors"]
 """They fork no process, so that they may run after Ray in the same process."""
 
 

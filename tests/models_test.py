@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tasks import load
 from elmo_tasks.archives.slim import trained_archives, trained_card
-from elmo_tasks.predictors.trained import Answer, Entity, Label, Predicate
+from elmo_tasks.pipeline.results import Answer, Entity, Label, Predicate
 
 ANSWERS = Path(__file__).with_name("models_answers.json")
 """For each model ten examples, each a list of its texts and the result."""

@@ -3,7 +3,7 @@
 from allennlp.common import JsonDict
 from allennlp.predictors import Predictor
 
-from elmo_tasks.predictors.text import LabelPredictor
+from elmo_tasks.pipeline.predictor import LabelPredictor
 
 
 @Predictor.register("elmo_classifier")

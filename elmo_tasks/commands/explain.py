@@ -6,18 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import Input, ModelVerb, flag, option, positional
 from elmo_tasks.commands.staging import staged_file
-from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
-from elmo_tasks.predictors.command import json_lines_file, load_file
-from elmo_tasks.predictors.interpretation import METHODS, Explainer, InterpretablePredictor, can_explain
+from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
+from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.pipeline.records import attempt, json_lines_file, located, read_file
 
 TEMPLATE = Path(__file__).with_name("explain.html")
 
@@ -48,8 +47,8 @@ class Explain(ModelVerb):
         output = self.output
         page = _page(output)
         if output.suffix.lower() in (".html", ".htm"):
-            expected = f"{output.with_suffix('.jsonl')}, beside which the page is written"
-            raise ConfigurationError(f"{output}: found the name of a page, expected {expected}")
+            other = output.with_suffix(".jsonl")
+            raise ConfigurationError(f"{output} is the name of a page; {other} gets one next to it")
         if self.input != "-":
             json_lines_file(self.input)  # a clear error if nothing is there
         with (
@@ -58,8 +57,7 @@ class Explain(ModelVerb):
         ):
             predictor = _predictor(self.archive, self.open())
             predictor.through_elmo = self.through_elmo
-            inputs = list(load_file(predictor, self.input))
-            explained, problem = _explain(Explainer(predictor, self.method), inputs)
+            explained, problem = _explain(predictor, self.input, self.method)
             if problem is not None and not explained:
                 raise problem
             lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
@@ -75,14 +73,16 @@ def _page(output: Path) -> Path:
 
 
 def _explain(
-    explainer: Explainer, inputs: list[JsonDict]
-) -> tuple[list[dict[str, Any]], ConfigurationError | ElmoError | None]:
+    predictor: TaskPredictor, source: str, method: str
+) -> tuple[list[dict[str, Any]], Exception | None]:
     """Returns the explanations of the inputs before one that cannot be read, and the error of that one."""
+    explainer = Explainer(predictor, method)
     explained: list[dict[str, Any]] = []
-    try:
-        explained.extend(map(explainer, progress(inputs, work="explain", unit="inputs")))
-    except (ConfigurationError, ElmoError) as error:
-        return explained, error
+    for record in progress(list(read_file(predictor, source)), work="explain", unit="inputs"):
+        result = located(attempt(explainer, record.content), record.where)
+        if isinstance(result, Exception):
+            return explained, result
+        explained.append(result)
     return explained, None
 
 
@@ -92,12 +92,12 @@ def render(explained: list[dict[str, Any]]) -> str:
     return page_template(TEMPLATE, json=to_json).render(explained=explained)
 
 
-def _predictor(name: str, archive: Archive) -> InterpretablePredictor:
+def _predictor(name: str, archive: Archive) -> TaskPredictor:
     """Returns the predictor of an archive."""
     predictor = Predictor.from_archive(archive)
     if not can_explain(predictor):
         raise ConfigurationError(
-            f"{name}: found a model of the class {type(archive.model).__name__}, expected a single model of "
-            "NER, SST, SNLI, SQuAD, classification or coreference"
+            f"{name}: a {type(archive.model).__name__} cannot be explained, only a single model of NER, SST, "
+            "SNLI, SQuAD, classification or coreference"
         )
     return predictor

@@ -27,7 +27,7 @@ from elmo_tasks.jobs.locations import input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
-from elmo_tasks.predictors.command import predictor_arguments
+from elmo_tasks.pipeline.command import predictor_arguments
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,7 +168,7 @@ def _extra(name: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ConfigurationError(
-            f"found no {error.name}; expected the extra {name}: make install EXTRAS={name}"
+            f"{error.name} is not installed; install the extra {name}: make install EXTRAS={name}"
         ) from error
 
 
@@ -177,5 +177,5 @@ def _token(path: Path | None) -> str | None:
         return None
     token = path.read_text(encoding="utf-8", errors="replace").strip()
     if not re.fullmatch(r"[!-~]+", token):
-        raise ConfigurationError(f"{path}: expected a token of letters, digits and signs of ASCII")
+        raise ConfigurationError(f"{path} must hold a token of ASCII letters, digits and signs")
     return token

@@ -89,7 +89,7 @@ CHANGES = (
         repairs.pickle_characters_encoder,
         "a model that reads characters without dropout cannot be pickled: its encoder has a lambda",
         "TokenCharactersEncoder.__init__: a function with a name",
-        "predictors/tasks_test.py::test_a_pickled_predictor_and_model",
+        "pipeline/tasks_test.py::test_a_pickled_predictor_and_model",
     ),
     Change(
         repairs.find_predictor_of_loaded_model,
@@ -165,7 +165,7 @@ CHANGES = (
         "compat/commands_test.py::test_include_package_imports_what_is_named",
     ),
     Change(
-        None,  # suite.py calls commands.replace_predict, as its classes come from elmo_tasks.predictors
+        None,  # suite.py calls commands.replace_predict, as its classes come from elmo_tasks.pipeline
         "`allennlp predict` loses the results before a bad line in a batch, and those that are not yet on "
         "the disk",
         "allennlp.commands.predict._PredictManager and _get_predictor",

@@ -117,6 +117,6 @@ def _import_package(package_name: str, exclude: set[str] | None = None) -> None:
 
 
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:
-    """Has `allennlp predict` use the classes and functions of `predictors.command`."""
+    """Has `allennlp predict` use the classes and functions of `pipeline.command`."""
     predict._PredictManager = manager
     predict._get_predictor = get_predictor

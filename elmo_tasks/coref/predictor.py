@@ -17,7 +17,8 @@ from allennlp.predictors import Predictor
 from elmo_tasks.coref.documents import CorefDocument, from_json
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
-from elmo_tasks.predictors.text import TextPredictor, require, require_tokens
+from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
+from elmo_tasks.pipeline.results import Mention
 
 _EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
@@ -54,6 +55,12 @@ class CorefPredictor(TextPredictor):
 
     def to_instance(self, content: CorefDocument) -> Instance:
         return self._dataset_reader.text_to_instance(content)
+
+    def typed(self, value: JsonDict) -> list[list[Mention]]:
+        keys = ("text", "char_start", "char_end")
+        return [
+            [Mention(*(each[key] for key in keys)) for each in mentions] for mentions in value["mentions"]
+        ]
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """Returns an instance for each cluster, with no other cluster; without any, one without clusters."""
@@ -95,9 +102,7 @@ class CorefPredictor(TextPredictor):
         if "sentences" in json_dict:
             return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None
         if "speakers" in json_dict:
-            raise ConfigurationError(
-                'found "speakers", a list for each sentence; expected "sentences" beside it'
-            )
+            raise ConfigurationError('"speakers" is a list for each sentence, and needs "sentences"')
         if "tokens" in json_dict:
             words = join_words(require_tokens(json_dict, _EXPECTED))
             paragraphs = [words.words]

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import lazy_groups_of
 from allennlp.predictors import Predictor
 
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
-from elmo_tasks.predictors.command import load_lines, predicted_lines, predictor_of
+from elmo_tasks.pipeline.command import predictor_of
+from elmo_tasks.pipeline.predictor import predict_records
+from elmo_tasks.pipeline.records import read_records, value_of
 
 
 @dataclass(kw_only=True)
@@ -61,17 +62,19 @@ class PredictShard:
     def __call__(self, shard: Shard, advance: Advance) -> Outcome:
         self._check_order(shard.number)
         named = self._job.named
-        self._predictor.lines_read = shard.line - 1 if named else shard.before
-        lines = map(_as_line, self._reader.lines(shard))
-        inputs = load_lines(self._predictor, lines, shard.source if named else None)
+        records = read_records(
+            self._predictor,
+            map(_as_line, self._reader.lines(shard)),
+            shard.source if named else None,
+            before=shard.line - 1 if named else shard.before,
+        )
         written = 0
         with self._job.sink.part(shard) as write:
             try:
-                for batch in lazy_groups_of(inputs, self._job.batch_size):
-                    for result in predicted_lines(self._predictor, batch):
-                        write(result.encode("utf-8"))
-                        written += 1
-                        advance(1)
+                for result in predict_records(self._predictor, records, self._job.batch_size):
+                    write(self._predictor.dump_line(value_of(result)).encode("utf-8"))
+                    written += 1
+                    advance(1)
             except (ConfigurationError, ElmoError) as error:
                 return {"number": shard.number, "error": str(error)}
         return self._job.sink.done({"number": shard.number, "sentences": written})

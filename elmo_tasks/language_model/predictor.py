@@ -7,12 +7,11 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.language_model.metric import DIRECTIONS, perplexity
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
-from elmo_tasks.predictors.text import require_text
+from elmo_tasks.pipeline.predictor import TaskPredictor, require_text
 
 
 @Predictor.register("elmo_bilm")
-class BiLmPredictor(JsonLinesPredictor):
+class BiLmPredictor(TaskPredictor):
     """
     Predicts the log probability of each word of a sentence in both directions.
 
@@ -43,8 +42,8 @@ class BiLmPredictor(JsonLinesPredictor):
         sentences = [instance.words for instance in instances if isinstance(instance, _Sentence)]
         if len(sentences) < len(instances):
             raise ConfigurationError(
-                "found blocks of text, expected JSON Lines, and no --use-dataset-reader; "
-                "`allennlp evaluate` measures the perplexity of a text"
+                "a biLM predicts JSON Lines, without --use-dataset-reader; `allennlp evaluate` measures the "
+                "perplexity of a text"
             )
         block = self._dataset_reader.text_to_instance(sentences)
         # (2, steps)

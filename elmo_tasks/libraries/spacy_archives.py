@@ -54,15 +54,15 @@ class ArchivePipe(FilesPipe):
         path = local_archive(source)
         if path.is_dir() and not Path(get_weights_path(path)).exists():
             raise ArchiveError(
-                f"{source}: found a folder without weights, expected {_ARCHIVE} or the folder of a run; of "
-                "several models, `allennlp elmo ensemble` makes one archive"
+                f"{source} is a folder without weights, not {_ARCHIVE} or the folder of a run; of several "
+                "models, `allennlp elmo ensemble` makes one archive"
             )
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
         expected = Predictor.by_name(self._predictor_name)
         if not isinstance(predictor, expected):
             raise ConfigurationError(
-                f"{source}: found an archive whose predictor is {type(predictor).__name__}, expected "
-                f"{expected.__name__}"
+                f"{self.name} needs an archive with the predictor {expected.__name__}; the predictor of "
+                f"{source} is {type(predictor).__name__}"
             )
         return predictor
 

@@ -12,8 +12,9 @@ from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.predictors.interpretation import labelled
-from elmo_tasks.predictors.text import SentencePredictor
+from elmo_tasks.pipeline.explanations import labelled
+from elmo_tasks.pipeline.predictor import SentencePredictor
+from elmo_tasks.pipeline.results import Entity
 
 
 @Predictor.register("elmo_ner")
@@ -33,6 +34,10 @@ class NerPredictor(SentencePredictor):
         return self._dataset_reader.text_to_instance(
             content.words, text=content.text, offsets=content.offsets
         )
+
+    def typed(self, value: JsonDict) -> list[Entity]:
+        keys = ("text", "type", "char_start", "char_end", "probability")
+        return [Entity(*(entity[key] for key in keys)) for entity in value["entities"]]
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """Returns an instance for each entity, with no other entity; without any, one without entities."""

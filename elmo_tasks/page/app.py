@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,7 +18,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.page.tabs import Field, Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
-from elmo_tasks.serving.answers import Limits, ToExplain
+from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import read_body, until_gone
 from elmo_tasks.serving.models import Queue, ServedModel, in_time
 
@@ -33,7 +32,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _READ = ["GET", "HEAD"]
-_TOO_LONG = re.compile("found ([0-9,]+) tokens to read, expected at most ([0-9,]+)")
 _SENTENCES = {
     413: "The text is too long.",
     429: "Many texts are waiting to be read. Please try again in a moment.",
@@ -133,7 +131,7 @@ class Page:
             """Redirects to the permanent link of the answer, unless the form is too long for one."""
             content_type = request.headers.get("content-type", FORM)
             if content_type.partition(";")[0].strip().lower() != FORM:
-                return render({}, 415, error=f"found the content type {content_type}, expected {FORM}")
+                return render({}, 415, error=f"a form has the content type {FORM}, not {content_type}")
             form = _form(await read_body(request, self._limits))
             link = _link(path, form)
             return await show(request, form) if link is None else RedirectResponse(link, 303)
@@ -156,10 +154,6 @@ class Page:
 
 def _sentence(error: HTTPException) -> str:
     """Returns the reason of a refusal in the words of a reader."""
-    if (match := _TOO_LONG.search(error.detail)) is not None:
-        # More than the text has, where the model reads it several times, as for each predicate
-        limit = f"{match[2]} at most can be read at once"
-        return f"The model would have to read {match[1]} words and signs, and {limit}."
     return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 
@@ -173,8 +167,7 @@ def _form(content: bytes) -> Form:
     try:
         fields = parse_qs(content.decode("ascii"), errors="strict")
     except ValueError as error:
-        found = f"found no form ({error}), expected one in URL encoding, of UTF-8"
-        raise HTTPException(400, found) from error
+        raise HTTPException(400, f"the form is not URL encoding of UTF-8: {error}") from error
     return {field: texts[0] for field, texts in fields.items()}
 
 
@@ -194,7 +187,7 @@ def _ask_model(model: ServedModel, tab: Tab) -> Ask:
         with model.slots(1):
             async with in_time(model.limits):
                 content = await asyncio.get_running_loop().run_in_executor(thread, tab.content, form)
-                (line,) = await model.lines([ToExplain(content) if explained else content])
+                (line,) = await model.lines([content], explain=explained)
         answer = json.loads(line)
         if not explained:
             answer = {"result": answer, "explanations": []}

@@ -17,8 +17,8 @@ from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.mixes import LearnedMix, mixes_of
-from elmo_tasks.predictors.interpretation import InterpretablePredictor, can_explain
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.pipeline.explanations import can_explain
+from elmo_tasks.pipeline.predictor import TaskPredictor
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Tab:
     def of(
         cls,
         name: str,
-        predictor: JsonLinesPredictor,
+        predictor: TaskPredictor,
         *,
         archive: str = "",
         validation: str | list[str] | None = None,
@@ -195,10 +195,10 @@ def _indices(text: str, words: list[str]) -> list[int]:
 
 
 def _validation_examples(
-    fields: list[Field], predictor: JsonLinesPredictor, path: str | list[str] | None
+    fields: list[Field], predictor: TaskPredictor, path: str | list[str] | None
 ) -> Iterator[dict[str, str]]:
     """Yields inputs for the form from files of data; none where one is missing or cannot be read."""
-    if path is None or not isinstance(predictor, InterpretablePredictor):
+    if path is None:
         return
     paths = path if isinstance(path, list) else [path]
     if not all(os.path.exists(local_or_bundled(each)) for each in paths):

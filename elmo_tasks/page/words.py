@@ -161,5 +161,5 @@ def read_corpus(path: FilePath) -> list[str]:
     lines = [line.strip() for _, line in read_lines(path)]
     words = sum(len(line.split()) for line in lines)
     if not 0 < words <= MAX_WORDS:
-        raise InputError.at(path, found=f"{words:,} words", expected=f"1 to {MAX_WORDS:,}")
+        raise InputError(f"{path} has {words:,} words; the page needs 1 to {MAX_WORDS:,}")
     return lines

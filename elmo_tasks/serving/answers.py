@@ -9,8 +9,9 @@ from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.predictors.interpretation import Explainer, InterpretablePredictor, can_explain
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
+from elmo_tasks.pipeline.explanations import Explainer, can_explain
+from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.pipeline.records import Record, Result, attempt
 
 logger = logging.getLogger(__name__)
 
@@ -49,38 +50,43 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class ToExplain(JsonDict):
-    """An input to be answered with the line of `allennlp elmo explain`."""
+class Question(NamedTuple):
+    """An input, to be answered with the line of `allennlp predict` or of `allennlp elmo explain`."""
+
+    content: JsonDict
+    explain: bool = False
 
 
 Answer: TypeAlias = str | Refusal
 
 
 class Answers:
-    """A predictor that answers batches of inputs, and refuses single ones."""
+    """A predictor that answers batches of questions, and refuses single ones."""
 
-    def __init__(self, predictor: JsonLinesPredictor, limits: Limits) -> None:
+    def __init__(self, predictor: TaskPredictor, limits: Limits) -> None:
         predictor.in_own_process = True
         self._predictor = predictor
         self._limits = limits
 
-    def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
-        answers = list(map(self._answer, self._predictor.answers(inputs, self._limits.max_tokens)))
-        for index, content in enumerate(inputs):
-            if isinstance(content, ToExplain) and isinstance(answers[index], str):
-                answers[index] = self._explained(content)
-        return answers
+    def __call__(self, questions: list[Question]) -> list[Answer]:
+        records = [Record(question.content) for question in questions]
+        results = self._predictor.results(records, self._limits.max_tokens)
+        return [
+            self._explained(question.content)
+            if question.explain and not isinstance(result, Exception)
+            else self._answer(result)
+            for question, result in zip(questions, results, strict=True)
+        ]
 
     def _explained(self, content: JsonDict) -> Answer:
-        predictor = self._predictor
-        if not isinstance(predictor, InterpretablePredictor) or not can_explain(predictor):
-            return Refusal(422, "found a model that cannot be explained")
-        try:
-            return json.dumps(Explainer(predictor)(content), ensure_ascii=False)
-        except Exception as error:
-            return self._answer(error)
+        if not can_explain(self._predictor):
+            return Refusal(422, "the model cannot be explained")
+        explained = attempt(Explainer(self._predictor), content)
+        if isinstance(explained, Exception):
+            return self._answer(explained)
+        return json.dumps(explained, ensure_ascii=False)
 
-    def _answer(self, result: JsonDict | Exception) -> Answer:
+    def _answer(self, result: Result) -> Answer:
         if isinstance(result, ConfigurationError | ElmoError):
             return Refusal(422, str(result))
         if isinstance(result, Exception):

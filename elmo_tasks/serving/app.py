@@ -38,12 +38,11 @@ PREDICT = "/predict/"
 HEALTH = "/health"
 """The only path that needs no token."""
 _ERROR = {
-    "description": "What was found, and what was expected.",
+    "description": "The reason.",
     "content": {
         "application/json": {"schema": {"type": "object", "properties": {"error": {"type": "string"}}}}
     },
 }
-_EXPECTED = "expected a JSON object, or a list of objects"
 _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 
 Result = TypeVar("Result")
@@ -91,11 +90,11 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
     async def refuse(request: Request, error: HTTPException) -> Response:
         reason = error.detail
         if error.status_code == 404:
-            reason = f"found {request.url.path}, expected {', '.join(PREDICT + name for name in models)}"
+            paths = ", ".join(PREDICT + name for name in models)
+            reason = f"there is nothing at {request.url.path}; the models are at {paths}"
         elif error.status_code == 405:
-            reason = (
-                f"found {request.method} {request.url.path}, expected {(error.headers or {}).get('Allow')}"
-            )
+            allowed = (error.headers or {}).get("Allow")
+            reason = f"{request.url.path} does not take {request.method}, only {allowed}"
         return JSONResponse({"error": reason}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
@@ -155,7 +154,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     """
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
-        raise HTTPException(415, f"found the content encoding {encoding}, expected none")
+        raise HTTPException(415, f"the content encoding {encoding} is not supported; send plain JSON")
     body = bytearray()
     size = 0
     try:
@@ -165,13 +164,13 @@ async def read_body(request: Request, limits: Limits) -> bytes:
                 if size <= limits.max_bytes:
                     body += part
     except ClientDisconnect as error:
-        raise HTTPException(400, "found no end of the request: the client has gone") from error
+        raise HTTPException(400, "the client has gone before the end of the request") from error
     except TimeoutError as error:
         if size <= limits.max_bytes:
-            reason = f"found no end of the request within {limits.timeout:g} seconds"
+            reason = f"the request did not end within {limits.timeout:g} seconds"
             raise HTTPException(408, reason) from error
     if size > limits.max_bytes:
-        raise HTTPException(413, f"found more bytes than the {limits.max_bytes:,} expected at most")
+        raise HTTPException(413, f"the request has more than {limits.max_bytes:,} bytes")
     return bytes(body)
 
 
@@ -186,23 +185,21 @@ def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
         text = body.decode("utf-8").removeprefix("\ufeff")
         content = strict_json.loads(text)
     except UnicodeDecodeError as error:
-        found = f"found the byte 0x{body[error.start]:02x} at offset {error.start}, expected UTF-8"
-        raise HTTPException(400, found) from error
+        reason = f"the byte 0x{body[error.start]:02x} at offset {error.start} is not UTF-8"
+        raise HTTPException(400, reason) from error
     except json.JSONDecodeError as error:
-        found = f"found no JSON ({error}): {shorten(printable(text.strip()))}; {_EXPECTED}"
-        raise HTTPException(400, found) from error
+        raise HTTPException(400, f"not JSON ({error}): {shorten(printable(text.strip()))}") from error
     if not isinstance(content, list):
         if not isinstance(content, dict):
-            raise HTTPException(422, f"found {shorten(text.strip())}; {_EXPECTED}")
+            reason = f"the request must be a JSON object or a list of objects, not {shorten(text.strip())}"
+            raise HTTPException(422, reason)
         return content
     if len(content) > limits.max_queue:
-        raise HTTPException(413, f"found {len(content):,} inputs, expected at most {limits.max_queue:,}")
+        raise HTTPException(413, f"a request can have {limits.max_queue:,} inputs, not {len(content):,}")
     for index, one in enumerate(content, start=1):
         if not isinstance(one, dict):
-            found = shorten(json.dumps(one))
-            raise HTTPException(
-                422, f"input {index} of {len(content)}: found {found}, expected a JSON object"
-            )
+            reason = f"input {index} of {len(content)} is not a JSON object: {shorten(json.dumps(one))}"
+            raise HTTPException(422, reason)
     return content
 
 
@@ -270,7 +267,7 @@ class TokenMiddleware:
 
 
 async def _unauthorized(scope: Scope, receive: Receive, send: Send) -> None:
-    reason = "expected the header 'Authorization: Bearer TOKEN', with the token of this service"
+    reason = "the service needs the header 'Authorization: Bearer TOKEN' with its token"
     response = JSONResponse({"error": reason}, 401, {"WWW-Authenticate": "Bearer"})
     # With this header a browser asks its user for the token.
     response.headers.append("WWW-Authenticate", 'Basic realm="the token of this service, as the password"')
@@ -321,7 +318,7 @@ class BoundedProtocol(H11Protocol):
         # The rest of the descriptors is for files, and for connections that are refused.
         max_connections = min(self._limits.max_connections, max_descriptors() // 2)
         if len(hosts) > max_connections or of_client > self._limits.max_connections_of_client:
-            self._log(f"found {len(hosts):,} connections, {of_client:,} of this client")
+            self._log(f"{len(hosts):,} connections are open, {of_client:,} of this client")
             transport.write(_REFUSAL)
             transport.close()
         self._watch()
@@ -350,7 +347,7 @@ class BoundedProtocol(H11Protocol):
         self._timer = self.loop.call_later(seconds, self._expire, seconds)
 
     def _expire(self, seconds: float) -> None:
-        self._log(f"found no end of a request within {seconds:g} seconds")
+        self._log(f"its request did not end within {seconds:g} seconds")
         self.transport.abort()
 
     def _log(self, reason: str) -> None:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NotRequired
 import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.predictors import Predictor
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
@@ -22,8 +21,9 @@ from typing_extensions import TypedDict  # pydantic requires this one before Pyt
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.archives.slim import TRAINED, trained_archives
 from elmo_tasks.common.progress import progress
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
-from elmo_tasks.serving.answers import Answer, Answers, Limits, Refusal
+from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.pipeline.trained import task_predictor
+from elmo_tasks.serving.answers import Answer, Answers, Limits, Question, Refusal
 from elmo_tasks.srl.predictor import PREDICATES
 
 RETRY_SOON = {"Retry-After": "1"}
@@ -48,7 +48,7 @@ class Queue:
         `HTTPException`: the queue is full.
         """
         if self.taken + count > self.limits.max_queue:
-            reason = f"found {self.taken} inputs waiting, expected at most {self.limits.max_queue} with these"
+            reason = f"{self.taken} inputs wait already, and {self.limits.max_queue} is the limit with these"
             raise HTTPException(429, reason, RETRY_SOON)
         self.taken += count
         try:
@@ -64,24 +64,25 @@ class ServedModel(Queue):
 
     # Parameters
 
-    answer : answers inputs, in order.
+    answer : answers questions, in order.
     description : describes the model's inputs and outputs.
     schema : JSON schema of a request.
     """
 
-    answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]]
+    answer: Callable[[list[Question]], Awaitable[list[Answer]]]
     description: str
     schema: dict[str, Any]
 
-    async def lines(self, inputs: list[JsonDict]) -> list[str]:
+    async def lines(self, inputs: list[JsonDict], *, explain: bool = False) -> list[str]:
         """
-        Returns the result of each input, in order, as `allennlp predict` writes it.
+        Returns the result of each input, in order, as `allennlp predict` writes it, or as `allennlp elmo
+        explain` does.
 
         # Raises
         `HTTPException`: an input cannot be answered, or not in time.
         """
         async with in_time(self.limits):
-            answers = await self.answer(inputs)
+            answers = await self.answer([Question(each, explain) for each in inputs])
         for index, answer in enumerate(answers, start=1):
             if isinstance(answer, Refusal):
                 where = f"input {index} of {len(inputs)}: " if len(inputs) > 1 else ""
@@ -101,18 +102,18 @@ async def in_time(limits: Limits) -> AsyncIterator[None]:
         async with asyncio.timeout(limits.timeout):
             yield
     except TimeoutError as error:
-        reason = f"found no answer within {limits.timeout:g} seconds"
+        reason = f"no answer within {limits.timeout:g} seconds"
         raise HTTPException(503, reason, RETRY_SOON) from error
 
 
-def local_model(predictor: JsonLinesPredictor, limits: Limits) -> ServedModel:
+def local_model(predictor: TaskPredictor, limits: Limits) -> ServedModel:
     """Returns a model that answers in this process."""
     batcher = Batcher(Answers(predictor, limits), size=limits.batch_size, wait=limits.batch_wait)
     return served(predictor, batcher, limits)
 
 
 def served(
-    predictor: JsonLinesPredictor, answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], limits: Limits
+    predictor: TaskPredictor, answer: Callable[[list[Question]], Awaitable[list[Answer]]], limits: Limits
 ) -> ServedModel:
     """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
     # The parameters are the predictor's: an input cannot give them.
@@ -125,7 +126,7 @@ def served(
     )
 
 
-def request_schema(predictor: JsonLinesPredictor) -> dict[str, Any]:
+def request_schema(predictor: TaskPredictor) -> dict[str, Any]:
     """Returns the JSON schema of one input in any of the predictor's forms, or of a list of inputs."""
     optional: dict[str, Any] = {name: NotRequired[kind] for name, kind in predictor.optional_fields.items()}
     forms = []
@@ -138,31 +139,31 @@ def request_schema(predictor: JsonLinesPredictor) -> dict[str, Any]:
 
 class Batcher:
     """
-    Batches of inputs that arrive at about the same time. While a thread computes a batch, inputs wait for the
-    next one, in order.
+    Batches of questions that arrive at about the same time. While a thread computes a batch, others wait for
+    the next one, in order.
 
     # Parameters
 
     answer : answers a batch, in a thread.
-    size : the most inputs of a batch.
-    wait : seconds for which an incomplete batch waits for more inputs.
+    size : the most questions of a batch.
+    wait : seconds for which an incomplete batch waits for more.
     """
 
-    def __init__(self, answer: Callable[[list[JsonDict]], list[Answer]], *, size: int, wait: float) -> None:
+    def __init__(self, answer: Callable[[list[Question]], list[Answer]], *, size: int, wait: float) -> None:
         self._answer = answer
         self._size = size
         self._wait = wait
-        self._waiting: deque[tuple[JsonDict, asyncio.Future[Answer]]] = deque()
+        self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
         # While another model predicts, PyTorch's own default may be one thread.
         threads = torch.get_num_threads()
         self._thread = ThreadPoolExecutor(1, "model", torch.set_num_threads, (threads,))
         self._full = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 
-    async def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
-        """Returns the answers, in order. Inputs whose caller is cancelled before their turn are skipped."""
-        futures = [asyncio.get_running_loop().create_future() for _ in inputs]
-        self._waiting.extend(zip(inputs, futures, strict=True))
+    async def __call__(self, questions: list[Question]) -> list[Answer]:
+        """Returns the answers, in order. A question whose caller is cancelled before its turn is skipped."""
+        futures = [asyncio.get_running_loop().create_future() for _ in questions]
+        self._waiting.extend(zip(questions, futures, strict=True))
         if self._work is None or self._work.done():
             self._full = asyncio.Event()  # of this loop
             self._work = asyncio.create_task(self._run())
@@ -194,8 +195,8 @@ class Batcher:
                     if not future.done():
                         future.set_result(answer)
 
-    def _next(self) -> list[tuple[JsonDict, asyncio.Future[Answer]]]:
-        batch: list[tuple[JsonDict, asyncio.Future[Answer]]] = []
+    def _next(self) -> list[tuple[Question, asyncio.Future[Answer]]]:
+        batch: list[tuple[Question, asyncio.Future[Answer]]] = []
         while self._waiting and len(batch) < self._size:
             entry = self._waiting.popleft()
             if not entry[1].done():
@@ -207,7 +208,7 @@ class OpenedArchive(NamedTuple):
     """An archive, its predictor, and the path of the data on which it was validated, if it names one."""
 
     archive: str
-    predictor: JsonLinesPredictor
+    predictor: TaskPredictor
     validation: str | list[str] | None = None
 
 
@@ -220,7 +221,9 @@ def trained_models() -> list[str]:
     """
     names = [f"{TRAINED}{name}" for name in trained_archives() if name != PREDICATES]
     if not names:
-        raise ConfigurationError("found no trained models, expected an ARCHIVE, or elmo_tasks[models]")
+        raise ConfigurationError(
+            "no trained models are installed; name an ARCHIVE, or install elmo_tasks[models]"
+        )
     return names
 
 
@@ -237,28 +240,19 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     for each in progress(archives, work="open", unit="archives"):
         match = None if os.path.exists(each) else _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
-        predictor, validation = _opened(archive, device)
+        content = open_archive(archive, cuda_device=device)
+        predictor = task_predictor(content, archive)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()
         if name in opened:
             raise ConfigurationError(
-                f"found two archives of the name {name}, {opened[name].archive} and {archive}; "
-                "expected NAME=ARCHIVE for one of them"
+                f"{opened[name].archive} and {archive} have the same name, {name}; give one another, as "
+                "NAME=ARCHIVE"
             )
-        opened[name] = OpenedArchive(archive, predictor, validation)
+        opened[name] = OpenedArchive(archive, predictor, content.config.get("validation_data_path"))
     return opened
 
 
-def open_predictor(archive: str, device: int = -1) -> JsonLinesPredictor:
+def open_predictor(archive: str, device: int = -1) -> TaskPredictor:
     """Opens an archive, and returns its predictor; for errors see `open_archives`."""
-    return _opened(archive, device)[0]
-
-
-def _opened(archive: str, device: int) -> tuple[JsonLinesPredictor, str | list[str] | None]:
-    opened = open_archive(archive, cuda_device=device)
-    predictor = Predictor.from_archive(opened)
-    if not isinstance(predictor, JsonLinesPredictor):
-        raise ConfigurationError(
-            f"{archive}: found the predictor {type(predictor).__name__}, expected that of one of our tasks"
-        )
-    return predictor, opened.config.get("validation_data_path")
+    return task_predictor(open_archive(archive, cuda_device=device), archive)

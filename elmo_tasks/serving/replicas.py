@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from allennlp.common import JsonDict
 from ray import serve
 
 from elmo_tasks.common.ray_cluster import connected
-from elmo_tasks.serving.answers import Answer, Answers, Limits
+from elmo_tasks.serving.answers import Answer, Answers, Limits, Question
 from elmo_tasks.serving.models import OpenedArchive, ServedModel, open_predictor, served
 
 _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
@@ -20,7 +19,7 @@ _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
 @serve.deployment
 class Replica:
-    """A process with a model. Ray joins inputs into batches."""
+    """A process with a model. Ray joins questions into batches."""
 
     def __init__(self, archive: str, limits: Limits, device: int) -> None:
         self._answers = Answers(open_predictor(archive, device), limits)
@@ -29,9 +28,9 @@ class Replica:
         batches.set_batch_wait_timeout_s(limits.batch_wait)
 
     @serve.batch
-    async def answer(self, inputs: list[JsonDict]) -> list[Answer]:
+    async def answer(self, questions: list[Question]) -> list[Answer]:
         """Returns the answers to a batch, in order."""
-        return await asyncio.to_thread(self._answers, inputs)
+        return await asyncio.to_thread(self._answers, questions)
 
 
 @contextmanager
@@ -86,5 +85,5 @@ def replicated(
                 serve.delete(application)
 
 
-async def _answer(handle: Any, inputs: list[JsonDict]) -> list[Answer]:
-    return await asyncio.gather(*(handle.answer.remote(one) for one in inputs))
+async def _answer(handle: Any, questions: list[Question]) -> list[Answer]:
+    return await asyncio.gather(*map(handle.answer.remote, questions))

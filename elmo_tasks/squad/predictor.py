@@ -16,8 +16,9 @@ from elmo_tasks.common.values import Range
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.predictors.interpretation import InterpretablePredictor, labelled, words_of
-from elmo_tasks.predictors.text import require
+from elmo_tasks.pipeline.explanations import labelled, words_of
+from elmo_tasks.pipeline.predictor import TaskPredictor, require
+from elmo_tasks.pipeline.results import Answer
 from elmo_tasks.squad.model import N_BEST, POSITION_KEYS
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 
@@ -26,7 +27,7 @@ _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_a
 
 
 @Predictor.register("elmo_squad")
-class SquadPredictor(StrictParams, InterpretablePredictor):
+class SquadPredictor(StrictParams, TaskPredictor):
     """
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
     `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
@@ -94,6 +95,9 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
     def to_instance(self, content: JsonDict) -> Instance:
         return self._dataset_reader.text_to_instance(**content)
 
+    def typed(self, value: JsonDict) -> Answer:
+        return Answer(*(value[key] for key in ("answer", "char_start", "char_end", "probability")))
+
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         first, end = outputs["token_start"], outputs["token_end"]
         span = NO_SPAN if first is None else (first, end - 1)
@@ -102,10 +106,9 @@ class SquadPredictor(StrictParams, InterpretablePredictor):
     def metadata_of(self, instance: Instance) -> Metadata:
         """Raises `ConfigurationError` if the passage, in which the answer is a span, has lost words."""
         original = cast(SquadQuestion, instance["metadata"].metadata)
-        if (found := len(instance["passage"])) != len(original):
+        if len(instance["passage"]) != len(original):
             raise ConfigurationError(
-                f"found a passage of {found} tokens where it had {len(original)}, but the answer is a span "
-                "of it; expected the question to be reduced"
+                "the answer is a span of the passage, so that only the question can change"
             )
         first, last = (cast(IndexField, instance[name]).sequence_index for name in ("span_start", "span_end"))
         passage = _words(instance["passage"], original.passage)

@@ -1,11 +1,9 @@
 """The predictor of predicates and their arguments in plain or tokenised text, from JSON Lines."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import cached_property, partial
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from allennlp.common import JsonDict
@@ -18,9 +16,10 @@ from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import RenewedPipeline, Words, sentence_rules
-from elmo_tasks.predictors.json_lines import INPUT_ERRORS, TOKENS_AT_ONCE
-from elmo_tasks.predictors.text import SentencePredictor, require
-from elmo_tasks.predictors.trained import load
+from elmo_tasks.pipeline.predictor import TOKENS_AT_ONCE, SentencePredictor, TaskPredictor, require
+from elmo_tasks.pipeline.records import Record, attempt
+from elmo_tasks.pipeline.results import Argument, Predicate
+from elmo_tasks.pipeline.trained import load
 from elmo_tasks.srl.reader import SentenceInstance
 
 _VERBS = ("VERB", "AUX")
@@ -30,17 +29,18 @@ PREDICATES = "predicates"
 """The archive of the project that finds the words that have roles."""
 
 
-class SentencesWithPredicates(NamedTuple):
-    """The words of a text, the indices of its predicates, and the first word of each of its sentences."""
+class SrlText(NamedTuple):
+    """A text, the first word of each of its sentences, and the indices of its predicates."""
 
-    text: Words
-    predicates: list[int]
+    words: Words
     starts: list[int]
+    predicates: list[int] | None
+    """`None` if they are to be found."""
 
     def sentence_of(self, predicate: int) -> range:
         """Returns the indices of the words of a predicate's sentence."""
         sentence = bisect_right(self.starts, predicate)
-        return range(self.starts[sentence - 1], [*self.starts, len(self.text.words)][sentence])
+        return range(self.starts[sentence - 1], [*self.starts, len(self.words.words)][sentence])
 
 
 @Predictor.register("elmo_srl")
@@ -67,14 +67,77 @@ class SrlPredictor(SentencePredictor):
     """
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
-    _predicates_by_words: Mapping[tuple[str, ...], list[int]] = MappingProxyType({})
+
+    def read(self, json_dict: JsonDict) -> SrlText:
+        """Returns the words of a text, its sentences, and the indices of its predicates if it has them."""
+        text: Words = super().read(json_dict)
+        starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
+        if "predicates" not in json_dict:
+            return SrlText(text, starts, None)
+        expected = f'"predicates": indices of the {len(text.words)} tokens, from 0'
+        predicates = require(json_dict, "predicates", list, expected)
+        for index in predicates:
+            if type(index) is not int or index not in range(len(text.words)):
+                raise ConfigurationError(
+                    f'"predicates" has {shorten(repr(index))}; the input needs {expected}'
+                )
+        return SrlText(text, starts, predicates)
+
+    def complete(self, contents: list[Any]) -> list[Any]:
+        """Finds the predicates of all texts together, which is several times as fast as one by one."""
+        unmarked = [
+            index
+            for index, content in enumerate(contents)
+            if isinstance(content, SrlText) and content.predicates is None
+        ]
+        found = self._find_predicates([contents[index].words.words for index in unmarked])
+        completed = list(contents)
+        for index, predicates in zip(unmarked, found, strict=True):
+            completed[index] = (
+                predicates
+                if isinstance(predicates, Exception)
+                else contents[index]._replace(predicates=predicates)
+            )
+        return completed
+
+    def min_tokens(self, content: SrlText) -> int:
+        """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
+        if content.predicates is None:
+            return len(content.words.words)
+        return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
+
+    def to_instance(self, content: SrlText) -> SentenceInstance:
+        words, predicates = content.words.words, content.predicates or []
+        sentences = list(map(content.sentence_of, predicates))
+        propositions = [
+            self._dataset_reader.text_to_instance(words[sentence[0] : sentence[-1] + 1], index - sentence[0])
+            for index, sentence in zip(predicates, sentences, strict=True)
+        ]
+        return SentenceInstance(content.words, propositions, starts=[sentence[0] for sentence in sentences])
+
+    def typed(self, value: JsonDict) -> list[Predicate]:
+        return [
+            Predicate(
+                predicate["predicate"],
+                [
+                    Argument(argument["label"], argument["text"], list(map(tuple, argument["char_spans"])))
+                    for argument in predicate["arguments"]
+                ],
+                predicate["char_start"],
+                predicate["char_end"],
+            )
+            for predicate in value["predicates"]
+        ]
+
+    def parts(self, instance: Instance) -> list[Instance]:
+        return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         """Predicts the predicates of all texts, many at once."""
-        sentences = list(map(self._sentence, instances))
+        sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in self.parts(sentence)]
         parts = batches(propositions, self._length, TOKENS_AT_ONCE)
         outputs = chain.from_iterable(map(super().predict_batch_instance, parts))
@@ -95,81 +158,51 @@ class SrlPredictor(SentencePredictor):
     def _length(proposition: Instance) -> int:
         return len(proposition["metadata"].metadata)
 
-    def parts(self, instance: Instance) -> list[Instance]:
-        return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
-
-    def _sentence(self, instance: Instance) -> SentenceInstance:
-        if not isinstance(instance, SentenceInstance):
-            return SentenceInstance(join_words(instance["metadata"].metadata.words), [instance])
-        if instance.propositions is not None:
-            return instance
-        try:
-            predicates = self._find_predicates(instance.text.words)
-        except ConfigurationError as error:
-            return SentenceInstance(instance.text, [], error.message)
-        found = self.to_instance(SentencesWithPredicates(instance.text, predicates, [0]))
-        found.reason = "" if predicates else "no predicate is found in the sentence"
-        return found
-
-    def begin_batch(self, inputs: list[JsonDict]) -> None:
-        """Finds the predicates of all sentences together, which is several times as fast as one by one."""
-        self._predicates_by_words = {}
-        unmarked = [each for each in inputs if isinstance(each, dict) and "predicates" not in each]
-        if len(unmarked) < 2 or self._finder is None:
-            return
-        sentences: list[list[str]] = []
-        for json_dict in unmarked:
-            # An error comes when the input is read.
-            with suppress(*INPUT_ERRORS):
-                sentences.append(super().read(json_dict).words)
-        sentences = list(filter(None, sentences))
-        results = self._finder.answers([{"tokens": words} for words in sentences], TOKENS_AT_ONCE)
-        self._predicates_by_words = {
-            tuple(words): _indices(result)
-            for words, result in zip(sentences, results, strict=True)
-            if isinstance(result, dict)
-        }
-
-    def read(self, json_dict: JsonDict) -> SentencesWithPredicates:
-        """Returns the words of a text, its sentences, and the indices of its predicates."""
-        text: Words = super().read(json_dict)
-        expected = f'"predicates": indices of the {len(text.words)} tokens, from 0'
-        indices = require(json_dict, "predicates", list, expected) if "predicates" in json_dict else None
-        for index in indices or []:
-            if type(index) is not int or index not in range(len(text.words)):
-                raise ConfigurationError(f'"predicates" has {shorten(repr(index))}; expected {expected}')
-        predicates = self._find_predicates(text.words) if indices is None else indices
-        starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
-        return SentencesWithPredicates(text, predicates, starts)
-
-    def to_instance(self, content: SentencesWithPredicates) -> SentenceInstance:
-        text, predicates, _ = content
-        sentences = list(map(content.sentence_of, predicates))
-        propositions = [
-            self._dataset_reader.text_to_instance(
-                text.words[sentence[0] : sentence[-1] + 1], index - sentence[0]
-            )
-            for index, sentence in zip(predicates, sentences, strict=True)
+    def _sentences(self, instances: list[Instance]) -> list[SentenceInstance]:
+        """Returns the sentences of instances; the predicates of those that a file does not mark are found."""
+        sentences = [
+            each
+            if isinstance(each, SentenceInstance)
+            else SentenceInstance(join_words(each["metadata"].metadata.words), [each])
+            for each in instances
         ]
-        return SentenceInstance(text, propositions, starts=[sentence[0] for sentence in sentences])
+        unmarked = [index for index, each in enumerate(sentences) if each.propositions is None]
+        found = self._find_predicates([sentences[index].text.words for index in unmarked])
+        for index, predicates in zip(unmarked, found, strict=True):
+            text = sentences[index].text
+            if isinstance(predicates, ConfigurationError):
+                sentences[index] = SentenceInstance(text, [], predicates.message)
+                continue
+            if isinstance(predicates, Exception):
+                raise predicates
+            sentences[index] = self.to_instance(SrlText(text, [0], predicates))
+            sentences[index].reason = "" if predicates else "no predicate is found in the sentence"
+        return sentences
 
-    def min_tokens(self, content: SentencesWithPredicates) -> int:
-        """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
-        return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
+    def _find_predicates(self, sentences: list[list[str]]) -> list[list[int] | Exception]:
+        """Returns the indices of the predicates of each sentence, or an error."""
+        if not any(sentences):
+            return [[] for _ in sentences]
+        if self._finder is None:
+            return [attempt(self._verbs, words) for words in sentences]
+        results = self._finder.results([Record({"tokens": words}) for words in sentences])
+        return [
+            result
+            if isinstance(result, Exception)
+            else [entity["token_start"] for entity in result["entities"]]
+            for result in results
+        ]
 
-    def _find_predicates(self, words: list[str]) -> list[int]:
+    def _verbs(self, words: list[str]) -> list[int]:
+        """Returns the indices of the verbs that a spaCy model finds, without auxiliaries of other verbs."""
         if not words:
             return []
-        if (found := self._predicates_by_words.get(tuple(words))) is not None:
-            return found
-        if self._finder is not None:
-            return _indices(self._finder.predict_json({"tokens": words}))
         tagged = self._tagger.analyze(words)
         if not any(token.pos_ for token in tagged):
             name = self._tagger(0).meta["name"]
             raise ConfigurationError(
-                f"the spaCy model {name!r} finds no parts of speech; expected one that does, or "
-                '"predicates" in the input'
+                f"the spaCy model {name!r} finds no parts of speech; choose another, or add "
+                '"predicates" to the input'
             )
         return [token.i for token in tagged if token.pos_ in _VERBS and token.dep_ not in _HELPING]
 
@@ -182,7 +215,7 @@ class SrlPredictor(SentencePredictor):
         return self._spacy_model or next(installed, None)
 
     @cached_property
-    def _finder(self) -> SentencePredictor | None:
+    def _finder(self) -> TaskPredictor | None:
         """The predictor of `elmo:predicates`, unless a spaCy model replaces it."""
         if self._spacy_model is not None or PREDICATES not in trained_archives():
             return None
@@ -194,15 +227,10 @@ class SrlPredictor(SentencePredictor):
 
         if self._english_model is None:
             raise ConfigurationError(
-                'found no "predicates", and no model that finds them; expected "predicates": the indices of '
-                "tokens, from 0, or elmo_tasks[models], or `python -m spacy download en_core_web_sm`"
+                'no model finds the predicates: add "predicates", the indices of tokens, to the input, or '
+                "install elmo_tasks[models], or `python -m spacy download en_core_web_sm`"
             )
         return RenewedPipeline(partial(spacy.load, self._english_model))
-
-
-def _indices(result: JsonDict) -> list[int]:
-    """Returns the indices of the words that `elmo:predicates` finds."""
-    return [entity["token_start"] for entity in result["entities"]]
 
 
 def _sentence_starts(words: list[str]) -> Iterator[int]:

@@ -5,7 +5,8 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.predictors.text import SentencePredictor
+from elmo_tasks.pipeline.predictor import SentencePredictor
+from elmo_tasks.pipeline.results import Label
 
 
 @Predictor.register("elmo_sst")
@@ -23,6 +24,9 @@ class SstPredictor(SentencePredictor):
 
     def to_instance(self, content: Words) -> Instance:
         return self._dataset_reader.text_to_instance(content.words)
+
+    def typed(self, value: JsonDict) -> Label:
+        return Label(value["label"], value["probabilities"])
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])

@@ -5,7 +5,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.predictors.text import SentencePredictor
+from elmo_tasks.pipeline.predictor import SentencePredictor
 
 
 @Predictor.register("own_pos")

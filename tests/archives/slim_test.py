@@ -14,7 +14,7 @@ import elmo_tasks
 from elmo_tasks.archives import slim
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common.files import bundled
-from elmo_tasks.predictors.trained import Entity
+from elmo_tasks.pipeline.results import Entity
 from tests.ner.archives import write_run
 
 ENGLISH = bundled("pretrained/english").resolve()
@@ -93,7 +93,7 @@ def test_names(slim_archive, tmp_path, monkeypatch):
     for entity in found(TEXT):
         assert isinstance(entity, Entity)
         assert TEXT[entity.start : entity.end] == entity.text
-    with pytest.raises(ConfigurationError, match="found 2 texts"):
+    with pytest.raises(ConfigurationError, match="reads 1 texts"):
         found(TEXT, TEXT)
     with pytest.raises(ConfigurationError, match=r"elmo:other.*elmo:ner"):
         open_archive("elmo:other")

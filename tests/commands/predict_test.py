@@ -37,7 +37,7 @@ def test_standard_input(elmo, tmp_path, monkeypatch, capsys):
     assert Path("out").read_text().count("\n") == 1
     feed_stdin(monkeypatch, b'\n{"sentence": 5}\n')
     assert elmo("predict", archive, "-", "bad") == 1
-    assert 'error: line 1 (blank lines not counted): "sentence" is 5' in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, "error: line 1 (blank lines not counted): ", '"sentence"', "5")
 
 
 def test_parquet_is_not_written(elmo, capsys):
@@ -81,8 +81,8 @@ def test_a_byte_order_mark(elmo, tmp_path):
 @pytest.mark.parametrize("value", ["x", "[1]"])
 def test_parameters_that_are_no_object(elmo, value, capsys):
     assert elmo("predict", "nowhere", "in", "out", "--predictor-args", value) == 1
-    assert f"--predictor-args is {value!r}, expected" in capsys.readouterr().err
-    with pytest.raises(ConfigurationError, match=r"--predictor-args is .*, expected"):
+    assert mentions(capsys.readouterr().err, "--predictor-args", value)
+    with pytest.raises(ConfigurationError, match="--predictor-args"):
         predict._get_predictor(Namespace(predictor_args=value))
 
 

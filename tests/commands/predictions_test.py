@@ -14,7 +14,7 @@ from sklearn.metrics import confusion_matrix
 from elmo_tasks.commands.explain import Explain, render
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.predictors.interpretation import METHODS
+from elmo_tasks.pipeline.explanations import METHODS
 from elmo_tasks.squad.score import report
 from tests.commands.texts import parsed
 from tests.errors import mentions
@@ -28,7 +28,7 @@ from tests.sst.archives import write_archive as write_sst
 
 
 def test_no_such_device():
-    with pytest.raises(ElmoError, match="--device 99 cannot be used"):
+    with pytest.raises(ElmoError, match="--device.*99"):
         parsed(Explain, "nowhere", "in", "out", "--device", 99).open()
 
 

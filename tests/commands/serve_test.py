@@ -92,7 +92,7 @@ def test_an_extra_is_missing(run, monkeypatch, options, module, extra):
     for name in [name for name in sys.modules if name.startswith("elmo_tasks.serving")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ConfigurationError, match=f"expected the extra {extra}: make install EXTRAS={extra}"):
+    with pytest.raises(ConfigurationError, match=f"install the extra {extra}: make install EXTRAS={extra}"):
         parsed(Serve, run, "--port", 0, *options).run()
 
 
@@ -101,14 +101,14 @@ def test_no_token(run, tmp_path, content):
     pytest.importorskip("fastapi")
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="token:"):
+    with pytest.raises(ConfigurationError, match="token of ASCII"):
         parsed(Serve, run, "--token-file", path).run()
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99"])
 def test_no_such_device(run, device):
     pytest.importorskip("fastapi")
-    with pytest.raises(ElmoError, match=f"--device {device} cannot be used"):
+    with pytest.raises(ElmoError, match=f"--device.*{device}"):
         parsed(Serve, run, "--port", 0, "--device", device).run()
 
 

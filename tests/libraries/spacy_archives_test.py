@@ -200,7 +200,7 @@ def test_the_default_is_the_trained_model():
 
 
 def test_errors(ner, tmp_path):
-    with pytest.raises(ConfigurationError, match=r"NerPredictor.*CorefPredictor"):
+    with pytest.raises(ConfigurationError, match=r"CorefPredictor.*NerPredictor"):
         pipeline("elmo_coref", ner)("text")
     nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
     with pytest.raises(OSError, match="nowhere"):

@@ -15,7 +15,7 @@ from torch import nn
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.elmo_model import Classifier, ElmoModel, choose_texts, stack_texts
-from elmo_tasks.predictors.interpretation import Explainer
+from elmo_tasks.pipeline.explanations import Explainer
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 
 

@@ -15,7 +15,7 @@ from elmo_tasks.evaluation.mixes import LearnedMix
 from elmo_tasks.page.app import Page
 from elmo_tasks.page.tabs import PREDICATES, Field, Tab
 from elmo_tasks.page.words import WordsInContext, read_corpus
-from elmo_tasks.serving.answers import Limits, ToExplain
+from elmo_tasks.serving.answers import Limits, Question
 from elmo_tasks.serving.models import ServedModel
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from tests.elmo.files import frozen, random_bilm
@@ -175,10 +175,10 @@ def canned_tab(task: str) -> Tab:
 def canned_model(task: str, limits: Limits) -> ServedModel:
     """Returns a model that answers each input with the answer to the example."""
 
-    async def answer(inputs: list[JsonDict]) -> list[str]:
+    async def answer(questions: list[Question]) -> list[str]:
         return [
-            json.dumps(_explained(task) if isinstance(one, ToExplain) else _result(task, one))
-            for one in inputs
+            json.dumps(_explained(task) if explain else _result(task, content))
+            for content, explain in questions
         ]
 
     return ServedModel(answer=answer, description="", schema={}, limits=limits)  # type: ignore[arg-type]

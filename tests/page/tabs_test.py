@@ -2,7 +2,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.page.tabs import EXAMPLES, Tab
-from tests.predictors.archives import predictor_of
+from tests.pipeline.archives import predictor_of
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from elmo_tasks.data.input_files import InputError
 from tests.common.files_test import UNREADABLE
 from tests.conftest import environment
+from tests.errors import mentions
 from tests.ner.archives import DEV
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
@@ -50,7 +51,6 @@ def outcome(
     """The results that were written, and the error."""
     (folder / "in.jsonl").write_bytes(content)
     message = ""
-    predictor.lines_read = 0
     manager = predict._PredictManager(
         predictor, str(folder / "in.jsonl"), str(folder / "out.jsonl"), batch_size, False, False
     )
@@ -76,13 +76,9 @@ def test_what_is_wrong_with_a_line(predictor, tmp_path):
     def message(line: bytes) -> str:
         return outcome(predictor, tmp_path, line)[1].partition("line 1: ")[2]
 
-    assert message(BAD["no UTF-8"]).startswith("found the byte 0xe9 at offset 17, expected UTF-8: ")
-    assert message(BAD["a word of a million letters"]).startswith(
-        "found a word of 1,000,000 characters at position 0, expected at most 10,000: xxx"
-    )
-    assert message(BAD["half a pair in a word"]).startswith(
-        "not JSON (Half of a surrogate pair, which is no char"
-    )
+    assert mentions(message(BAD["no UTF-8"]), "0xe9", "offset 17")
+    assert mentions(message(BAD["a word of a million letters"]), "1,000,000", "position 0", "10,000")
+    assert message(BAD["half a pair in a word"]).startswith("not JSON (Half of a surrogate pair")
 
 
 def test_the_longest_words_that_are_taken(predictor, tmp_path):
@@ -113,7 +109,6 @@ def test_any_bytes(predictor, tmp_path, content, position, size):
 @pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: packed[:-6] + bytes(6)])
 def test_a_damaged_gzip_file(predictor, tmp_path, damage):
     (tmp_path / "in.jsonl.gz").write_bytes(damage(gzip.compress(b"\n".join(GOOD) + b"\n")))
-    predictor.lines_read = 0
     manager = predict._PredictManager(
         predictor, str(tmp_path / "in.jsonl.gz"), str(tmp_path / "out.jsonl"), 8, False, False
     )
@@ -124,7 +119,7 @@ def test_a_damaged_gzip_file(predictor, tmp_path, damage):
 
 def test_a_folder_is_no_input(predictor, tmp_path):
     output = tmp_path / "out.jsonl"
-    with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))}: found a folder, "):
+    with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))} is a folder"):
         predict._PredictManager(predictor, str(tmp_path), str(output), 8, False, False)
     assert not output.exists()
 

@@ -19,7 +19,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import parse, read_body
 from elmo_tasks.serving.models import local_model
-from tests.predictors.archives import predictor_of
+from tests.pipeline.archives import predictor_of
 from tests.serving.clients import Doubling, Unfinished, ask, model_of, running
 
 LIMITS = Limits()
@@ -77,33 +77,32 @@ def raw(service, request):
         return connection.makefile("rb").readline()
 
 
-OBJECT = "expected a JSON object, or a list of objects"
-FIELDS = 'expected "sentence": a string, or "tokens": a list of strings'
 REFUSALS = {
-    "nothing": (400, OBJECT),
+    "nothing": (400, ""),
     "no JSON": (400, "Expecting property name enclosed in double quotes"),
     "half an object": (400, "Unterminated string"),
     "two objects": (400, "Extra data"),
-    "no UTF-8": (400, "found the byte 0xe4 at offset 14, expected UTF-8"),
-    "NaN": (400, "NaN is no number of JSON"),
-    "half of a surrogate pair": (400, "which is no character"),
-    "deep": (400, "More than 100 levels"),
-    "many digits": (400, "A number of more than 4,300 digits"),
-    "a string": (422, f'found "Ana"; {OBJECT}'),
-    "null": (422, f"found null; {OBJECT}"),
-    "a list in a list": (422, "input 1 of 1: found [{}], expected a JSON object"),
-    "no fields": (422, f"found the fields: none; {FIELDS}"),
-    "another task's field": (422, f'found the fields: "premise"; {FIELDS}'),
-    "a number": (422, f'"sentence" is 1; {FIELDS}'),
-    "tokens in a string": (422, f'"tokens" is "a b"; {FIELDS}'),
-    "a token that is none": (422, '"tokens" has None at position 1; expected strings'),
-    "a bad one among good ones": (422, "input 2 of 2: found the fields: none"),
-    "many tokens": (422, "found 10,001 tokens to read, expected at most 10,000"),
-    "a long word": (422, "found a word of 10,001 characters"),
-    "many inputs": (413, "found 257 inputs, expected at most 256"),
-    "many bytes": (413, "found more bytes than the 1,048,576 expected at most"),
-    "a great many bytes": (413, "found more bytes than the 1,048,576 expected at most"),
+    "no UTF-8": (400, "0xe4 at offset 14"),
+    "NaN": (400, "NaN"),
+    "half of a surrogate pair": (400, "surrogate pair"),
+    "deep": (400, "100 levels"),
+    "many digits": (400, "4,300 digits"),
+    "a string": (422, '"Ana"'),
+    "null": (422, "null"),
+    "a list in a list": (422, "input 1 of 1 "),
+    "no fields": (422, '"sentence"'),
+    "another task's field": (422, '"premise"'),
+    "a number": (422, '"sentence"'),
+    "tokens in a string": (422, '"tokens"'),
+    "a token that is none": (422, "position 1"),
+    "a bad one among good ones": (422, "input 2 of 2: "),
+    "many tokens": (422, "10,001 tokens"),
+    "a long word": (422, "10,001 characters"),
+    "many inputs": (413, "257"),
+    "many bytes": (413, "1,048,576"),
+    "a great many bytes": (413, "1,048,576"),
 }
+"""The status, and a part of the reason."""
 
 
 def parts(content):
@@ -125,10 +124,10 @@ def test_a_bad_body(service, name, split):
 @pytest.mark.parametrize(
     ("method", "path", "headers", "status", "reason"),
     [
-        ("GET", "/predict/ner", {}, 405, "found GET /predict/ner, expected POST"),
-        ("DELETE", "/health", {}, 405, "found DELETE /health, expected GET"),
-        ("POST", "/predict/sst", {}, 404, "found /predict/sst"),
-        ("POST", "/predict/../ner", {}, 404, "expected /predict/ner"),
+        ("GET", "/predict/ner", {}, 405, "/predict/ner does not take GET, only POST"),
+        ("DELETE", "/health", {}, 405, "/health does not take DELETE, only GET"),
+        ("POST", "/predict/sst", {}, 404, "/predict/sst"),
+        ("POST", "/predict/../ner", {}, 404, "/predict/ner"),
         ("POST", "/predict/ner", {"content-encoding": "gzip"}, 415, "encoding gzip"),
     ],
 )
@@ -328,8 +327,8 @@ def test_a_body_without_compression(coding):
 @pytest.mark.parametrize(
     ("parts", "options", "status", "reason"),
     [
-        ((b"12345", b"678901"), {}, 413, "more bytes than the 10"),
-        ((b"12345678901",), {"pause": 1.0}, 413, "more bytes than the 10"),
+        ((b"12345", b"678901"), {}, 413, "more than 10 bytes"),
+        ((b"12345678901",), {"pause": 1.0}, 413, "more than 10 bytes"),
         ((b"1",), {"pause": 1.0}, 408, "within 0.05 seconds"),
         ((b"1",), {"content-encoding": "gzip"}, 415, "encoding gzip"),
     ],

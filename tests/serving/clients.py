@@ -11,15 +11,14 @@ import httpx
 from allennlp.common import JsonDict
 from fastapi import FastAPI
 
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
-from elmo_tasks.predictors.text import require
-from elmo_tasks.serving.answers import Answer, Limits
+from elmo_tasks.pipeline.predictor import TaskPredictor, require
+from elmo_tasks.serving.answers import Answer, Limits, Question
 from elmo_tasks.serving.app import create_app, make_server
 from elmo_tasks.serving.models import ServedModel
-from tests.predictors.fake import Counting
+from tests.pipeline.fake import Counting
 
 
-class Doubling(Counting, JsonLinesPredictor):
+class Doubling(Counting, TaskPredictor):
     """Doubles the length of the field `text`, which has a token for each character; `!` breaks it."""
 
     forms = ({"text": str},)
@@ -42,14 +41,14 @@ class Unfinished:
     def __init__(self) -> None:
         self.cancelled = threading.Event()
 
-    async def __call__(self, inputs: list[JsonDict]) -> list[Answer]:
+    async def __call__(self, questions: list[Question]) -> list[Answer]:
         try:
             return await asyncio.Future()
         finally:
             self.cancelled.set()
 
 
-def model_of(answer: Callable[[list[JsonDict]], Awaitable[list[Answer]]], **limits: Any) -> ServedModel:
+def model_of(answer: Callable[[list[Question]], Awaitable[list[Answer]]], **limits: Any) -> ServedModel:
     return ServedModel(answer=answer, description="", schema={}, limits=Limits(**limits))
 
 

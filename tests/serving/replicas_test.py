@@ -69,7 +69,7 @@ def test_two_replicas_on_a_cluster(cluster_address, tmp_path):
         assert min(worked) > 0.2 * max(worked)
         refused = answer([INPUTS[0], {}])
         assert refused.status_code == 422
-        assert refused.json()["error"].startswith("input 2 of 2: found the fields: none")
+        assert refused.json()["error"].startswith("input 2 of 2: ")
         in_flight = clients.submit(answer, INPUTS * 8)
         time.sleep(0.1)
         os.kill(service.pid, signal.SIGTERM)

@@ -11,8 +11,8 @@ from allennlp.interpret.attackers import Hotflip, InputReduction
 from allennlp.interpret.saliency_interpreters import IntegratedGradient, SimpleGradient, SmoothGradient
 from allennlp.predictors import Predictor
 
-from elmo_tasks.predictors.interpretation import Explainer, can_explain
-from tests.predictors.archives import predictor_of
+from elmo_tasks.pipeline.explanations import Explainer, can_explain
+from tests.pipeline.archives import predictor_of
 
 SENTENCE = {"sentence": "Two boys in Paris watched the very long game of tennis ."}
 PAIR = {"sentence1": "Two boys watched the game .", "sentence2": "Somebody watched ."}
@@ -143,7 +143,7 @@ def test_input_reduction(predictor, config):
 
 @pytest.mark.parametrize("config", ["squad"], scope="module")
 def test_a_passage_is_not_reduced(predictor, config):
-    with pytest.raises(ConfigurationError, match=r"5 tokens.*6"):
+    with pytest.raises(ConfigurationError):
         InputReduction(predictor).attack_from_json(
             INPUTS[config][0], input_field_to_attack="passage", grad_input_field="grad_input_2"
         )

@@ -3,36 +3,14 @@ from argparse import Namespace
 
 import pytest
 from allennlp.commands import predict
-from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.predictors.command import LineFile, PredictManager, get_predictor
-from tests.predictors.archives import predictor_of
+from elmo_tasks.pipeline.command import PredictManager, get_predictor
+from tests.pipeline.archives import predictor_of
 
 
 def test_it_stands_in_for_that_of_allennlp():
     assert predict._PredictManager is PredictManager
-
-
-def test_a_full_disk(tmp_path, monkeypatch):
-    """Nothing is left of the line that does not fit."""
-    file = LineFile(str(tmp_path / "out"))
-    file.write("one\n")
-
-    class Full:
-        def __getattr__(self, name):
-            return getattr(whole, name)
-
-        def write(self, content):
-            if len(content) <= 3:
-                raise OSError(28, "No space left on device")
-            return whole.write(content[:5])
-
-    whole, file._file = file._file, Full()
-    with pytest.raises(OSError, match="No space"):
-        file.write("two two\n")
-    file.close()
-    assert (tmp_path / "out").read_text() == "one\n"
 
 
 @pytest.mark.parametrize("output", ["out", None])
@@ -48,7 +26,7 @@ def test_an_input_that_is_not_there_leaves_no_output(tmp_path, output):
 def test_batches_of_no_line(tmp_path, size):
     """The output keeps its lines."""
     (tmp_path / "out").write_text("old")
-    with pytest.raises(ConfigurationError, match=f"--batch-size is {size}"):
+    with pytest.raises(ElmoError, match="--batch-size"):
         PredictManager(None, "in", str(tmp_path / "out"), size, False, False)
     assert (tmp_path / "out").read_text() == "old"
 
@@ -95,5 +73,5 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
 
 
 def test_no_such_device():
-    with pytest.raises(ElmoError, match="--cuda-device 99 cannot be used"):
+    with pytest.raises(ElmoError, match="--cuda-device.*99"):
         get_predictor(Namespace(predictor_args="", output_file=None, cuda_device=99))

@@ -9,7 +9,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from tests.forked import FORKED
-from tests.predictors.archives import predictor_of
+from tests.pipeline.archives import predictor_of
 
 PREMISE, HYPOTHESIS = ["Two", "boys", "do", "n't", "sleep", "."], ["Nobody", "sleeps", "."]
 FILM = ["A", "warm", ",", "funny", "film", "."]
@@ -94,22 +94,19 @@ def test_inputs_without_words_have_no_label(config, predictor):
 
 
 @pytest.mark.parametrize(
-    ("config", "inputs", "message"),
+    ("config", "inputs"),
     [
-        ("snli", {"premise": "A."}, 'found the fields: "premise"'),
-        ("snli", {"premise": 5, "hypothesis": "B."}, '"premise" is 5'),
-        ("snli", {"premise_tokens": "A", "hypothesis": "B."}, '"premise_tokens" is "A"; expected'),
-        ("snli", {"premise_tokens": ["A", 1], "hypothesis": "B."}, '"premise_tokens" has 1 at position 1'),
-        ("sst", {}, "found the fields: none"),
-        ("klue_tc", {"sentence": 5}, '"sentence" is 5; expected'),
-        ("mrpc", {"sentence1": "a"}, 'found the fields: "sentence1"'),
+        ("snli", {"premise": "A."}),
+        ("snli", {"premise": 5, "hypothesis": "B."}),
+        ("snli", {"premise_tokens": ["A", 1], "hypothesis": "B."}),
+        ("sst", {}),
+        ("mrpc", {"sentence1": "a"}),
     ],
     scope="module",
 )
-def test_wrong_fields(predictor, config, inputs, message):
-    with pytest.raises(ConfigurationError) as caught:
+def test_wrong_fields(predictor, config, inputs):
+    with pytest.raises(ConfigurationError):
         predictor.predict_json(inputs)
-    assert message in str(caught.value)
 
 
 SENTENCE = {"sentence": "The small dog sleeps in Leeds."}

@@ -23,7 +23,6 @@ from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import text_fields
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER
-from elmo_tasks.predictors.json_lines import JsonLinesPredictor
 
 # AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
 METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
@@ -32,7 +31,7 @@ METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
 class Explainer:
     """Explains predictions of a predictor that `can_explain`, by the shares of their words."""
 
-    def __init__(self, predictor: "InterpretablePredictor", method: str = METHODS[0]) -> None:
+    def __init__(self, predictor: "Interpretable", method: str = METHODS[0]) -> None:
         self._predictor = predictor
         self._interpreter = SaliencyInterpreter.by_name(method)(predictor)
 
@@ -43,10 +42,10 @@ class Explainer:
         which add up to 1. An input without words has none.
         """
         result = self._predictor.predict_json(json_dict)
-        content = self._predictor.read(json_dict)
-        if self._predictor.empty_result(content) is not None:
+        instance = self._predictor.example(json_dict)
+        if not isinstance(instance, Instance):
             return {"result": result, "explanations": []}
-        texts = self._predictor.texts(self._predictor.to_instance(content))
+        texts = self._predictor.texts(instance)
         explanations = [
             [
                 {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{index}"]]}
@@ -82,7 +81,7 @@ class TextVectors(nn.Module):
         return text if isinstance(text, torch.Tensor) else self._vectors_of_words(text)
 
 
-class InterpretablePredictor(JsonLinesPredictor):
+class Interpretable(Predictor):
     """
     Base class of the predictors whose models can be explained. Gradients are those of the loss by the vectors
     that the model reads: `[x; ELMo]`, or `[x; ELMo; ELMo]` with ELMo at the output too, whether the biLM is
@@ -100,6 +99,10 @@ class InterpretablePredictor(JsonLinesPredictor):
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, dataset_reader, frozen)
         self._layer = TextVectors(self._vectors_of_words)
+
+    def example(self, json_dict: JsonDict) -> Instance | JsonDict:
+        """Returns the instance of an input, or the result of an input without words."""
+        raise NotImplementedError
 
     def texts(self, instance: Instance) -> list[list[str]]:
         """Returns the words of each text that the model reads, in the model's order."""
@@ -133,9 +136,7 @@ class InterpretablePredictor(JsonLinesPredictor):
         model = self._model
         embed = getattr(model, "embed", None)
         if embed is None:
-            raise ConfigurationError(
-                f"found a model of the class {type(model).__name__}, expected a single model of a task"
-            )
+            raise ConfigurationError(f"gradients need a single model of a task, not a {type(model).__name__}")
         if self.through_elmo and model.elmo is not None and model.elmo.bilm is not None:
             return {"embed": partial(self._embed_through_elmo, embed, self._plain_bilm())}
         return {"embed": partial(self._embed, embed)}

@@ -1,0 +1,148 @@
+"""`allennlp predict` without losses: a bad line leaves the results before it whole."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import tee
+from typing import Any
+
+from allennlp.commands import predict
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Instance
+from allennlp.models.archival import Archive
+from allennlp.predictors import Predictor
+
+from elmo_tasks.common.devices import chosen_device
+from elmo_tasks.common.files import UNREADABLE, check_sources_stay
+from elmo_tasks.common.progress import progress
+from elmo_tasks.common.values import PositiveInt, check_value
+from elmo_tasks.data.input_files import input_files
+from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.pipeline.predictor import TaskPredictor, predict_records
+from elmo_tasks.pipeline.records import Record, json_lines_file, open_lines, read_file, value_of
+
+
+class PredictManager(predict._PredictManager):
+    """
+    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that one that is
+    not UTF-8 is an error of that line. Results are in the output file as soon as they are computed. With a
+    dataset reader, each record has a line in the output, with its ids.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        input_file: str,
+        output_file: str | None,
+        batch_size: int,
+        print_to_console: bool,
+        has_dataset_reader: bool,
+        multitask_head: str | None = None,
+    ) -> None:
+        super().__init__(
+            predictor, input_file, None, batch_size, print_to_console, has_dataset_reader, multitask_head
+        )
+        check_value(batch_size, PositiveInt, "--batch-size")
+        sources = _inputs(input_file, self._dataset_reader)
+        if output_file is not None:
+            check_sources_stay([output_file], sources, error=ConfigurationError)
+        self._output_path = output_file
+        if isinstance(predictor, TaskPredictor) and isinstance(self._dataset_reader, TaskReader):
+            self._dataset_reader.every_record = True
+
+    def run(self) -> None:
+        records, shown = tee(self._records())
+        results = predict_records(self._predictor, records, self._batch_size)
+        if self._output_path is not None:
+            # A line is in the file as soon as it is computed.
+            self._output_file = open(  # noqa: SIM115
+                self._output_path, "w", buffering=1, encoding="utf-8", newline="\n"
+            )
+        try:
+            for index, (record, result) in enumerate(zip(shown, results, strict=False)):
+                line = self._predictor.dump_line(value_of(result))
+                self._maybe_print_to_console_and_file(index, line, _shown(record))
+            sys.stdout.flush()
+        finally:
+            if self._output_file is not None:
+                self._output_file.close()
+
+    def _records(self) -> Iterator[Record]:
+        if self._dataset_reader is None:
+            records = read_file(self._predictor, self._input_file)
+            if self._output_path is None:
+                yield from records
+            else:
+                yield from progress(
+                    records, work="predict", unit="lines", total=_number_of_lines(self._input_file)
+                )
+            return
+        try:
+            yield from map(Record, self._get_instance_data())
+        except (ConfigurationError, OSError) as error:
+            # It is raised after the results of the instances before it.
+            yield Record(error)
+
+
+def _shown(record: Record) -> str:
+    return str(record.content) if isinstance(record.content, Instance) else json.dumps(record.content)
+
+
+def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
+    """
+    Returns the files that are read, as far as they are known: a reader that is not ours may read others. If
+    there is none, the error comes before an output file is made, and before any line is read.
+    """
+    if reader is None:
+        if path != "-":
+            json_lines_file(path)
+        return [path]
+    if isinstance(reader, TaskReader):
+        return list(map(str, input_files(path)))
+    return [path] if os.path.exists(path) else []
+
+
+def _number_of_lines(path: str) -> int | None:
+    """Returns the number of lines that are not blank, or `None` where only reading to the end would tell."""
+    with suppress(*UNREADABLE):
+        return sum(bool(line.strip()) for line in open_lines(path)) if os.path.isfile(path) else None
+    return None
+
+
+def predictor_arguments(text: str) -> dict[str, Any]:
+    """Reads the value of `--predictor-args`; `ConfigurationError` if it is not a JSON object."""
+    with suppress(json.JSONDecodeError):
+        if isinstance(content := json.loads(text.strip() or "{}"), dict):
+            return content
+    raise ConfigurationError(f"--predictor-args must be a JSON object, not {text!r}")
+
+
+def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
+    """Makes a predictor with the `reader` `train` or `validation`. Wrong arguments are an error."""
+    try:
+        predictor = Predictor.from_archive(archive, name, dataset_reader_to_load=reader, extra_args=arguments)
+    except TypeError as error:
+        if not arguments:
+            raise
+        raise ConfigurationError(f"--predictor-args: {error}") from error
+    if isinstance(predictor, TaskPredictor):
+        predictor.in_own_process = True
+    return predictor
+
+
+def get_predictor(arguments: argparse.Namespace) -> Predictor:
+    predictor_args = predictor_arguments(arguments.predictor_args)
+    if arguments.output_file is not None:
+        sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
+        check_sources_stay([arguments.output_file], sources, error=ConfigurationError)
+    chosen_device(arguments.cuda_device, option="--cuda-device")
+    archive = predict.load_archive(
+        arguments.archive_file,
+        weights_file=arguments.weights_file,
+        cuda_device=arguments.cuda_device,
+        overrides=arguments.overrides,
+    )
+    return predictor_of(archive, arguments.predictor, arguments.dataset_reader_choice, predictor_args)

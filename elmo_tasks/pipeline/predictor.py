@@ -1,0 +1,396 @@
+"""
+The base classes of the tasks' predictors: a batch of records becomes its results, in order.
+
+A task says how a record is read (`read`), how its instance is made (`to_instance`), and what `load` returns
+for it (`typed`). All else is here: long words are refused, inputs of similar length are run together, and the
+result of a record with an error is that error, while the others have their values.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple, Optional
+
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import lazy_groups_of, sanitize
+from allennlp.data import DatasetReader, Instance, Vocabulary
+from allennlp.data.fields import MetadataField, TextField
+from allennlp.models import Model
+from allennlp.predictors import Predictor
+
+from elmo_tasks.common import strict_json
+from elmo_tasks.common.batches import batches
+from elmo_tasks.common.machine import one_thread_each
+from elmo_tasks.data import tokenization
+from elmo_tasks.data.fields import Metadata, NoPrediction
+from elmo_tasks.data.input_files import printable, shorten
+from elmo_tasks.data.reader import join_words, text_fields, unwrapped_reader
+from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
+from elmo_tasks.pipeline.explanations import Interpretable
+from elmo_tasks.pipeline.records import Record, Result, attempt, located, value_of
+from elmo_tasks.pipeline.results import Label
+
+MAX_WORD = 10_000
+"""Characters; the characters of a batch are a table as wide as its longest word."""
+TOKENS_AT_ONCE = 16_384
+"""Tokens, with padding, of a batch; a longer input is a batch of its own."""
+SMALL_BATCH = 256
+"""Tokens; the operations on such a batch take less time with one thread each."""
+
+logger = logging.getLogger(__name__)
+
+
+def predict_records(predictor: Predictor, records: Iterable[Record], batch_size: int) -> Iterator[Result]:
+    """
+    Yields the result of each record, in order. Records are read and run `batch_size` at a time.
+
+    The predictor may be any of AllenNLP's. If it is not one of ours, an error of the model is raised, and
+    ends the iteration. The value of an instance begins with the ids of its record, such as `id`.
+    """
+    for batch in lazy_groups_of(records, batch_size):
+        if isinstance(predictor, TaskPredictor) and not isinstance(batch[0].content, Instance):
+            yield from predictor.results(batch)
+        else:
+            yield from _results_of_allennlp(predictor, batch)
+
+
+def _results_of_allennlp(predictor: Predictor, batch: list[Record]) -> Iterator[Result]:
+    contents = [record.content for record in batch if _known(record) is None]
+    first = next(iter(contents), None)
+    # A third-party predictor may implement either the function for one input or that for several.
+    if isinstance(first, Instance):
+        one, several = predictor.predict_instance, predictor.predict_batch_instance
+    else:
+        one, several = predictor.predict_json, predictor.predict_batch_json
+    values = iter([one(first)] if len(contents) == 1 else several(contents) if contents else [])
+    for record in batch:
+        result = next(values) if (known := _known(record)) is None else known
+        metadata = _metadata(record.content)
+        ids = dict(metadata.ids) if isinstance(metadata, Metadata) else {}
+        yield located(result, record.where) if isinstance(result, Exception) else ids | result
+
+
+def _known(record: Record) -> Result | None:
+    """Returns the result of a record that the predictor does not need to see, or `None`."""
+    if isinstance(record.content, Exception):
+        return record.content
+    metadata = _metadata(record.content)
+    return {"no_prediction": metadata.reason} if isinstance(metadata, NoPrediction) else None
+
+
+def _metadata(content: Any) -> Any:
+    field = content.fields.get("metadata") if isinstance(content, Instance) else None
+    return field.metadata if isinstance(field, MetadataField) else None
+
+
+class _Example(NamedTuple):
+    """An instance, and the number of tokens that the model reads for it."""
+
+    instance: Instance
+    tokens: int
+
+
+class TaskPredictor(Interpretable):
+    """
+    Base class of the tasks' predictors. A task implements `read`, `to_instance`, `typed`, and `empty_result`
+    if its model cannot read a text without words.
+    """
+
+    forms: Sequence[dict[str, Any]] = ()
+    """The alternative forms of an input: for each its fields, and the types of their values."""
+    optional_fields: ClassVar[dict[str, Any]] = {}
+    """Further fields that an input of any form may have."""
+    in_own_process = False
+    """True in a command or a service, where no thread of the user starts to compute at the same time."""
+
+    def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
+        super().__init__(model, unwrapped_reader(dataset_reader), frozen)
+
+    @classmethod
+    def task(cls) -> str:
+        """Returns the name of the task: that of the predictor's package."""
+        return cls.__module__.split(".")[-2]
+
+    def read(self, json_dict: JsonDict) -> Any:
+        """Returns the content of an input, such as its words."""
+        return json_dict
+
+    def complete(self, contents: list[Any]) -> list[Any]:
+        """Adds to the contents of a batch what is found for all of them together; some may be errors."""
+        return contents
+
+    def empty_result(self, content: Any) -> JsonDict | None:
+        """Returns the result of a content without words; `None` if the model has to run."""
+        return None
+
+    def to_instance(self, content: Any) -> Instance:
+        """Returns the instance of a content."""
+        raise NotImplementedError
+
+    def typed(self, value: JsonDict) -> Any:
+        """Returns what `load` returns in Python; by default the JSON object itself."""
+        return value
+
+    def parts(self, instance: Instance) -> list[Instance]:
+        """Returns the instances that the model reads for an instance of `to_instance`."""
+        return [instance]
+
+    def num_tokens(self, instance: Instance) -> int:
+        """Returns the number of tokens that the model reads for an instance of `to_instance`."""
+        return sum(len(text.tokens) for text in self._texts(instance))
+
+    def min_tokens(self, content: Any) -> int:
+        """Returns a lower bound of `num_tokens` that needs no instance."""
+        return 0
+
+    def load_line(self, line: str) -> JsonDict:
+        """Returns the object of a line; `ConfigurationError` if it is not a JSON object."""
+        try:
+            content = strict_json.loads(line.rstrip("\r\n"))
+        except json.JSONDecodeError as error:
+            text = shorten(printable(line.strip()))
+            raise ConfigurationError(f"not JSON ({error.msg}, column {error.colno}): {text}") from error
+        if not isinstance(content, dict):
+            raise ConfigurationError(f"not a JSON object: {shorten(printable(line.strip()))}")
+        return content
+
+    def predict_json(self, inputs: JsonDict) -> JsonDict:
+        return self.values([Record(inputs)])[0]
+
+    def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
+        return self.values(list(map(Record, inputs)))
+
+    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+        for instance in instances:
+            self._dataset_reader.apply_token_indexers(instance)
+        return list(map(_plain, self._model.forward_on_instances(instances)))
+
+    def results(self, records: Sequence[Record], max_tokens: int | None = None) -> list[Result]:
+        """
+        Returns the result of each record, in order. With `max_tokens`, a longer input is an error.
+
+        Records with a place have `ConfigurationError`s that name it.
+        """
+        examples = self._examples(records, max_tokens)
+        results = self._run(examples, max_tokens or TOKENS_AT_ONCE)
+        return [located(result, record.where) for result, record in zip(results, records, strict=True)]
+
+    def values(self, records: Sequence[Record]) -> list[JsonDict]:
+        """Returns the value of each record, in order; raises the first error."""
+        examples = self._examples(records)
+        for example, record in zip(examples, records, strict=True):
+            if isinstance(example, Exception):
+                value_of(located(example, record.where))
+        results = self._run(examples, TOKENS_AT_ONCE)
+        return [
+            value_of(located(result, record.where)) for result, record in zip(results, records, strict=True)
+        ]
+
+    def example(self, json_dict: JsonDict) -> Instance | JsonDict:
+        (example,) = self._examples([Record(json_dict)])
+        if isinstance(example, Exception):
+            raise example
+        return example.instance if isinstance(example, _Example) else example
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        example = self.example(json_dict)
+        if not isinstance(example, Instance):
+            raise ConfigurationError("the input has no words")
+        return example
+
+    def _examples(
+        self, records: Sequence[Record], max_tokens: int | None = None
+    ) -> list[_Example | JsonDict | Exception]:
+        """Returns for each record its example, or the value of a text without words, or an error."""
+
+        def read(json_dict: JsonDict) -> Any:
+            content = self.read(json_dict)
+            _check_tokens(self.min_tokens(content), max_tokens)
+            return content
+
+        contents = self.complete([attempt(read, record.content) for record in records])
+        return [attempt(partial(self._example, max_tokens), content) for content in contents]
+
+    def _example(self, max_tokens: int | None, content: Any) -> _Example | JsonDict:
+        if (value := self.empty_result(content)) is not None:
+            return value
+        _check_tokens(self.min_tokens(content), max_tokens)
+        instance = self.to_instance(content)
+        _check_lengths(self._texts(instance))
+        tokens = self.num_tokens(instance)
+        _check_tokens(tokens, max_tokens)
+        return _Example(instance, tokens)
+
+    def _run(
+        self, examples: Sequence[_Example | JsonDict | Exception], max_tokens: int
+    ) -> list[JsonDict | Exception]:
+        """Runs the model on the examples in batches of similar length. Values and errors stay as they are."""
+        results: list[Any] = list(examples)
+        lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Example)}
+        for indices in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
+            # A user's own thread may compute at the same time, and would stay with one thread for good.
+            is_small = self.in_own_process and sum(map(lengths.__getitem__, indices)) <= SMALL_BATCH
+            with one_thread_each() if is_small else nullcontext():
+                batch = self._run_batch([results[index].instance for index in indices])
+            for index, result in zip(indices, batch, strict=True):
+                results[index] = result
+        return results
+
+    def _run_batch(self, instances: list[Instance]) -> list[Result]:
+        """Runs the model on all instances at once, or, if that fails, one by one."""
+        try:
+            return list(self.predict_batch_instance(instances))
+        except Exception as error:
+            if len(instances) == 1:
+                return [error]
+            return [self._run_batch([instance])[0] for instance in instances]
+
+    def _texts(self, instance: Instance) -> Iterator[TextField]:
+        for part in self.parts(instance):
+            for field in part.fields.values():
+                yield from text_fields(field)
+
+
+def _plain(value: Any) -> Any:
+    """Returns the same as AllenNLP's `sanitize`, which imports a module for each number."""
+    kind = type(value)
+    if kind in (float, int, str, bool):
+        return value
+    if kind is dict:
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if kind is list else sanitize(value)
+
+
+def _check_tokens(tokens: int, max_tokens: int | None) -> None:
+    if max_tokens is not None and tokens > max_tokens:
+        raise ConfigurationError(
+            f"the model would have to read {tokens:,} tokens, and {max_tokens:,} at most can be read at once"
+        )
+
+
+def _check_lengths(texts: Iterable[TextField]) -> None:
+    for text in texts:
+        for position, token in enumerate(text.tokens):
+            if len(token.text or "") > MAX_WORD:
+                raise ConfigurationError(
+                    f"a word has {len(token.text):,} characters, at position {position}; the limit is "
+                    f"{MAX_WORD:,}: {shorten(token.text)}"
+                )
+
+
+class TextPredictor(TaskPredictor):
+    """
+    Base class of predictors that have a tokenizer.
+
+    # Parameters
+
+    tokenizer : splits plain text, see `chosen_tokenizer`. By default it is the reader's; or `characters`, if
+        the words of the archive's vocabulary are single Chinese, Japanese or Korean characters; or else
+        spaCy's rules for English.
+    spacy_model : an installed spaCy model, as `tokenizer`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dataset_reader: DatasetReader,
+        frozen: bool = True,
+        spacy_model: Optional[str] = None,
+        tokenizer: Optional[TokenizerChoice] = None,
+    ) -> None:
+        super().__init__(model, dataset_reader, frozen)
+        self._spacy_model = spacy_model
+        choice = tokenizer or spacy_model or getattr(self._dataset_reader, "tokenizer", None)
+        self._tokenize = tokenization.tokenizer(choice or self._choice())
+
+    def _choice(self) -> str | None:
+        """Returns the tokenizer with which the archive's data was split, as far as its words tell."""
+        vocab = getattr(self._model, "vocab", None) or Vocabulary()
+        indexers = getattr(self._dataset_reader, "_token_indexers", {}).values()
+        words = [vocab.get_token_to_index_vocabulary(each.namespace) for each in indexers if each.namespace]
+        if not is_split_into_characters(chain.from_iterable(words)):
+            return None
+        logger.info("the model's words are single characters: text is split into characters")
+        return "characters"
+
+
+class SentencePredictor(TextPredictor):
+    """Base class of predictors that read `{"sentence": "..."}` or `{"tokens": [...]}`."""
+
+    forms = ({"sentence": str}, {"tokens": list[str]})
+
+    def predict(self, sentence: str) -> JsonDict:
+        """Returns the result for one sentence."""
+        return self.predict_json({"sentence": sentence})
+
+    def read(self, json_dict: JsonDict) -> Any:
+        """Returns the words of an input; for errors see `require_text`."""
+        sentence = require_text(json_dict, "sentence", "tokens")
+        return self._tokenize(sentence) if isinstance(sentence, str) else join_words(sentence)
+
+
+class LabelPredictor(TaskPredictor):
+    """Base class of predictors of the class of a text, or of two, each plain or a list of words."""
+
+    def text_names(self) -> dict[str, str]:
+        """Returns for the field of each text the field of its words."""
+        raise NotImplementedError
+
+    @property
+    def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
+        names = self.text_names()
+        return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
+
+    def read(self, json_dict: JsonDict) -> list[list[str]]:
+        """Returns the words of each text."""
+        texts = [require_text(json_dict, *fields) for fields in self.text_names().items()]
+        return [[token.text for token in self._dataset_reader.tokens(text)] for text in texts]
+
+    def to_instance(self, content: list[list[str]]) -> Instance:
+        return self._dataset_reader.text_to_instance(*content)
+
+    def typed(self, value: JsonDict) -> Label:
+        return Label(value["label"], value["probabilities"])
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        return self._with_label(instance, outputs["label"])
+
+
+def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:
+    """
+    Returns the value of a field, a tuple as a list. `expected` says in errors what the input needs.
+
+    # Raises
+    `ConfigurationError`: the field is missing, or its value is not of the type `kind`.
+    """
+    if name not in json_dict:
+        names = ", ".join(f'"{key}"' for key in json_dict)
+        raise ConfigurationError(f"the input needs {expected}; it has {names or 'no fields'}")
+    value = list(json_dict[name]) if isinstance(json_dict[name], tuple) else json_dict[name]
+    if not isinstance(value, kind):
+        shown = shorten(json.dumps(value, default=repr))
+        raise ConfigurationError(f'"{name}" cannot be {shown}; the input needs {expected}')
+    return value
+
+
+def require_text(json_dict: JsonDict, text: str, tokens: str) -> str | list[str]:
+    """Returns the words in the field `tokens`, or else the field `text`; for errors see `require`."""
+    expected = f'"{text}": a string, or "{tokens}": a list of strings'
+    if tokens in json_dict:
+        return require_tokens(json_dict, expected, tokens)
+    return require(json_dict, text, str, expected)
+
+
+def require_tokens(json_dict: JsonDict, expected: str, name: str = "tokens") -> list[str]:
+    """Returns the list of strings in the field `name`; for errors see `require`."""
+    words = require(json_dict, name, list, expected)
+    for position, word in enumerate(words):
+        if not isinstance(word, str):
+            raise ConfigurationError(
+                f'"{name}" has {shorten(repr(word))} at position {position}, which is not a string'
+            )
+    return words

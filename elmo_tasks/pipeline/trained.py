@@ -1,0 +1,128 @@
+"""Trained models as Python objects: `load` opens an archive, and its results are named tuples."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import CONFIG_NAME, Archive
+from allennlp.predictors import Predictor
+
+from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives.slim import TRAINED, trained_archives
+from elmo_tasks.common.devices import Device
+from elmo_tasks.common.errors import FilePath
+from elmo_tasks.data.input_files import shorten
+from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.pipeline.records import Record, attempt
+from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
+
+Value = TypeVar("Value")
+
+
+def task_predictor(archive: Archive, name: FilePath) -> TaskPredictor:
+    """Returns the predictor of an opened archive; `ConfigurationError`: it is not of one of our tasks."""
+    predictor = Predictor.from_archive(archive)
+    if not isinstance(predictor, TaskPredictor):
+        raise ConfigurationError(
+            f"{name}: the predictor {type(predictor).__name__} is not of one of our tasks"
+        )
+    return predictor
+
+
+class TrainedModel(Generic[Value]):
+    """A model that predicts from Python, by a predictor of this project."""
+
+    def __init__(self, predictor: TaskPredictor) -> None:
+        self.predictor = predictor
+        self._names = list(predictor.forms[0])
+
+    def __repr__(self) -> str:
+        kind = type(self.predictor)
+        name = next(name for name in Predictor.list_available() if Predictor.by_name(name) is kind)
+        return f"<{type(self).__name__} {name}({', '.join(self._names)})>"
+
+    def __call__(self, *texts: str, **fields: Any) -> Value:
+        """
+        Predicts one example: the texts that the task reads, such as passage and question, in this order; or
+        fields of `allennlp predict` by their names, such as `tokens`.
+
+        # Raises
+        `ConfigurationError`: the task reads other texts or fields.
+        """
+        readable = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
+        for name in fields:
+            if name not in readable:
+                raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(readable)}")
+        return self.predictor.typed(self.predictor.predict_json(self._texts(texts, fields)))
+
+    predict = __call__
+
+    def predict_batch(self, examples: Iterable[str | tuple[str, ...] | Mapping[str, Any]]) -> list[Value]:
+        """
+        Predicts examples, which is faster than one by one: texts, tuples of the texts that the task reads, or
+        mappings of the fields of `allennlp predict`.
+
+        # Raises
+        `ConfigurationError`, with the index of the first such example: it is not what the task reads.
+        """
+        # Iterating a pandas table would yield the names of its columns.
+        if isinstance(examples, str | Mapping) or getattr(examples, "ndim", 1) != 1:
+            raise ConfigurationError(f"the examples are not a list: {shorten(repr(examples))}")
+        records = [
+            Record(attempt(self._fields, example), f"examples[{index}]")
+            for index, example in enumerate(examples)
+        ]
+        return list(map(self.predictor.typed, self.predictor.values(records)))
+
+    def _fields(self, example: Any) -> JsonDict:
+        if isinstance(example, Mapping):
+            return dict(example)
+        return self._texts(example if isinstance(example, tuple | list) else (example,), {})
+
+    def _texts(self, texts: tuple[Any, ...] | list[Any], others: JsonDict) -> JsonDict:
+        """Returns the fields of texts by their order, and others by their names."""
+        names = self._names
+        for text in texts:
+            if not isinstance(text, str):
+                raise ConfigurationError(
+                    f"{shorten(repr(text))} is not a text; the model reads {', '.join(names)}"
+                )
+        if len(texts) > len(names) or (len(texts) < len(names) and not others):
+            raise ConfigurationError(
+                f"the model reads {len(names)} texts ({', '.join(names)}), not {len(texts)}"
+            )
+        content = dict(zip(names, texts, strict=False))
+        for name in content.keys() & others.keys():
+            raise ConfigurationError(f"{name!r} is there twice: as a text, and by its name")
+        return content | others
+
+
+@overload
+def load(name: Literal["ner", "predicates"], *, device: Device = -1) -> TrainedModel[list[Entity]]: ...
+@overload
+def load(name: Literal["sst", "snli", "topics"], *, device: Device = -1) -> TrainedModel[Label]: ...
+@overload
+def load(name: Literal["srl"], *, device: Device = -1) -> TrainedModel[list[Predicate]]: ...
+@overload
+def load(name: Literal["coref"], *, device: Device = -1) -> TrainedModel[list[list[Mention]]]: ...
+@overload
+def load(name: Literal["squad"], *, device: Device = -1) -> TrainedModel[Answer]: ...
+@overload
+def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]: ...
+def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
+    """
+    Opens a model that comes with the project by its name, or any archive of ours by its path or URL. A name
+    is that of the model unless an archive or the folder of a run has it.
+
+    # Raises
+    `ConfigurationError`: no archive has this name, or see `open_archive`.
+    """
+    path = Path(name)
+    ours = str(name).isidentifier() and not path.exists()
+    if str(name) in trained_archives():
+        ours = not (path.is_file() or (path / CONFIG_NAME).exists())
+    archive = open_archive(f"{TRAINED}{name}" if ours else name, device)
+    return TrainedModel(task_predictor(archive, name))

@@ -1,1 +1,0 @@
-"""The base classes of the tasks' predictors, and `allennlp predict` with them."""
