@@ -28,7 +28,7 @@ from tests.sst.archives import write_archive as write_sst
 
 
 def test_no_such_device():
-    with pytest.raises(ElmoError, match="--device.*99"):
+    with pytest.raises(ElmoError, match=r"--device.*99"):
         parsed(Explain, "nowhere", "in", "out", "--device", 99).open()
 
 

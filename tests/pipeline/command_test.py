@@ -73,5 +73,5 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
 
 
 def test_no_such_device():
-    with pytest.raises(ElmoError, match="--cuda-device.*99"):
+    with pytest.raises(ElmoError, match=r"--cuda-device.*99"):
         get_predictor(Namespace(predictor_args="", output_file=None, cuda_device=99))
