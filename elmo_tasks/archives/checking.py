@@ -7,7 +7,7 @@ It names classes by their registered names alone, unless the user trusts the arc
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -24,6 +24,7 @@ _MAX_CONFIG = 1 << 24
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
 """Arguments with which transformers runs code from others, and the values for which it does not."""
+_resolve_class_name = Registrable.resolve_class_name.__func__  # type: ignore[attr-defined]
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
 """The names in the overrides of the user, while an archive is opened; otherwise `None`."""
 
@@ -94,7 +95,7 @@ def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         yield path, value
 
 
-def resolve_registered(stock: Callable[..., Any], cls: type[Registrable], name: str) -> Any:
+def resolve_registered(cls: type[Registrable], name: str) -> Any:
     """
     Stands for AllenNLP's `resolve_class_name`, which imports whatever a dotted name says. A config may name a
     class by a mere string, which `check_config` cannot tell from other strings.
@@ -103,7 +104,7 @@ def resolve_registered(stock: Callable[..., Any], cls: type[Registrable], name: 
     is_path = "." in name and name not in Registrable._registry[cls]
     if trusted is not None and is_path and name not in trusted and not _trusts_archives():
         raise _unregistered(f"a {cls.__name__}", name)
-    return stock(cls, name)
+    return _resolve_class_name(cls, name)
 
 
 _REMEDY = f"if you trust the archive as you trust a program, set {TRUST}=1"

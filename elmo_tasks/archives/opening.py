@@ -81,10 +81,7 @@ def open_archive(
     Jsonnet. `OSError`: nothing is there, or the machine fails, for example with a full disk.
     """
     path = local_archive(archive_file)
-    with block_errors():
-        gpu = gpu_index(cuda_device)
-        if gpu >= 0:
-            chosen_device(gpu, option="cuda_device")
+    gpu = -1 if cuda_device == -1 else _gpu(cuda_device)
     try:
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     except RuntimeError as error:
@@ -106,6 +103,14 @@ def open_archive(
             )
         finally:
             _opening.reset(token)
+
+
+def _gpu(device: Device) -> int:
+    with block_errors():
+        index = gpu_index(device)
+        if index >= 0:
+            chosen_device(index, option="cuda_device")
+    return index
 
 
 def _unsampled(reader: DatasetReader) -> DatasetReader:

@@ -5,25 +5,27 @@ added when the state dict is read. The archives that come trained with the proje
 
 import json
 import tarfile
-from collections.abc import Callable
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import torch
+from allennlp.nn import util
 
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, read_frozen_bilm, read_options
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.inference import FrozenBiLm
+from elmo_tasks.elmo.model import BiLmOptions
 from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS, archived_state
 
 NOTE = "bilm.json"
 """The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""
 TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
+_read_state_dict = util.read_state_dict
 CARDS = "models.json"
 """The file with the task, the data, the score and examples of each archive, in the same folder."""
 
@@ -88,15 +90,13 @@ def missing_weights(weights_file: str | PathLike[str]) -> dict[str, torch.Tensor
     return _named(bilm, note["prefixes"])
 
 
-def read_whole_state(
-    stock: Callable[..., dict[str, Any]], path: str | PathLike[str], *args: Any, **options: Any
-) -> dict[str, Any]:
+def read_whole_state(path: str | PathLike[str], *args: Any, **options: Any) -> dict[str, Any]:
     """Stands for AllenNLP's `read_state_dict`, and adds the `missing_weights`."""
-    return stock(path, *args, **options) | missing_weights(path)
+    return _read_state_dict(path, *args, **options) | missing_weights(path)
 
 
 def _bundled_bilm() -> FrozenBiLm:
-    return read_frozen_bilm(read_options(DEFAULT_OPTIONS), DEFAULT_WEIGHTS)
+    return FrozenBiLm.read(BiLmOptions.read(DEFAULT_OPTIONS), DEFAULT_WEIGHTS)
 
 
 def _named(bilm: FrozenBiLm, prefixes: list[str]) -> dict[str, torch.Tensor]:

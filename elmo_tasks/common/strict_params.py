@@ -1,6 +1,5 @@
 """Config blocks whose errors name the path of the key, its value, and what is expected."""
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -10,15 +9,15 @@ from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.values import check_block, checked, constructor_parameters
+from elmo_tasks.common.values import check_block, checked, parameters_of
 
 
 class StrictParams(FromParams):
     """
     A mix-in, placed before the AllenNLP base class. Before anything is built, the keys of the class's config
     block are checked against the parameters of its constructor, and the values against their types
-    (`values.py`); so are the arguments of a call from Python. An error has the path of the block, such as
-    `model.elmo.dropout is 1.0, expected ...`, even if the constructor raised it.
+    (`values.py`); so are the arguments of a call from Python. An error has the path of the key, such as
+    `model.elmo.dropout`, even if the constructor raised it.
 
     AllenNLP on its own reports a misspelt required key as "key ... is required", and a misspelt optional one
     only after the whole object was built. It checks the types of few values.
@@ -71,24 +70,6 @@ class StrictParams(FromParams):
             if new in params:
                 raise ElmoError(f"{old!r} is the former name of {new!r}", remedy=f"remove {old!r}")
             params[new] = params.pop(old, keep_as_dict=True)
-
-
-def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
-    if constructor != cls.__init__:
-        return constructor_parameters(constructor)
-    parameters: dict[str, inspect.Parameter] = {}
-    for base in cls.__mro__:
-        own: Callable[..., None] | None = vars(base).get("__init__")
-        if own is None:
-            continue
-        parameters = constructor_parameters(own) | parameters
-        kinds = [each.kind for each in inspect.signature(own).parameters.values()]
-        if inspect.Parameter.VAR_KEYWORD not in kinds:
-            break
-    for name, kind in getattr(cls, "inherited_values", {}).items():
-        parameters[name] = parameters[name].replace(annotation=kind)
-    return parameters
 
 
 class ConfigError(ConfigurationError, ElmoError):

@@ -112,6 +112,24 @@ def constructor_parameters(constructor: Any) -> dict[str, Parameter]:
     return {name: each for name, each in parameters.items() if name != "self" and each.kind not in variable}
 
 
+def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, Parameter]:
+    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
+    if constructor != cls.__init__:
+        return constructor_parameters(constructor)
+    parameters: dict[str, Parameter] = {}
+    for base in cls.__mro__:
+        own: Callable[..., None] | None = vars(base).get("__init__")
+        if own is None:
+            continue
+        parameters = constructor_parameters(own) | parameters
+        kinds = [each.kind for each in inspect.signature(own).parameters.values()]
+        if Parameter.VAR_KEYWORD not in kinds:
+            break
+    for name, kind in getattr(cls, "inherited_values", {}).items():
+        parameters[name] = parameters[name].replace(annotation=kind)
+    return parameters
+
+
 def checked(constructor: Callable[P, None]) -> Callable[P, None]:
     """
     Decorates a constructor: its arguments are checked, also in a call from Python.
@@ -154,6 +172,12 @@ def check_block(
             check_value(value, parameter.annotation, f"{path}{key}")
 
 
+def check_values(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    """Checks the values of these paths, see `check_value`."""
+    for path, kind in kinds.items():
+        check_value(values[path], kind, path)
+
+
 def check_value(value: Any, kind: Any, path: str) -> None:
     """
     Checks a value against the annotation of its parameter. The value for a class is a block: AllenNLP checks
@@ -163,12 +187,13 @@ def check_value(value: Any, kind: Any, path: str) -> None:
     `ElmoError`, with path, value and what is expected: the value is not of that kind.
     """
     if get_origin(kind) in (Union, UnionType):
-        errors = [error for each in get_args(kind) if (error := _error(value, each, path)) is not None]
-        if len(errors) < len(get_args(kind)):
+        kinds = [each for each in get_args(kind) if _is_of(value, _split(each)[0])]
+        if len(kinds) != 1:
+            if not any(_fits(value, each, path) for each in kinds):
+                raise _wrong(value, kind, path)
             return
-        deepest = max(errors, key=lambda error: len(error.key))
-        raise deepest if len(deepest.key) > len(path) else _wrong(value, kind, path)
-    base, limit = get_args(kind) if get_origin(kind) is Annotated else (kind, None)
+        (kind,) = kinds
+    base, limit = _split(kind)
     if not _is_of(value, base):
         raise _wrong(value, kind, path)
     for member_path, member, member_kind in _members(value, base, path):
@@ -183,13 +208,18 @@ def check_value(value: Any, kind: Any, path: str) -> None:
                 raise ElmoError("is required", key=f"{path}.{name}")
 
 
-def _error(value: Any, kind: Any, path: str) -> ElmoError | None:
+def _split(kind: Any) -> tuple[Any, Any]:
+    """Returns the type and the limit of an annotation."""
+    base, limit, *_ = (*get_args(kind), None) if get_origin(kind) is Annotated else (kind, None)
+    return base, limit
+
+
+def _fits(value: Any, kind: Any, path: str) -> bool:
     try:
         check_value(value, kind, path)
-    except ElmoError as error:
-        # Its frames would keep the checked object alive until the next garbage collection.
-        return error.with_traceback(None)
-    return None
+    except ElmoError:
+        return False
+    return True
 
 
 def _is_of(value: Any, kind: Any) -> bool:
@@ -234,7 +264,7 @@ def _wrong(value: Any, kind: Any, path: str) -> ElmoError:
 def _expected(kind: Any) -> str:
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
-        return ", or ".join(map(_expected, arguments))
+        return " or ".join(map(_expected, arguments))
     if origin is Literal:
         return str(OneOf(arguments))
     if origin is Annotated:

@@ -23,9 +23,9 @@ def install() -> None:
     """Replaces AllenNLP's loader, also in modules that have imported it already."""
     archival.extracted_archive = extracted_archive
     archival.cached_path = local_archive
-    wrap(util, "read_state_dict", read_whole_state)
+    util.read_state_dict = read_whole_state
     wrap(Vocabulary, "from_files", _vocabulary_from_files)
-    wrap(Registrable, "resolve_class_name", resolve_registered)
+    Registrable.resolve_class_name = classmethod(resolve_registered)
     stock = archival.load_archive
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get("load_archive") is stock:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.values import NotEmpty, Range, check_value
+from elmo_tasks.common.values import NotEmpty, Range, check_values
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
 
 MAX_UNITS, MAX_LAYERS, MAX_WORDS = 1 << 20, 100, 1 << 31
@@ -17,6 +17,40 @@ UNICODE = "unicode"
 _Units = Annotated[int, Range(1, MAX_UNITS)]
 _Words = Annotated[int, Range(1, MAX_WORDS)]
 _Clip = Annotated[float, Range(0, MAX_UNITS)]
+_LSTM: dict[str, Any] = {
+    "lstm.dim": _Units,
+    "lstm.projection_dim": _Units,
+    "lstm.n_layers": Annotated[int, Range(1, MAX_LAYERS)],
+    "lstm.cell_clip": _Clip,
+    "lstm.proj_clip": _Clip,
+    "lstm.use_skip_connections": bool,
+}
+_CHARACTERS: dict[str, Any] = {
+    "char_cnn.n_characters": int,
+    "char_cnn.encoding": str,
+    "char_cnn.max_characters_per_token": Annotated[int, Range(MIN_CHARACTERS, CHARACTERS_PER_WORD)],
+    "char_cnn.embedding.dim": _Units,
+    "char_cnn.activation": Literal["relu", "tanh"],
+    "char_cnn.n_highway": Annotated[int, Range(0, MAX_LAYERS)],
+}
+_DICTIONARIES: dict[str, Any] = {
+    "char_cnn.n_characters": _Units,
+    "char_cnn.n_words": Annotated[int, Range(0, MAX_WORDS)],
+    "char_cnn.word_dim": Annotated[int, Range(0, MAX_UNITS)],
+}
+_TABLE: dict[str, Any] = {"n_tokens_vocab": _Words}
+_KINDS = {"char_cnn": dict, "char_cnn.filters": list, **_LSTM, **_CHARACTERS, **_DICTIONARIES, **_TABLE}
+"""The options by their paths, and the kinds of their values."""
+_DEFAULTS = {
+    "lstm.cell_clip": 0.0,
+    "lstm.proj_clip": 0.0,
+    "lstm.use_skip_connections": False,
+    "char_cnn.encoding": "utf-8",
+    "char_cnn.max_characters_per_token": CHARACTERS_PER_WORD,
+    "char_cnn.n_highway": 0,
+    "char_cnn.n_words": 0,
+    "char_cnn.word_dim": 0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,27 +141,34 @@ class BiLmOptions:
         # Raises
         `ElmoError`, with `where` and the key: a wrong or missing value.
         """
-        options = _Options(content, where)
-        tokens: CharacterOptions | WordOptions
-        if options.has("char_cnn"):
+        options = {path: _value(content, path, _DEFAULTS.get(path)) for path in _KINDS}
+        kinds = dict(_LSTM)
+        if options["char_cnn"] is not None:
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
-            tokens = _character_options(options)
-        elif options.has("n_tokens_vocab"):
-            tokens = WordOptions(n_tokens=options.get("n_tokens_vocab", _Words))
+            kinds |= _CHARACTERS
+            kinds |= _DICTIONARIES if options["char_cnn.encoding"] == UNICODE else {}
+        elif options["n_tokens_vocab"] is not None:
+            kinds |= _TABLE
         else:
             raise ElmoError(
                 "the options have neither char_cnn, of a biLM that reads characters, nor n_tokens_vocab, of "
                 "one that reads words",
                 where=where,
             )
+        _check(options, kinds, where)
+        tokens: CharacterOptions | WordOptions
+        if options["char_cnn"] is not None:
+            tokens = _character_options(options, where)
+        else:
+            tokens = WordOptions(n_tokens=options["n_tokens_vocab"])
         return cls(
             tokens=tokens,
-            dim=options.get("lstm.dim", _Units),
-            projection_dim=options.get("lstm.projection_dim", _Units),
-            n_layers=options.get("lstm.n_layers", Annotated[int, Range(1, MAX_LAYERS)]),
-            cell_clip=float(options.get("lstm.cell_clip", _Clip, 0.0)),
-            proj_clip=float(options.get("lstm.proj_clip", _Clip, 0.0)),
-            use_skip_connections=options.get("lstm.use_skip_connections", bool, False),
+            dim=options["lstm.dim"],
+            projection_dim=options["lstm.projection_dim"],
+            n_layers=options["lstm.n_layers"],
+            cell_clip=float(options["lstm.cell_clip"]),
+            proj_clip=float(options["lstm.proj_clip"]),
+            use_skip_connections=options["lstm.use_skip_connections"],
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -156,59 +197,41 @@ class BiLmOptions:
         return {"lstm": lstm, "char_cnn": char_cnn}
 
 
-def _character_options(options: "_Options") -> CharacterOptions:
-    n_characters = options.get("char_cnn.n_characters", int)
+def _character_options(options: dict[str, Any], where: str) -> CharacterOptions:
     dictionaries = None
-    if options.get("char_cnn.encoding", str, "utf-8") == UNICODE:
+    if options["char_cnn.encoding"] == UNICODE:
         dictionaries = DictionaryOptions(
-            n_characters=options.get("char_cnn.n_characters", _Units),
-            n_words=options.get("char_cnn.n_words", Annotated[int, Range(0, MAX_WORDS)], 0),
-            word_dim=options.get("char_cnn.word_dim", Annotated[int, Range(0, MAX_UNITS)], 0),
+            n_characters=options["char_cnn.n_characters"],
+            n_words=options["char_cnn.n_words"],
+            word_dim=options["char_cnn.word_dim"],
         )
-    elif n_characters != NUM_CHARACTERS:
+    elif options["char_cnn.n_characters"] != NUM_CHARACTERS:
         raise ElmoError(
-            f"char_cnn.n_characters is {n_characters}; a trained model needs {NUM_CHARACTERS}, although "
-            "bilm-tf trains with 261",
-            where=options.where,
+            f"char_cnn.n_characters is {options['char_cnn.n_characters']}; a trained model needs "
+            f"{NUM_CHARACTERS}, although bilm-tf trains with 261",
+            where=where,
         )
-    length = options.get(
-        "char_cnn.max_characters_per_token",
-        Annotated[int, Range(MIN_CHARACTERS, CHARACTERS_PER_WORD)],
-        CHARACTERS_PER_WORD,
-    )
+    length = options["char_cnn.max_characters_per_token"]
     width: Any = Annotated[int, Range(1, length)]
-    filters = options.get("char_cnn.filters", Annotated[list[tuple[width, _Units]], NotEmpty()])
+    _check(options, {"char_cnn.filters": Annotated[list[tuple[width, _Units]], NotEmpty()]}, where)
     return CharacterOptions(
-        filters=tuple((width, count) for width, count in filters),
-        dim=options.get("char_cnn.embedding.dim", _Units),
-        activation=options.get("char_cnn.activation", Literal["relu", "tanh"]),
-        n_highway=options.get("char_cnn.n_highway", Annotated[int, Range(0, MAX_LAYERS)], 0),
+        filters=tuple((width, count) for width, count in options["char_cnn.filters"]),
+        dim=options["char_cnn.embedding.dim"],
+        activation=options["char_cnn.activation"],
+        n_highway=options["char_cnn.n_highway"],
         max_characters=length,
         dictionaries=dictionaries,
     )
 
 
-class _Options:
-    """The values of an `options.json` by their paths, such as `lstm.dim`."""
+def _value(content: Any, path: str, default: Any) -> Any:
+    for key in path.split("."):
+        content = content.get(key) if isinstance(content, dict) else None
+    return default if content is None else content
 
-    def __init__(self, content: object, where: str) -> None:
-        self._content, self.where = content, where
 
-    def has(self, path: str) -> bool:
-        return self._value(path) is not None
-
-    def get(self, path: str, kind: Any, default: Any = None) -> Any:
-        """Returns a value of this kind (`common.values`), or the default if there is none."""
-        value = self._value(path)
-        value = default if value is None else value
-        try:
-            check_value(value, kind, path)
-        except ElmoError as error:
-            raise ElmoError(f"{error.key}: {error.what}", where=self.where, remedy=error.remedy) from None
-        return value
-
-    def _value(self, path: str) -> Any:
-        value = self._content
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
+def _check(options: dict[str, Any], kinds: dict[str, Any], where: str) -> None:
+    try:
+        check_values(options, kinds)
+    except ElmoError as error:
+        raise ElmoError(f"{error.key}: {error.what}", where=where, remedy=error.remedy) from None
