@@ -23,7 +23,7 @@ from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.confusion import confusion_table
 from elmo_tasks.commands.experiments import WITHOUT_ELMO, text_vectors, train_and_report
-from elmo_tasks.commands.staging import staging_folder
+from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.training.experiments import TrainingRun, plan
 
 AS_CONFIGURED = "as configured"
@@ -90,7 +90,7 @@ def _vectors(config: dict[str, Any], output: Path) -> str:
         "dataset_reader": config["dataset_reader"]["source"],
         "train_data_path": config["train_data_path"],
     }
-    with staging_folder(folder / "text") as work:
+    with partial_folder(folder / "text") as work:
         return text_vectors(text, "word2vec", folder, work, dim=dim, lowercase=False)
 
 

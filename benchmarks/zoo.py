@@ -23,7 +23,7 @@ from elmo_tasks import __version__, load
 from elmo_tasks.archives.opening import extracted_archive
 from elmo_tasks.archives.slim import TRAINED, slim
 from elmo_tasks.commands.experiments import train_and_report
-from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.formats.columns import line_groups
@@ -136,7 +136,7 @@ class Zoo:
         show(Table(("seed", validation_metric(config)), [(run.seed, score(run)) for run in runs]))
         with (
             extracted_archive(best.folder / "model.tar.gz") as unpacked,
-            staged_file(output / f"{name}.tar.gz", force=True) as path,
+            partial_file(output / f"{name}.tar.gz", force=True) as path,
         ):
             # Without the paths of this machine
             own = _config(name) | {"train_data_path": recipe.train, "validation_data_path": recipe.dev}

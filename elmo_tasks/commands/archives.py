@@ -7,8 +7,8 @@ from elmo_tasks import __version__
 from elmo_tasks.archives.opening import extracted_archive, packed_archive
 from elmo_tasks.archives.slim import slim, trained_archives, trained_card
 from elmo_tasks.commands.base import DType, Input, Verb, archive_argument, flag, option, run_name
+from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.commands.results import ResultArguments
-from elmo_tasks.commands.staging import staged_file
 from elmo_tasks.common.plot import heat_map
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table
@@ -83,7 +83,7 @@ class Slim(Verb):
 
     def run(self) -> None:
         path = packed_archive(self.archive)
-        with staged_file(self.output, force=self.force) as staged, extracted_archive(path) as folder:
+        with partial_file(self.output, force=self.force) as staged, extracted_archive(path) as folder:
             slim(folder, staged, dtype=self.dtype, version=__version__)
         before, after = (file.stat().st_size / 1e6 for file in (path, self.output))
         print(f"{self.output}: {after:.1f} MB, {before:.1f} MB before")

@@ -10,7 +10,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import DeviceName, Input, Positive, Seed, device_option, option
-from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import move_to, read_chosen_bilm, read_initial_state
 from elmo_tasks.elmo.inference import PRECISIONS

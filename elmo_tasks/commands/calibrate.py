@@ -15,7 +15,8 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments
 from elmo_tasks.commands.base import Positive, Verb, flag, option, positional, text_argument
-from elmo_tasks.commands.staging import copy_corpus, staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
+from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.model.weight_file import write_initial_state
@@ -40,7 +41,7 @@ class Calibrate(Verb):
 
     def run(self) -> None:
         began = time.monotonic()
-        with staged_file(self.output, force=self.force) as path:
+        with partial_file(self.output, force=self.force) as path:
             bilm = self.bilm.read()
             limit = self.max_sentences
             text = copy_corpus(self.input, path.parent, skip_empty=True, limit=limit)

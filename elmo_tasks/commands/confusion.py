@@ -10,7 +10,7 @@ from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Input, ModelVerb, Positive, flag, option, positional
-from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.plot import heat_map, save
 from elmo_tasks.common.table import Table
 from elmo_tasks.language_model import BiLmReader
@@ -36,7 +36,7 @@ class Confusion(ModelVerb):
 
     def run(self) -> None:
         _check_format(self.output)
-        with staged_file(self.output, force=self.force) as path:
+        with partial_file(self.output, force=self.force) as path:
             archive = self.open()
             labels = _metric(self.archive, archive.model).labels
             metrics = self._evaluate(archive)

@@ -25,7 +25,7 @@ from elmo_tasks.commands.base import (
     titled,
 )
 from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_folder
-from elmo_tasks.commands.staging import FORMATS, copy_corpus
+from elmo_tasks.commands.texts import FORMATS, copy_corpus
 from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
@@ -64,9 +64,7 @@ def layer_choice(text: str) -> str:
     """Reads the layers that are written."""
     if text in LAYERS or text.isdecimal():
         return text
-    raise argparse.ArgumentTypeError(
-        f"found {text!r}, expected {', '.join(LAYERS)}, or the number of a layer"
-    )
+    raise argparse.ArgumentTypeError(f"{text!r} is neither {', '.join(LAYERS)} nor the number of a layer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +83,9 @@ class Embed(Verb):
     description = """Writes the vectors of a text, one tokenised sentence a line, to HDF5: datasets "0", "1",
         ..., one a line, and sentence_to_index, the lines' numbers as JSON. An empty line has a dataset of no
         tokens. A FASTA file has a dataset a protein, by the first word of its header; its residues are the
-        tokens. OUT appears when it is whole. Until then the work is in OUT.partial, for --resume.
+        tokens. OUT appears when it is complete. Until then the work is in OUT.partial, for --resume.
         With --engine ray, IN may be Parquet, s3:// and gs://; OUT is a folder of Parquet files, there or
-        here, and whole when it has _manifest.json."""
+        here, and complete when it has _manifest.json."""
 
     input: str = text_argument("IN")
     output: str = positional("OUT", "HDF5 file, or folder of Parquet files, to write")
@@ -145,7 +143,7 @@ class Embed(Verb):
         began = time.monotonic()
         output = self.output
         if self.input.endswith(".parquet"):
-            raise InputError.at(self.input, found="a Parquet file", expected="a text, or --engine ray")
+            raise InputError("Parquet files need --engine ray", where=self.input)
         check_name(output)
         with run_folder(output, self.mode, check=self._check_finished) as folder:
             if folder is None:
@@ -154,8 +152,8 @@ class Embed(Verb):
             text = self._text(folder.path)
             if self.format == "fasta" and self.bilm.weight_file is None:
                 raise ConfigurationError(
-                    "--format fasta: found no --weight-file, and the biLM that comes with the project reads "
-                    f"English; expected --options-file and --weight-file of one of proteins, as in {SEQVEC}"
+                    "--format fasta needs a biLM of proteins, since the default one reads English; name one, "
+                    f"such as {SEQVEC}, by --options-file and --weight-file"
                 )
             if PLAN not in folder.names():
                 lay_out(
@@ -167,8 +165,9 @@ class Embed(Verb):
             job = EmbedJob(
                 encoder=encoder,
                 device=self.bilm.device,
-                reading=Reading(str(folder.path), check_utf8=False, skip_bom=False),
+                reading=Reading(str(folder.path), check_utf8=False),
                 sink=Hdf5Sink(folder, output),
+                has_keys=text.has_keys,
             )
             settings = {
                 "the text": text.digest,
@@ -212,7 +211,7 @@ class Embed(Verb):
         folder = Folder(output)
         sources = texts_among(input_sources(self.input), self.input, [output])
         if not must_run(folder, resume=self.mode.resume, force=self.mode.force):
-            print(f"{output} is whole already")
+            print(f"{output} is complete already")
             return
         for source in sources:
             if os.path.isfile(source) and not (source.endswith(".parquet") or ray.skip_bad):
@@ -238,7 +237,7 @@ class Embed(Verb):
         size = ray.shard_bytes
         run = run_job(job, engine, name="embed", sources=sources, settings=settings, shard_bytes=size)
         if run.complete:
-            print(f"{output} is whole already")
+            print(f"{output} is complete already")
             return
         seconds = time.monotonic() - began
         print(

@@ -18,7 +18,7 @@ from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_we
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.archives.slim import whole_state
 from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
-from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.strict_params import block_errors
@@ -59,7 +59,7 @@ class Ensemble(Verb):
     force: bool = flag("overwrite OUT")
 
     def run(self) -> None:
-        with staged_file(self.output, force=self.force) as path:
+        with partial_file(self.output, force=self.force) as path:
             archives = open_members(self.archives)
             members = [archive.model for archive in archives]
             model = EnsembleModel(vocab=members[0].vocab, members=members)

@@ -20,8 +20,8 @@ from allennlp.common.params import with_overrides
 from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.base import Positive, Seed, Verb, number, option, positional
+from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.commands.results import ResultsWriter
-from elmo_tasks.commands.staging import staging_folder
 from elmo_tasks.commands.vectors import VECTOR_METHODS, train_file
 from elmo_tasks.common.plot import bars, curves
 from elmo_tasks.common.table import Cell, Table
@@ -151,7 +151,7 @@ class Compare(RunVerb):
     def run(self) -> None:
         output = self.output
         config = self.elmo_config()
-        with staging_folder(output / RESULTS) as folder:
+        with partial_folder(output / RESULTS) as folder:
             variants = {**MIXES, "no-elmo": WITHOUT_ELMO}
             for method in VECTOR_METHODS:
                 if method in self.variants:
@@ -247,7 +247,7 @@ class Ablate(RunVerb):
         samples = self._samples(config) if "samples" in self.tables else {}
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
-        with staging_folder(output / "tables") as folder:
+        with partial_folder(output / "tables") as folder:
             runs = [
                 run
                 for seed in dict.fromkeys(self.seeds)

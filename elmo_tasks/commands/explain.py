@@ -11,7 +11,7 @@ from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.base import Input, ModelVerb, flag, option, positional
-from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
@@ -52,8 +52,8 @@ class Explain(ModelVerb):
         if self.input != "-":
             json_lines_file(self.input)  # a clear error if nothing is there
         with (
-            staged_file(page, force=self.force) as html,
-            staged_file(output, force=self.force) as path,
+            partial_file(page, force=self.force) as html,
+            partial_file(output, force=self.force) as path,
         ):
             predictor = _predictor(self.archive, self.open())
             predictor.through_elmo = self.through_elmo

@@ -21,7 +21,7 @@ from elmo_tasks.commands.base import (
     positional,
     refuse_given,
 )
-from elmo_tasks.commands.staging import check_output, publish, staging_folder
+from elmo_tasks.commands.partial_outputs import check_output, partial_folder, publish
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, read_lines
@@ -85,7 +85,7 @@ class Export(Verb):
             lines = (line for path in input_files(self.standardize) for _, line in read_lines(path))
             bar = progress(lines, work="reading", unit="lines")
             standardize_tokens(trained.bilm, map(str.split, bar))
-        with staging_folder(output.resolve()) as folder:
+        with partial_folder(output.resolve()) as folder:
             try:
                 write_bilm(folder, *trained, dtype=self.dtype)
             except ElmoError as error:
@@ -102,7 +102,7 @@ class Export(Verb):
             bilm = read_frozen_bilm(read_options(self.archive), self.archive)
         else:
             bilm = read_trained(self.archive).bilm
-        with staging_folder(self.output.resolve()) as staging:
+        with partial_folder(self.output.resolve()) as staging:
             write_onnx(bilm, staging / ONNX)
             self.output.mkdir(exist_ok=True)
             publish(staging, self.output, [ONNX])

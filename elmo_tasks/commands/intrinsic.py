@@ -14,7 +14,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
 from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
-from elmo_tasks.commands.staging import copy_corpus
+from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table

@@ -20,7 +20,7 @@ from elmo_tasks.commands.base import (
     titled,
 )
 from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_folder
-from elmo_tasks.commands.staging import copy_piped, is_piped
+from elmo_tasks.commands.texts import copy_piped, is_piped
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.jobs.engines import LocalEngine, run_job
 from elmo_tasks.jobs.locations import input_sources, texts_among

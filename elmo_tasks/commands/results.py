@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
-from elmo_tasks.commands.staging import check_output, publish, staged_file, staging_folder
+from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
 from elmo_tasks.common.plot import save
 from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import InputError
@@ -95,7 +95,7 @@ class ResultArguments:
             raise ConfigurationError(f"--output {self.output} must end in .csv")
         for suffix in (".csv", ".md", *PICTURES):
             check_output(self.output.with_suffix(suffix), force=self.force)
-        with staging_folder(self.output) as folder:
+        with partial_folder(self.output) as folder:
             yield ResultsWriter(folder, self.output)
 
 
@@ -159,7 +159,7 @@ class Report(Verb):
     force: bool = flag("overwrite HTML")
 
     def run(self) -> None:
-        with staged_file(self.output, force=self.force) as path:
+        with partial_file(self.output, force=self.force) as path:
             paths = [path for name in self.paths for path in find_results(Path(name))]
             entries = [ReportEntry.read(csv) for csv in dict.fromkeys(paths)]
             path.write_text(report_page(entries), encoding="utf-8")

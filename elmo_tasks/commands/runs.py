@@ -7,13 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands.base import Positive, flag, option, refuse_given
-from elmo_tasks.commands.staging import check_output, staging_folder
+from elmo_tasks.commands.partial_outputs import check_output, partial_folder
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine
 from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import NEEDED, REPLACES, must_run
+from elmo_tasks.jobs.runs import PLAN, must_run
 
 ENGINES = ("local", "ray")
 
@@ -44,11 +43,11 @@ def engine_of(run: RunArguments, ray: RayArguments, output: str) -> LocalEngine 
     if run.engine == "local":
         refuse_given(ray, "belongs to --engine ray")
         if "://" in output:
-            raise ConfigurationError(f"{output} is for --engine ray, expected the name of a file")
+            raise ConfigurationError(f"{output} needs --engine ray; name a file for OUT")
         return LocalEngine()
     if missing := [package for package in ("ray", "pyarrow") if find_spec(package) is None]:
         raise ConfigurationError(
-            f"--engine ray needs {' and '.join(missing)}, not installed here: make install EXTRAS='ray'"
+            f"--engine ray needs {' and '.join(missing)}; install it: make install EXTRAS='ray'"
         )
     return RayEngine(ray.workers, ray.ray_address)
 
@@ -59,31 +58,24 @@ def run_folder(
 ) -> Iterator[Folder | None]:
     """
     Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
-    alone, and stays only if a later run can resume the run in it. If OUT is whole, `check` gets this folder
-    to work in, and raises an error if OUT is the result of other arguments.
+    alone, and stays only if a later run can resume the run in it. If OUT is complete, `check` gets this
+    folder to work in, and raises an error if OUT is the result of other arguments.
 
     # Raises
-    `ConfigurationError`: no file can be written to OUT; and see `staging_folder` and `must_run`.
+    `ConfigurationError`: no file can be written to OUT; and see `partial_folder` and `must_run`.
     """
     remote = "://" in output
-    staging = nullcontext(f"{output}.partial") if remote else staging_folder(Path(output), keep=NEEDED)
-    with staging as path:
+    context = nullcontext(f"{output}.partial") if remote else partial_folder(Path(output), keep=PLAN)
+    with context as path:
         if not remote:
             check_output(Path(output), force=True)
         folder = Folder(str(path))
         if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
             if check is not None:
                 check(folder.path)
-            print(f"{output} is there, and no run to go on with; --force makes it anew")
+            print(f"{output} is complete; use --force to overwrite it")
             yield None
             return
-        try:
-            yield folder
-            if remote:
-                folder.remove_itself()
-        except SigTermReceived:
-            raise
-        except Exception:
-            # A run that ends in an error before it has a plan is not one to resume.
-            folder.remove([REPLACES])
-            raise
+        yield folder
+        if remote:
+            folder.remove_itself()

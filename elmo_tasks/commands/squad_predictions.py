@@ -9,7 +9,7 @@ from allennlp.data import Instance
 from allennlp.models.archival import Archive
 
 from elmo_tasks.commands.base import Input, ModelVerb, Positive, flag, option, positional
-from elmo_tasks.commands.staging import staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.reader import unwrapped_reader
 from elmo_tasks.squad.dataset import read_datasets
@@ -31,7 +31,7 @@ class SquadPredictions(ModelVerb):
     batch_size: Positive = option("questions at once", 45)
 
     def run(self) -> None:
-        with staged_file(self.output, force=self.force) as path:
+        with partial_file(self.output, force=self.force) as path:
             archive = self.open()
             reader = unwrapped_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):

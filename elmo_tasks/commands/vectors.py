@@ -20,7 +20,8 @@ from elmo_tasks.commands.base import (
     positional,
     text_argument,
 )
-from elmo_tasks.commands.staging import copy_corpus, staged_file
+from elmo_tasks.commands.partial_outputs import partial_file
+from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.vectors import DEFAULTS, train_table, write_vectors
@@ -96,7 +97,7 @@ def train_file(
     **settings: int | float,
 ) -> None:
     """Trains vectors by `train_table` on a text, writes them to `output`, and prints how many they are."""
-    with staged_file(output, force=force) as path:
+    with partial_file(output, force=force) as path:
         text = copy_corpus(source, path.parent, skip_empty=True)
         table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)
         write_vectors(path, table)
@@ -121,7 +122,7 @@ class ElmoVectors(Verb):
     bilm: BilmArguments
 
     def run(self) -> None:
-        with staged_file(self.output, force=self.force) as path:
+        with partial_file(self.output, force=self.force) as path:
             text = copy_corpus(self.input, path.parent, skip_empty=True)
             sentences = CorpusSentences(text, lowercase=self.lowercase)
             words = list(frequent_words(sentences, self.min_count))

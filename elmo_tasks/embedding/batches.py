@@ -24,8 +24,8 @@ def check_layers(layers: str, num_layers: int, *, option: str) -> None:
     """Raises `ElmoError` unless `layers` is one of `LAYERS` or the number of a layer."""
     if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
         raise ElmoError(
-            f"{option} is {layers!r}, expected one of {', '.join(LAYERS)}, or a number from 0, the token "
-            f"layer, to {num_layers - 1}"
+            f"{option} is {layers!r}",
+            remedy=f"use {', '.join(LAYERS)}, or a number from 0, the token layer, to {num_layers - 1}",
         )
 
 
@@ -136,14 +136,13 @@ class BatchEncoder:
                 layers = self.bilm.encode(ids, self.start)
         except torch.OutOfMemoryError as error:
             raise ElmoError(
-                f"line {batch[0].number}: {self.bilm.device} has too little memory for "
-                f"{len(batch)} sentences of {ids.size(1):,} tokens"
+                f"{self.bilm.device} lacks the memory for {len(batch)} sentences of {ids.size(1):,} tokens",
+                line=batch[0].number,
             ) from error
         _check_finite(
             batch,
             layers,
-            "found vectors that are not finite, expected finite ones; "
-            "the weights are damaged, or the options are of another biLM",
+            "the vectors are not finite: the weights are damaged, or the options are of another biLM",
         )
         if self.layers == "top":
             layers = layers[-1:]
@@ -162,7 +161,7 @@ class BatchEncoder:
             _check_finite(
                 batch,
                 layers,
-                "found a value above 65,504, which float16 cannot hold, expected --dtype float32",
+                "float16 cannot hold a value above 65,504; use --dtype float32",
             )
         return layers.cpu().numpy()
 
@@ -172,4 +171,4 @@ def _check_finite(batch: list[NumberedSentence], layers: torch.Tensor, message: 
     finite = torch.isfinite(layers)
     if not finite.all():
         row = int((~finite).any(dim=3).any(dim=2).any(dim=0).int().argmax())
-        raise ElmoError(f"line {batch[row].number}: {message}")
+        raise ElmoError(message, line=batch[row].number)

@@ -1,25 +1,26 @@
 """
-A text on disk, one tokenised sentence a line, so that memory does not grow with the text; and FASTA as such a
-text.
+A text on disk, one tokenised sentence a line, so that memory does not grow with the text.
 
-`write_corpus` copies the lines of a text. From then on changes of the file that they came from do not matter.
+`write_corpus` copies the lines of a text. After that, changes of the file that they came from do not matter.
 """
 
-import re
-import struct
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from hashlib import blake2b
+from itertools import accumulate
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 
 MAX_TOKENS = 1 << 16
 """The tokens of a line at most; a longer line is a text that was not split into sentences."""
-TEXT, _STARTS, _KEYS = "text", "starts", "keys"
-NUMBER = struct.Struct("=Q")
+TEXT = "text"
+END_OF_KEY = "\0"
+"""The character between the key of a line and its text."""
 
 
 class SourceLine(NamedTuple):
@@ -30,59 +31,46 @@ class SourceLine(NamedTuple):
     """The name of the sentence, if it has one."""
 
 
-def number_at(file: BinaryIO, index: int) -> int:
-    """Reads a number of a file of `NUMBER`s."""
-    file.seek(index * NUMBER.size)
-    return NUMBER.unpack(file.read(NUMBER.size))[0]
-
-
 class Corpus:
     """
-    The lines of a text, without the white space around them, in the files that `write_corpus` makes in a
-    folder. `text[i]` is line i, from 0. Iterating is faster. Threads may share one.
+    The lines of a text, without the white space around them, in the file that `write_corpus` makes in a
+    folder. `text[i]` is line i, from 0. Iterating is faster.
     """
 
-    tokens: int
-    """The words between white space, of all lines."""
-    digest: str
-
-    def __init__(self, *, folder: Path, tokens: int, digest: str) -> None:
+    def __init__(self, *, folder: Path, lines: int, tokens: int, digest: str, has_keys: bool) -> None:
+        self.path = folder / TEXT
         self.tokens = tokens
+        """The words between white space, of all lines."""
         self.digest = digest
-        self._starts = folder / _STARTS
-        self._lines = self._starts.stat().st_size // NUMBER.size - 1
-        self._text = folder / TEXT
-        self._keys = folder / _KEYS
+        self.has_keys = has_keys
+        """True if the lines have names of their own."""
+        self._lines = lines
 
     def __len__(self) -> int:
         return self._lines
 
     def __getitem__(self, line: int) -> str:
         line = range(len(self))[line]
-        # Opened for each line, since Windows removes no folder with a file that is open, or mapped.
-        with open(self._starts, "rb") as starts, open(self._text, "rb") as file:
-            start, end = number_at(starts, line), number_at(starts, line + 1)
-            file.seek(start)
-            return file.read(end - start)[:-1].decode()
+        with open(self.path, "rb") as file:
+            file.seek(self._starts[line])
+            return file.readline()[:-1].decode()
 
     def __iter__(self) -> Iterator[str]:
-        with open(self._text, "rb") as file:
+        with open(self.path, "rb") as file:
             for line in file:
                 yield line[:-1].decode()
 
-    @property
-    def has_keys(self) -> bool:
-        """True if the lines have names of their own."""
-        return self._keys.stat().st_size > 0
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Yields each line with its name, by default its number from 0."""
+        for number, line in enumerate(self):
+            key, _, text = line.rpartition(END_OF_KEY) if self.has_keys else (str(number), "", line)
+            yield key, text
 
-    def keys(self) -> Iterator[str]:
-        """Yields the names of the lines or, if they have none, their numbers from 0."""
-        if not self.has_keys:
-            yield from map(str, range(len(self)))
-            return
-        with open(self._keys, encoding="utf-8", newline="\n") as file:
-            for key in file:
-                yield key.removesuffix("\n")
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        """The first byte of each line."""
+        with open(self.path, "rb") as file:
+            return array("Q", accumulate(map(len, file), initial=0))
 
 
 def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
@@ -91,100 +79,33 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
 
     # Raises
     `ElmoError`, with file and line: a line of more than `MAX_TOKENS` tokens, with a line break within it, or
-    with characters that UTF-8 cannot hold; and the errors of reading the lines.
+    with characters that UTF-8 cannot hold; a key with a NUL; and the errors of reading the lines.
     """
-    tokens = end = 0
+    tokens = count = 0
+    has_keys = False
     digest = blake2b(digest_size=16)
-    with (
-        open(folder / TEXT, "wb") as text,
-        open(folder / _STARTS, "wb") as starts,
-        open(folder / _KEYS, "wb") as keys,
-    ):
-        starts.write(NUMBER.pack(end))
-        for where, line_number, line, key in progress(lines, work="reading", unit="lines"):
-            sentence = line.strip()
+    with open(folder / TEXT, "wb") as file:
+        for line in progress(lines, work="reading", unit="lines"):
+            sentence = line.text.strip()
             length = len(sentence.split())
+            count, tokens = count + 1, tokens + length
             if length > MAX_TOKENS:
-                found, expected = f"{length:,} tokens", f"a sentence of {MAX_TOKENS:,} at most"
-                raise ElmoError.at(where, line_number, found=found, expected=expected)
+                raise _wrong(line, f"{length:,} tokens are more than the {MAX_TOKENS:,} of a sentence")
             if "\n" in sentence:
-                raise ElmoError.at(where, line_number, found="a line break within it", expected="one line")
+                raise _wrong(line, "a sentence contains a line break")
+            if line.key is not None:
+                has_keys = True
+                if END_OF_KEY in line.key:
+                    raise _wrong(line, f"the key {line.key!r} contains a NUL")
+                sentence = f"{line.key}{END_OF_KEY}{sentence}"
             try:
                 encoded = sentence.encode() + b"\n"
             except UnicodeEncodeError as error:
-                found = f"{sentence[error.start]!a}, which is no character"
-                raise ElmoError.at(where, line_number, found=found, expected="UTF-8") from error
-            text.write(encoded)
+                raise _wrong(line, f"{sentence[error.start]!a} is not a character of UTF-8") from error
+            file.write(encoded)
             digest.update(encoded)
-            if key is not None:
-                keys.write(key.encode() + b"\n")
-                digest.update(key.encode() + b"\n")
-            tokens += length
-            end += len(encoded)
-            starts.write(NUMBER.pack(end))
-    return Corpus(folder=folder, tokens=tokens, digest=digest.hexdigest())
+    return Corpus(folder=folder, lines=count, tokens=tokens, digest=digest.hexdigest(), has_keys=has_keys)
 
 
-END = "*"
-"""The stop character after the last residue in some files. It is left out."""
-_NO_RESIDUE = re.compile("[^A-Za-z]")
-
-
-def read_fasta(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
-    """
-    Yields the records of FASTA files: as text the residues in capitals with blanks between them, as key the
-    first word of the header, as line the header's. The names must differ, and none may be a folder of another
-    one in HDF5, as `a` of `a/b`; that, and all that is no FASTA, is an `ElmoError`, with file and line.
-    """
-    headers: dict[str, SourceLine] = {}
-    header: SourceLine | None = None
-    residues: list[str] = []
-    for line in lines:
-        text = "".join(line.text.split())
-        if line.text.startswith(">"):
-            if header is not None:
-                yield _record(header, residues)
-            header, residues = _header(line, headers), []
-        elif text:
-            if header is None or header.where != line.where:
-                raise _wrong(line, found=f"{text[:20]!r}", expected="a header first, as '>P12345'")
-            if residues and residues[-1].endswith(END):
-                raise _wrong(line, found=f"residues after {END!r}", expected="a header")
-            if other := _NO_RESIDUE.search(text.removesuffix(END)):
-                raise _wrong(line, found=repr(other.group()), expected="letters, one a residue")
-            residues.append(text.upper())
-    if header is not None:
-        yield _record(header, residues)
-
-
-def _header(line: SourceLine, headers: dict[str, SourceLine]) -> SourceLine:
-    words = line.text[1:].split()
-    if not words or not words[0].isprintable() or not words[0].strip("/"):
-        raise _wrong(line, found=repr(line.text[:20]), expected="a name after '>'")
-    # HDF5 reads a name with slashes as a path.
-    parts = [part for part in words[0].split("/") if part]
-    folders = ["/".join(parts[:size]) for size in range(1, len(parts))]
-    name = "/".join(parts)
-    before = next((headers[each] for each in (name, f"{name}/", *folders) if each in headers), None)
-    if before is not None:
-        there = (
-            f"line {before.line_number}"
-            if before.where == line.where
-            else f"{before.where}, line {before.line_number}"
-        )
-        other = "which is also" if before.key == words[0] else f"beside {before.key!r}"
-        raise _wrong(line, found=f"{words[0]!r}, {other} in {there}", expected="another name")
-    header = line._replace(text="", key=words[0])
-    headers |= {name: header} | {f"{folder}/": header for folder in folders}
-    return header
-
-
-def _record(header: SourceLine, residues: list[str]) -> SourceLine:
-    letters = "".join(residues).removesuffix(END)
-    if not letters:
-        raise _wrong(header, found=f"no residue of {header.key!r}", expected="letters, one a residue")
-    return header._replace(text=" ".join(letters))
-
-
-def _wrong(line: SourceLine, *, found: str, expected: str) -> ElmoError:
-    return ElmoError.at(line.where, line.line_number, found=found, expected=expected)
+def _wrong(line: SourceLine, what: str) -> ElmoError:
+    return ElmoError(what, where=line.where, line=line.line_number)

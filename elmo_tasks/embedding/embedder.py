@@ -165,7 +165,7 @@ class ElmoEmbedder:
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
         output = Path(output_file_path)
         if output.is_dir():
-            raise ElmoError(f"{output} is a folder, expected the name of a file for the output")
+            raise ElmoError(f"{output} is a folder, not a file")
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
         if isinstance(source, str | PathLike):
             check_sources_stay([output], [source], error=ElmoError)
@@ -218,7 +218,7 @@ def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
 def _open_lines(source: Iterable[str], name: str) -> Iterator[SourceLine]:
     for line_number, line in enumerate(source, start=1):
         if not isinstance(line, str):
-            raise ElmoError.at(name, line_number, found=type(line).__name__, expected="str")
+            raise ElmoError(f"a line is a {type(line).__name__}, not a str", where=name, line=line_number)
         yield SourceLine(name, line_number, line)
 
 
@@ -228,5 +228,5 @@ def _numbered(index: int, tokens: Iterable[str]) -> NumberedSentence:
 
 def _positive(name: str, value: int) -> int:
     if not isinstance(value, Integral) or value < 1:
-        raise ElmoError(f"{name} is {value!r}, expected a positive whole number")
+        raise ElmoError(f"{name} is {value!r}, not a positive whole number")
     return value

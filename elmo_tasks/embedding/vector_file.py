@@ -6,16 +6,17 @@ The HDF5 file of `embed` and `embed_file`, in the layout of AllenNLP 0.9's `alle
 | `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, by its number or key |
 | `sentence_to_index` | `(1,)` | a JSON string: `{"the sentence": "0", ...}` |
 
-`lay_out` gives all datasets their offsets in the file before the first vector is known. From then on
-`VectorFile` writes bytes to these offsets without HDF5, so that a later run can resume after a kill, and the
-disk cannot run full on the way. The string of the former command had a variable length, which HDF5 holds in
-memory as a whole; here its length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
+`lay_out` makes all datasets before the first vector is computed, so that the disk cannot run full on the way.
+`VectorFile` writes bytes to their places in the file without HDF5: a killed run can be resumed, and
+no vector is copied again. The string of AllenNLP had a variable length, which HDF5 holds in memory. Here its
+length is fixed. `json.loads(file["sentence_to_index"][0])` reads both.
 """
 
 import errno
 import json
 import os
 import shutil
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,14 +34,15 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.files import FULL
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.batches import NumberedSentence
-from elmo_tasks.embedding.corpus import NUMBER, Corpus, number_at
+from elmo_tasks.embedding.corpus import Corpus
 
 VECTORS = "vectors.hdf5"
 _OTHER_FORMATS = {
     *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".pt", ".tsv", ".txt"),
 }
-_OFFSETS = "places"
-"""The offsets in `VECTORS`: 8 bytes for each line's dataset, and for the index."""
+_OFFSETS, _INDEX = "offsets", "index"
+"""The first byte of each line's dataset in `VECTORS`; and `sentence_to_index` until it is there."""
+_OFFSET = struct.Struct("=Q")
 WAITING_BATCHES = 4
 """The batches that wait for the disk, at most."""
 
@@ -48,17 +50,17 @@ _MAX_INDEX = 2**31 - 1
 """The bytes of the longest string that numpy, and so h5py, reads."""
 _COMPARED = 100
 """The datasets whose shape tells whether a file was made with the same layers."""
-_SAME = "the result of the same text and options; --force makes it anew"
 _METADATA = 1024
-"""More bytes than HDF5 needs for a dataset beside its content."""
+"""More bytes than HDF5 needs for a dataset in addition to its content."""
 
 
 def check_name(output: FilePath) -> None:
     """Raises `ElmoError` if a file to write has the name of another format, such as `.npz`."""
     path = Path(output)
     if (suffix := path.suffix.lower()) in _OTHER_FORMATS:
-        expected = f"{path.with_suffix('.hdf5')}, since HDF5 is written"
-        raise ElmoError.at(output, found=f"the name of a {suffix} file", expected=expected)
+        raise ElmoError(
+            f"HDF5 is written, not {suffix}", where=output, remedy=f"use {path.with_suffix('.hdf5')}"
+        )
 
 
 def lay_out(
@@ -66,29 +68,24 @@ def lay_out(
 ) -> None:
     """
     Makes `VECTORS` in `folder`, complete except for the vectors: datasets of a first dimension `layers`,
-    unless it is `None`, and without a dimension of tokens if they are `pooled`. A disk that is too small, an
-    index that is too large, and a key of the text that is no name of a dataset are an `ElmoError`.
+    unless it is `None`, and without a dimension of tokens if they are `pooled`.
+
+    # Raises
+    `ElmoError`: the disk or `sentence_to_index` is too small, or a key of the text is not the name of a
+    dataset.
     """
-    index_size = sum(map(len, _index(text))) if with_index else 0
-    if index_size > _MAX_INDEX:
-        raise ElmoError(
-            f"sentence_to_index would have {index_size:,} bytes, and h5py reads {_MAX_INDEX:,} at most; "
-            "--forget-sentences leaves it out"
-        )
-    vectors_size = (
-        (len(text) if pooled else text.tokens) * (layers or 1) * dim * np.dtype(np.float32).itemsize
-    )
-    needed = vectors_size + index_size + len(text) * _METADATA
-    free = shutil.disk_usage(folder).free
-    if needed > free:
+    vectors = (len(text) if pooled else text.tokens) * (layers or 1) * dim
+    index_size = text.path.stat().st_size if with_index else 0
+    needed = vectors * np.dtype(np.float32).itemsize + index_size + len(text) * _METADATA
+    if needed > shutil.disk_usage(folder).free:
         raise _disk_full(folder, needed)
-    _create_datasets(folder, text, _shapes(layers, dim, pooled), index_size)
+    index_offset = _create_datasets(folder, text, shape_of(layers, dim, pooled), with_index)
     with open(folder / VECTORS, "r+b") as file:
         _reserve(file.fileno(), folder)
         if with_index:
-            with open(folder / _OFFSETS, "rb") as offsets:
-                file.seek(number_at(offsets, len(text)))
-            file.writelines(_index(text))
+            file.seek(index_offset)
+            with open(folder / _INDEX, "rb") as index:
+                shutil.copyfileobj(index, file)
         file.flush()
         os.fsync(file.fileno())
 
@@ -97,21 +94,24 @@ def check_finished(
     path: FilePath, text: Corpus, *, layers: int | None, dim: int, pooled: bool = False
 ) -> None:
     """
-    Raises `ElmoError` if a file that `lay_out` has made shows that its arguments were other ones: by the
-    index that the text was, and by the shapes of the first datasets that the others were.
+    Raises `ElmoError` if a file shows that `lay_out` has made it for other arguments: by its index another
+    text, and by the shapes of the first datasets other layers.
     """
-    shape = _shapes(layers, dim, pooled)
+    shape = shape_of(layers, dim, pooled)
     with h5py.File(path) as file:
         index = file.get("sentence_to_index")
-        if index is not None and json.loads(index[0]) != json.loads(b"".join(_index(text))):
-            raise ElmoError.at(path, found="the vectors of another text", expected=_SAME)
-        for key, sentence in islice(zip(text.keys(), text, strict=True), _COMPARED):
-            found = getattr(file.get(key), "shape", None)
-            if found != shape(len(sentence.split())):
-                raise ElmoError.at(path, found=f"the shape {found} of the dataset {key!r}", expected=_SAME)
+        same = index is None or json.loads(index[0]) == {line: key for key, line in text.items()}
+        for key, line in islice(text.items(), _COMPARED):
+            same = same and getattr(file.get(key), "shape", None) == shape(len(line.split()))
+    if not same:
+        raise ElmoError(
+            "the file has the vectors of another text, or other layers",
+            where=path,
+            remedy="use --force to overwrite it",
+        )
 
 
-def _shapes(layers: int | None, dim: int, pooled: bool) -> Callable[[int], tuple[int, ...]]:
+def shape_of(layers: int | None, dim: int, pooled: bool) -> Callable[[int], tuple[int, ...]]:
     """Returns the function that gives the shape of the dataset of so many tokens."""
     leading = () if layers is None else (layers,)
     return lambda tokens: (*leading, *(() if pooled else (tokens,)), dim)
@@ -145,7 +145,7 @@ def writer_thread(*, waiting: int) -> Iterator[Callable[[Callable[[], object]], 
 
 
 class VectorFile:
-    """Writes vectors to the offsets that `lay_out` found for them, on a thread of its own; see `open`."""
+    """Writes vectors to the places that `lay_out` found for them, on a thread of its own; see `open`."""
 
     def __init__(
         self, offsets: BinaryIO, file: BinaryIO, submit: Callable[[Callable[[], object]], None]
@@ -178,7 +178,8 @@ class VectorFile:
 
     def _write(self, sentences: Sequence[NumberedSentence], vectors: np.ndarray) -> None:
         for row, (line, words) in enumerate(sentences):
-            self._file.seek(number_at(self._offsets, line - 1))
+            self._offsets.seek(_OFFSET.size * (line - 1))
+            self._file.seek(*_OFFSET.unpack(self._offsets.read(_OFFSET.size)))
             # There is one block for each layer, so that they need not be copied together.
             self._file.writelines(np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors)
 
@@ -188,44 +189,45 @@ class VectorFile:
         then()
 
 
-def _index(text: Corpus) -> Iterator[bytes]:
-    """Yields `sentence_to_index` in pieces; JSON takes the last of equal sentences."""
-    yield b"{"
-    for line, sentence in enumerate(text):
-        yield f'{", " if line else ""}{json.dumps(sentence)}: "{line}"'.encode()
-    yield b"}"
-
-
 def _create_datasets(
-    folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], index_size: int
-) -> None:
-    """Makes them by h5py's low-level interface, which is several times as fast for many datasets."""
+    folder: Path, text: Corpus, shape: Callable[[int], tuple[int, ...]], with_index: bool
+) -> int:
+    """
+    Makes them by h5py's low-level interface, which is several times as fast for many datasets. Returns the
+    offset of `sentence_to_index`, whose content is then in `_INDEX`.
+    """
     creation, link = _dataset_creation(), _link_creation()
     float32 = h5t.py_create(np.dtype(np.float32))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
     file = _create_file(folder / VECTORS)
-    with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets:
-        lines = progress(text, work="layout", unit="lines")
-        for key, sentence in zip(text.keys(), lines, strict=True):
+    with h5py.File(file), open(folder / _OFFSETS, "wb") as offsets, open(folder / _INDEX, "wb") as index:
+        lines = progress(text.items(), work="layout", unit="lines", total=len(text))
+        for number, (key, sentence) in enumerate(lines):
             try:
-                if "\0" in key:
-                    raise ValueError("names end at a NUL")
                 dataset = h5d.create(
                     file, key.encode(), float32, space(len(sentence.split())), creation, link
                 )
             except ValueError as error:
                 raise ElmoError(
-                    f"found the key {key!r}, expected one that no other sentence has, and that HDF5 takes "
-                    f"for the name of a dataset ({error})"
+                    f"the key {key!r} is that of another sentence, or not the name of a dataset in HDF5 "
+                    f"({error})"
                 ) from error
             # A dataset without content has no offset.
-            offsets.write(NUMBER.pack(dataset.get_offset() or 0))
-        index_offset = 0
-        if index_size:
-            string = _string_type(index_size)
-            dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
-            index_offset = dataset.get_offset()
-        offsets.write(NUMBER.pack(index_offset))
+            offsets.write(_OFFSET.pack(dataset.get_offset() or 0))
+            if with_index:
+                index.write(f'{", " if number else "{"}{json.dumps(sentence)}: "{number}"'.encode())
+        if not with_index:
+            return 0
+        index.write(b"}" if len(text) else b"{}")
+        size = index.tell()
+        if size > _MAX_INDEX:
+            raise ElmoError(
+                f"sentence_to_index would have {size:,} bytes, and h5py reads {_MAX_INDEX:,} at most",
+                remedy="use --forget-sentences to leave it out",
+            )
+        string = _string_type(size)
+        dataset = h5d.create(file, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
+        return dataset.get_offset()
 
 
 def _create_file(path: Path) -> h5f.FileID:
@@ -276,4 +278,4 @@ def _reserve(descriptor: int, folder: Path) -> None:
 
 def _disk_full(folder: Path, needed: int) -> ElmoError:
     free = shutil.disk_usage(folder).free
-    return ElmoError(f"{folder}: needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free")
+    return ElmoError(f"needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free", where=folder)

@@ -8,10 +8,9 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import move_to
-from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
-from elmo_tasks.embedding.corpus import MAX_TOKENS
+from elmo_tasks.embedding.corpus import END_OF_KEY, MAX_TOKENS
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader, read_note
 from elmo_tasks.jobs.sinks import Batches
@@ -20,13 +19,14 @@ from elmo_tasks.jobs.sinks import Batches
 @dataclass(kw_only=True)
 class EmbedJob(Job):
     """
-    The vectors that are asked for. Tensors are pickled as arrays, which the workers of a node share; a worker
-    puts its biLM on the `device`. With `skip_bad`, lines that cannot be read are noted as rejected.
+    The vectors that are asked for. A worker puts its biLM on the `device`. With `skip_bad`, lines that cannot
+    be read are noted as rejected. With `has_keys`, the text is a `Corpus` whose lines have keys.
     """
 
     encoder: BatchEncoder
     device: str
     skip_bad: bool = False
+    has_keys: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -38,22 +38,6 @@ class EmbedJob(Job):
 
     def worker(self) -> "EmbedShard":
         return EmbedShard(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        bilm = self.encoder.bilm
-        weights = {name: weight.cpu().numpy() for name, weight in bilm.weights().items()}
-        start = [part.cpu().numpy() for part in self.encoder.start]
-        encoder = vars(self.encoder) | {"bilm": (bilm.options, bilm.precision, weights), "start": start}
-        return vars(self) | {"encoder": encoder}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        options, precision, arrays = state["encoder"]["bilm"]
-        # Copies, since PyTorch knows no arrays that cannot be written
-        weights = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        bilm = FrozenBiLm(options=options, precision=precision, weights=weights)
-        start = LstmState(*(torch.from_numpy(part.copy()) for part in state["encoder"]["start"]))
-        self.encoder = BatchEncoder(**state["encoder"] | {"bilm": bilm, "start": start})
 
 
 class EmbedShard:
@@ -95,11 +79,13 @@ class EmbedShard:
 
     def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
         for line, content in enumerate(self._reader.lines(shard), start=shard.line):
+            if self._job.has_keys:
+                content = content.partition(END_OF_KEY.encode())[2]
             try:
                 yield NumberedSentence(line, tokens_of(content))
             except ValueError as error:
                 if not self._job.skip_bad:
-                    raise ElmoError(f"{shard.source}, line {line}: {error}") from error
+                    raise ElmoError(str(error), where=shard.source, line=line) from error
                 rejects.append(
                     {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
                 )
@@ -110,7 +96,7 @@ class EmbedShard:
                 yield batch, vectors
                 advance(len(batch))
         except ElmoError as error:
-            raise ElmoError(f"{shard.source}, {error}") from error
+            raise ElmoError(error.what, where=shard.source, line=error.line) from error
 
 
 def tokens_of(content: Content) -> list[str]:
@@ -120,13 +106,13 @@ def tokens_of(content: Content) -> list[str]:
             content = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"found the byte 0x{content[error.start]:02x} at offset {error.start} of it, expected UTF-8"
+                f"the byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
             ) from error
     tokens = content.split() if isinstance(content, str) else content
     if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
-        raise ValueError(f"found {_shown(content)[:60]}, expected a text, or a list of tokens")
+        raise ValueError(f"{_shown(content)[:60]} is neither a text nor a list of tokens")
     if len(tokens) > MAX_TOKENS:
-        raise ValueError(f"found {len(tokens):,} tokens, expected a sentence of {MAX_TOKENS:,} at most")
+        raise ValueError(f"{len(tokens):,} tokens are more than the {MAX_TOKENS:,} of a sentence")
     return tokens
 
 

@@ -2,9 +2,9 @@
 Where the shards of a run are done: in this process, or by workers on Ray.
 
 On Ray, a pool of actors of one thread each takes shard after shard. Ray Data runs it: the shards are the data
-set, and each is a block that an actor maps. Ray's retries are the recovery: a worker that is killed starts
-again and does its shard anew. A shard's files are renamed when they are complete, so that nothing is written
-twice and nothing is lost. Results go to the disk; only a few counts travel through Ray.
+set, and each is a block that an actor maps. Ray restarts a worker that was killed, and repeats its shard. The
+files of a shard are renamed when they are complete: nothing is written twice, and nothing is lost. Results go
+to the disk; only a few counts travel through Ray.
 """
 
 import json
@@ -27,8 +27,8 @@ from elmo_tasks.jobs.sinks import Sink
 RETRIES = 4
 """The retries of a shard on Ray. The run fails once RETRIES + 1 workers have died on one shard."""
 
-EXPECTED = (ElmoError, OSError)
-"""The errors that end a run and are no fault of the program."""
+ERRORS_OF_USERS = (ElmoError, OSError)
+"""The errors that end a run without a traceback."""
 
 Advance = Callable[[int], None]
 """Is called with the number of lines that are done within a shard."""
@@ -93,7 +93,7 @@ def run_job(
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
-        problem.add_note("when that is mended, the same command with --resume goes on")
+        problem.add_note("fix this, then run the same command with --resume")
         raise problem
     job.sink.finish(run)
     return run
@@ -170,7 +170,7 @@ def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcom
             yield from map(json.loads, block["outcome"])
     except ray.exceptions.RayActorError as error:
         raise ElmoError(
-            f"{RETRIES + 1} workers died one after another at the same shard, the last so: {error}"
+            f"{RETRIES + 1} workers died one after another at the same shard; the last error: {error}"
         ) from error
 
 
@@ -182,7 +182,7 @@ class _Worker:
         self._work: Work | None = None
         try:
             self._work = ray.get(references[0]).worker()
-        except EXPECTED as error:
+        except ERRORS_OF_USERS as error:
             # Ray would replace an actor that cannot start by another one, and so on.
             self._error = str(error)
 
@@ -195,7 +195,7 @@ class _Worker:
             return {"number": shard.number, "error": self._error}
         try:
             outcome = self._work(shard, lambda lines: None)
-        except EXPECTED as error:
+        except ERRORS_OF_USERS as error:
             outcome = {"error": str(error)}
         return outcome | {
             "number": shard.number,

@@ -21,15 +21,15 @@ _URI = re.compile(r"[\w+.-]+://")
 MARK = "_elmo_tasks"
 """The empty file that marks a folder OUT.partial as that of a command."""
 _UNQUOTED = "/:=@+,~!$&'()*;"
-"""The characters that a URI holds as they are, besides letters, digits and `_.-`."""
+"""The characters that a URI holds unquoted, in addition to letters, digits and `_.-`."""
 
 
 def input_sources(path: str) -> list[str]:
     """
     Returns the files that `path` stands for, in a fixed order.
 
-    On a disk they are those of `input_files`. In a store they are an object, all objects below a folder, or
-    those that match a pattern with `*`, which also matches `/`. It is an `ElmoError` if nothing is there.
+    On a disk these are the files of `input_files`; in a store an object, all objects below a folder, or
+    those that match a pattern with `*`, which also matches `/`. If there are none, that is an `ElmoError`.
     """
     if not _REMOTE.match(path):
         from elmo_tasks.data.input_files import input_files  # with AllenNLP, which no worker needs
@@ -46,14 +46,14 @@ def input_sources(path: str) -> list[str]:
             and not any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
         ]
     if not names:
-        raise ElmoError.at(path, found="no file", expected="a file, folder or pattern")
+        raise ElmoError("no such file, folder or pattern", where=path)
     return [f"{scheme}{mark}{quote(name, safe=_UNQUOTED)}" + (f"?{query}" if query else "") for name in names]
 
 
 def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[str]:
     """
-    Returns the `sources`, for which `path` stands, without the files that a command writes: those at the
-    locations `outputs`, and those beside Parquet files whose names begin with `_`, such as `_metadata`.
+    Returns the `sources`, for which `path` stands, without the files that a command writes: at the locations
+    `outputs`, and next to Parquet files with names that begin with `_`, such as `_metadata`.
 
     # Raises
     `ElmoError`: no other file is there.
@@ -69,7 +69,7 @@ def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[s
 
     texts = [source for source in sources if not is_written(source)]
     if not texts:
-        raise ElmoError(f"{path} is what this command writes, expected another output")
+        raise ElmoError(f"{path} is what this command writes", remedy="name another OUT")
     return texts
 
 
@@ -116,10 +116,10 @@ class Folder:
             self._store.makedirs(self._path, exist_ok=True)
 
     def names(self) -> set[str]:
-        """Returns the names of the files in the folder, none where no folder is; a file is an `ElmoError`."""
+        """Returns the names of the files in the folder, or none if it does not exist."""
         with _naming(self.location):
             if self._store.isfile(self._path):
-                raise ElmoError(f"{self.location} is a file, expected a folder, or nothing")
+                raise ElmoError(f"{self.location} is a file, not a folder", remedy="name another OUT")
             with suppress(FileNotFoundError):
                 return {os.path.basename(name) for name in self._store.ls(self._path, detail=False)}
         return set()
@@ -157,7 +157,7 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
     """Returns the file system of a path or URI, and its path there."""
     if not _REMOTE.match(location):
         if _URI.match(location):
-            raise ElmoError.at(location, found="another store", expected="a path, s3:// or gs://")
+            raise ElmoError("this store is not supported", where=location, remedy="use s3:// or gs://")
         return LocalFileSystem(), os.path.abspath(location)
     try:
         from fsspec.implementations.arrow import ArrowFSWrapper
@@ -165,9 +165,11 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
 
         store, path = FileSystem.from_uri(location)
     except ModuleNotFoundError as error:
-        raise ElmoError(f"{location} needs pyarrow, not installed here: make install EXTRAS='ray'") from error
+        raise ElmoError(
+            f"{location} needs pyarrow", remedy="install it: make install EXTRAS='ray'"
+        ) from error
     except ValueError as error:
-        raise ElmoError(f"{location}: {error}") from error
+        raise ElmoError(str(error), where=location) from error
     return ArrowFSWrapper(store, skip_instance_cache=True), path
 
 

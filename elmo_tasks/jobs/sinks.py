@@ -39,7 +39,7 @@ Batches = Iterable[tuple[list[NumberedSentence], np.ndarray]]
 
 
 class Sink(ABC):
-    """The output of a run that works in `folder`."""
+    """The output of a run that works in `folder`: shards are written one by one, then assembled."""
 
     window_tokens: int = WINDOW_TOKENS
     """The tokens of a window of sentences, in which they are sorted by length."""
@@ -88,7 +88,7 @@ class Hdf5Sink(Sink):
             self._file.write(batch, vectors)
 
     def done(self, outcome: Outcome, **note: Any) -> Outcome:
-        """Returns at once: the next shard is computed while this one is written."""
+        """Writes the note after the vectors, on the thread that writes them."""
         self._file.sync(partial(super().done, outcome, **note))
         return outcome
 
@@ -130,7 +130,6 @@ class JsonLinesSink(Sink):
 
 
 REJECTED = "_rejected.jsonl"
-DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16}
 
 
 class ParquetSink(Sink):
@@ -154,7 +153,7 @@ class ParquetSink(Sink):
         super().__init__(folder)
         self._layers = layers
         self._dim = dim
-        self._dtype = DTYPES[dtype]
+        self._dtype = np.dtype(dtype)
         self._about = about
 
     @property

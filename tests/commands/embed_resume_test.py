@@ -6,9 +6,8 @@ import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands.staging import staging_folder
+from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.elmo.model.weight_file import write_initial_state
-from elmo_tasks.jobs.runs import FORMER
 from tests.commands.embed_runs import before_each_batch, partial, stop_at_batch
 from tests.commands.texts import LINES, TEXT, default_bilm, tiny
 from tests.errors import mentions
@@ -36,9 +35,8 @@ def test_a_resumed_run_gives_the_same_file(
             break
         assert code == 130
         shown = capsys.readouterr().err
-        assert shown.endswith(
-            " of 10 lines are done, and the same command with --resume goes on from there\n"
-        )
+        assert " of 10 lines are done" in shown
+        assert "--resume" in shown
         kept.append(shown.split("interrupted; ")[1].split()[0])
         assert not output.exists()
         assert elmo("embed", source, output, *options, "--resume") == 0
@@ -109,23 +107,12 @@ def test_resume_with_other_options(elmo, source, output, stopped, capsys, tmp_pa
     assert "the initial state" in capsys.readouterr().err
 
 
-def test_a_run_of_a_former_version(elmo, source, output, capsys):
-    """It is not removed without a word."""
-    partial(output).mkdir()
-    (partial(output) / FORMER).touch()
-    for option in ([], ["--resume"]):
-        assert elmo("embed", source, output, *option) == 1
-        assert "a former version" in capsys.readouterr().err
-    assert elmo("embed", source, output, "--force") == 0
-    assert not partial(output).exists()
-
-
 def test_resume_with_nothing_to_resume(elmo, source, output, capsys):
     assert elmo("embed", source, output, "--resume") == 0
     before = output.read_bytes()
     capsys.readouterr()
     assert elmo("embed", source, output, "--resume") == 0
-    assert mentions(capsys.readouterr().out, f"{output} is there", "--force")
+    assert mentions(capsys.readouterr().out, f"{output} is complete", "--force")
     assert output.read_bytes() == before
     assert not partial(output).exists()
 
@@ -144,7 +131,7 @@ def test_resume_over_another_result(elmo, source, output, capsys, options):
 
 
 def test_two_runs_at_once(elmo, source, output, capsys):
-    with staging_folder(output):
+    with partial_folder(output):
         assert elmo("embed", source, output) == 1
         assert f"{partial(output)} is in use" in capsys.readouterr().err
         assert partial(output).exists()

@@ -126,7 +126,7 @@ def test_the_driver_is_killed(on_cluster, elmo, tmp_path, monkeypatch, capsys):
         driver.wait()
     before = {path.name: path.stat().st_mtime_ns for path in Path("out").glob("part-*")}
     assert elmo(*command[1:]) == 1
-    assert mentions(capsys.readouterr().err, "out holds a run", "--resume")
+    assert mentions(capsys.readouterr().err, "out holds", "--resume")
     assert elmo(*command[1:], "--resume", "--layers", "top") == 1
     assert "--layers (was all, is top)" in capsys.readouterr().err
     assert elmo(*command[1:], "--resume", "--workers", "1") == 0
@@ -136,7 +136,7 @@ def test_the_driver_is_killed(on_cluster, elmo, tmp_path, monkeypatch, capsys):
     assert len(after) > len(before) > 2
     assert [row["tokens"][1] for row in rows(Path("out"))] == [str(n) for n in range(12_000)]
     assert elmo(*command[1:], "--resume") == 0
-    assert "out is whole already" in capsys.readouterr().out
+    assert "out is complete already" in capsys.readouterr().out
 
 
 def test_bad_lines(on_cluster, elmo, tmp_path, monkeypatch, capsys):
@@ -155,8 +155,8 @@ def test_bad_lines(on_cluster, elmo, tmp_path, monkeypatch, capsys):
     assert pq.read_schema("out/part-000000.parquet").field("layers").type.value_type == pa.float16()
     rejected = [json.loads(line) for line in Path("out/_rejected.jsonl").read_text().splitlines()]
     assert [(line["line"], line["reason"]) for line in rejected] == [
-        (2, "found the byte 0xff at offset 0 of it, expected UTF-8"),
-        (3, "found 70,000 tokens, expected a sentence of 65,536 at most"),
+        (2, "the byte 0xff at offset 0 is not UTF-8"),
+        (3, "70,000 tokens are more than the 65,536 of a sentence"),
     ]
     assert rejected[0]["content"] == "\\xff bad"
     Path("out/mine").touch()
@@ -230,7 +230,7 @@ def test_the_lines_of_allennlp(on_cluster, elmo, archive, lines, tmp_path, monke
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
     assert mentions(capsys.readouterr().err, "out exists", "--force")
     assert elmo("predict", archive, "in.jsonl", "out", *on_ray, "--resume") == 0
-    assert mentions(capsys.readouterr().out, "out is there", "--force")
+    assert mentions(capsys.readouterr().out, "out is complete", "--force")
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -271,7 +271,7 @@ def test_a_worker_that_died_is_replaced(on_cluster, tmp_path):
 def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
     with RayEngine().start(Stumble(tmp_path, deaths=0)) as pool:
         assert pool.workers == 2
-        shards = [Shard(n, "text", 0, 0, 1, 1, 0, 1, "") for n in (0, 3)]
+        shards = [Shard(n, "text", 0, 1, 1, 0, "") for n in (0, 3)]
         Folder(f"{tmp_path}/part").create()
         done = list(pool.outcomes(shards, print))
     assert sorted(outcome["number"] for outcome in done) == [0, 3]

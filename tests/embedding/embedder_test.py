@@ -124,7 +124,7 @@ def test_a_bilm_that_reads_words(tmp_path):
         ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_size": "8"}, "batch_size is '8'"),
         ({"precision": "int7"}, "precision is 'int7'"),
-        ({"vocabulary_file": DEFAULT_OPTIONS}, "reads characters"),
+        ({"vocabulary_file": DEFAULT_OPTIONS}, "vocabulary_file"),
         ({"options_file": DEFAULT_WEIGHTS, "weight_file": DEFAULT_WEIGHTS}, DEFAULT_WEIGHTS),
     ],
 )
@@ -141,13 +141,8 @@ def test_the_processor_by_all_its_names(device):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), 0, "0"])
 def test_a_device_that_is_not_there(device):
-    with pytest.raises(ElmoError, match=f"cuda_device {device} cannot be used"):
+    with pytest.raises(ElmoError, match=r"^cuda_device: "):
         ElmoEmbedder(cuda_device=device)
-
-
-def test_the_device_meta():
-    with torch.device("meta"), pytest.raises(ElmoError, match=r"device\('meta'\)"):
-        ElmoEmbedder()
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -163,13 +158,8 @@ def test_tokens_that_are_read_once(embedder):
 
 @pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3, {"tokens": ["A", "cat"]}, {"A", "cat"}])
 def test_what_are_no_tokens(embedder, wrong):
-    with pytest.raises(ElmoError, match=r"sentence 1: found "):
+    with pytest.raises(ElmoError, match=r"^sentence 1: "):
         embedder.embed_batch([["fine"], wrong])
-
-
-def test_the_token_that_is_no_string_is_shown(embedder):
-    with pytest.raises(ElmoError, match=r"sentence 0: found .*nan"):
-        embedder.embed_sentence(["A"] * 100 + [float("nan")])
 
 
 def test_a_batch_as_tensors(embedder, expected):
@@ -226,9 +216,9 @@ def test_names_in_a_file(embedder, tmp_path):
     assert set(read(output)) == {"0", "1"}
     embedder.embed_file(["A cat\n", "A dog\n"], output, use_sentence_keys=True)
     assert set(read(output)) == {"A cat", "A dog"}
-    with pytest.raises(ElmoError, match="found the key 'A cat'"):
+    with pytest.raises(ElmoError, match="the key 'A cat'"):
         embedder.embed_file(["A cat\n"] * 2, output, use_sentence_keys=True)
-    with pytest.raises(ElmoError, match=r"found the key 'A.*, expected one .* that HDF5 takes"):
+    with pytest.raises(ElmoError, match=r"the key 'A.* cat'.* NUL"):
         embedder.embed_file(["A\0 cat\n"], output, use_sentence_keys=True)
     with pytest.raises(ElmoError, match=r"line 2: .*'\\udcff'"):
         embedder.embed_file(["A cat\n", "A \udcff\n"], output)

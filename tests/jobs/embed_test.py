@@ -80,5 +80,5 @@ def test_an_error_names_source_and_line_and_leaves_no_part(bilm, tmp_path, monke
 
 @pytest.mark.parametrize("content", [None, 3, ["a", ""], ["a", None], b"\xff", "w " * 70_000])
 def test_what_is_no_sentence(content):
-    with pytest.raises(ValueError, match=r"^found .*, expected "):
+    with pytest.raises(ValueError, match=r"is n|more than"):
         tokens_of(content)

@@ -1,4 +1,5 @@
 import os
+import re
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_a_relative_path_starts_at_the_folder(tree):
 
 def test_what_cannot_be_read(tree):
     for path in (f"file://{tree}/*.pdf", f"file://{tree}/nothing", f"{tree}/nothing"):
-        with pytest.raises(ElmoError, match="found no file"):
+        with pytest.raises(ElmoError, match=f"^{re.escape(path)}: "):
             input_sources(path)
 
 
@@ -106,7 +107,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path, scheme):
 
 @pytest.mark.parametrize("uri", ["memory://out", "hdfs://host/out", "abfs://box@account/out"])
 def test_another_store_is_no_folder_of_the_disk(uri):
-    with pytest.raises(ElmoError, match="found another store, expected a path, s3:// or gs://"):
+    with pytest.raises(ElmoError, match="s3:// or gs://"):
         Folder(uri)
 
 

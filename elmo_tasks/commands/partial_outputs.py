@@ -1,0 +1,138 @@
+"""OUT.partial, the folder in which a verb works until OUT is complete."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from allennlp.common.checks import ConfigurationError
+from filelock import lock_descriptor
+
+from elmo_tasks.common.files import naming_when_full, put_in_place
+from elmo_tasks.jobs.locations import MARK
+
+PARTIAL = ".partial"
+
+
+def check_output(output: Path, *, force: bool) -> None:
+    """Raises `ConfigurationError` if `output` must not, or cannot, be replaced, or is `-`."""
+    if str(output) == "-":
+        raise ConfigurationError("the output cannot be -; name a file")
+    if output.exists() and not output.is_file():
+        raise ConfigurationError(f"{output} is not a file")
+    if output.exists() and not force:
+        raise ConfigurationError(f"{output} exists; use --force to overwrite it")
+
+
+@contextmanager
+def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
+    """
+    Makes the folder `OUT.partial`, for this process alone, and the folders above it.
+
+    It is removed in the end, unless it holds the file `keep`, which a later run needs. Without that file, the
+    files of a process that was killed are removed at the start. `MARK` tells such a folder.
+
+    # Raises
+    `ConfigurationError`: the folder is not of a command, or another process works in it.
+    """
+    if not output.name:
+        raise ConfigurationError(f"{str(output)!r} is not the name of a file or folder")
+    folder = output.with_name(f"{output.name}{PARTIAL}")
+    with suppress(FileExistsError):
+        folder.mkdir(parents=True)
+    if folder.is_symlink() or not folder.is_dir():
+        raise _not_ours(folder, "a link" if folder.is_symlink() else "a file")
+
+    def is_needed() -> bool:
+        return keep is not None and (folder / keep).exists()
+
+    mark = folder / MARK
+    try:
+        names = set(os.listdir(folder))
+        if mark.is_symlink():
+            raise _not_ours(folder, MARK)
+        if names and MARK not in names:
+            raise _not_ours(folder, min(names))
+        with naming_when_full(output):
+            file = open(mark, "ab")  # noqa: SIM115
+    except FileNotFoundError as error:
+        raise _in_use(folder) from error
+    with naming_when_full(output), file:
+        locked = _lock(file.fileno(), folder)
+        # The process that worked in it before may have removed it just now.
+        if not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
+            raise _in_use(folder)
+        if locked and not is_needed():
+            _remove_files(folder)
+        try:
+            yield folder
+        finally:
+            if folder.exists() and not is_needed():
+                _remove_files(folder)
+                # Another process may have made a mark of its own by now.
+                with suppress(OSError):
+                    _remove_open(mark, file)
+                    folder.rmdir()
+
+
+def _remove_open(path: Path, file: BinaryIO) -> None:
+    """Removes a file that is locked, on Windows as soon as it is closed."""
+    try:
+        path.unlink()
+    except PermissionError:
+        file.close()
+        path.unlink()
+
+
+def _remove_files(folder: Path) -> None:
+    """Removes all but the mark, which goes last, since a process may be killed before."""
+    for path in folder.iterdir():
+        if path.name != MARK:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _not_ours(folder: Path, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{folder}: found {found}, which this command did not write; name another output"
+    )
+
+
+@contextmanager
+def partial_file(output: Path, *, force: bool) -> Iterator[Path]:
+    """
+    Yields a path in the folder `OUT.partial`. The file that is written there becomes `output` in the end,
+    unless an exception leaves the context. For errors see `check_output` and `partial_folder`.
+    """
+    check_output(output, force=force)
+    with partial_folder(output) as folder:
+        yield folder / output.name
+        publish(folder, output.parent, [output.name])
+
+
+def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
+    """Moves whole files to the folder `target`, one by one; returns the names of those that were there."""
+    published = [name for name in names if (folder / name).exists()]
+    for name in published:
+        put_in_place(folder / name, target / name)
+    return published
+
+
+def _lock(descriptor: int, folder: Path) -> bool:
+    """Locks the folder. Returns false if the file system has no locks."""
+    try:
+        locked = lock_descriptor(descriptor, blocking=False)
+    except OSError as error:
+        # Some network file systems have no locks.
+        if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        return False
+    if not locked:
+        raise _in_use(folder)
+    return True
+
+
+def _in_use(folder: Path) -> ConfigurationError:
+    return ConfigurationError(f"{folder} is in use by another process")

@@ -1,0 +1,77 @@
+"""OUT.partial, in which a verb works until OUT is complete."""
+
+from pathlib import Path
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.commands.partial_outputs import partial_file, partial_folder
+from elmo_tasks.jobs.locations import MARK
+
+
+def test_a_file_appears_in_the_end(tmp_path):
+    output = tmp_path / "out.txt"
+    with partial_file(output, force=False) as path:
+        path.write_text("new")
+        assert not output.exists()
+    assert output.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    output = tmp_path / "out.txt"
+    output.write_text("old")
+
+    def failing() -> None:
+        with partial_file(output, force=True) as path:
+            path.write_text("new")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
+    assert output.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_nothing_is_overwritten_without_force(tmp_path):
+    output = tmp_path / "out.txt"
+    output.touch()
+    with (
+        pytest.raises(ConfigurationError, match="--force"),
+        partial_file(output, force=False),
+    ):
+        pass
+    output.unlink()
+    output.mkdir()
+    with pytest.raises(ConfigurationError, match="is not a file"), partial_file(output, force=True):
+        pass
+
+
+def test_a_folder_is_for_one_process_alone(tmp_path):
+    with (
+        partial_folder(tmp_path / "out"),
+        pytest.raises(ConfigurationError, match=r"out\.partial"),
+        partial_folder(tmp_path / "out"),
+    ):
+        pass
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = tmp_path / "out.partial"
+    (left / "vocabulary").mkdir(parents=True)
+    (left / "vocab.txt").write_text("of another model")
+    (left / MARK).touch()
+    with partial_folder(tmp_path / "out", keep="plan") as folder:
+        assert {path.name for path in folder.iterdir()} == {MARK}
+        (folder / "plan").touch()
+    (left / "vectors").touch()
+    with partial_folder(tmp_path / "out", keep="plan") as folder:
+        assert {path.name for path in folder.iterdir()} == {"plan", "vectors", MARK}
+
+
+@pytest.mark.parametrize("output", [".", "-"])
+def test_what_is_no_file(tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError), partial_file(Path(output), force=True):
+        pass
+    assert not list(tmp_path.iterdir())
