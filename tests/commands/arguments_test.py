@@ -148,7 +148,7 @@ class TestBilm:
         [
             (["--options-file", "o"], "--options-file and --weight-file belong together"),
             (["--weight-file", DEFAULT_OPTIONS], "--options-file and --weight-file belong together"),
-            (["--vocabulary-file", "v"], "found a vocabulary_file, v, expected none"),
+            (["--vocabulary-file", "v"], "v: the biLM needs no vocabulary_file"),
             *((["--device", name], f"--device {name} cannot") for name in ("qpu", "meta", "hpu", "cuda:99")),
         ],
     )

@@ -154,8 +154,8 @@ def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
             {"softmax_file": "weights.hdf5"},
             r"weights\.hdf5: found no softmax",
         ),
-        ({"softmax_file": "options.json"}, r"options\.json: not a whole HDF5 file"),
-        ({"weight_file": "."}, "found a folder, expected an HDF5 file of biLM weights"),
+        ({"softmax_file": "options.json"}, r"options\.json: not a complete HDF5 file"),
+        ({"weight_file": "."}, "it is a folder"),
         ({"softmax_file": "x", "weight_file": None}, "found softmax_file, x"),
     ],
 )

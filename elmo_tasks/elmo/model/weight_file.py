@@ -254,7 +254,8 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     except (FileNotFoundError, ElmoError):
         raise
     except Exception as error:  # h5py raises errors of many kinds for a damaged file
-        raise ElmoError(f"not a complete HDF5 file of {content} ({error})", where=source) from error
+        reason = "it is a folder" if os.path.isdir(source) else error
+        raise ElmoError(f"not a complete HDF5 file of {content} ({reason})", where=source) from error
 
 
 class _Writing(FileIO):
