@@ -40,7 +40,7 @@ from elmo_tasks.elmo.files import read_frozen_bilm, read_initial_state, read_opt
 from elmo_tasks.elmo.model.characters import UNKNOWN
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.callbacks import text_metrics
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import words_by_class
 
 SPORT = """
 they made a nice play at second base to end the inning .
@@ -81,7 +81,7 @@ def add_perplexities(results: Results, case: str, metrics: dict[str, float]) -> 
 
 def over_words(model: Model, words: set[str]) -> None:
     """All classes that are not among the words become one, whose probability is the sum of theirs."""
-    softmax, names = model.softmax, class_names(model.vocab)
+    softmax, names = model.softmax, words_by_class(model.vocab)
     outside = torch.tensor([name == UNKNOWN or name not in words for name in names])
     exact_of_all = softmax.exact
 

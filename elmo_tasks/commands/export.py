@@ -32,7 +32,7 @@ from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write
 from elmo_tasks.elmo.onnx_file import write_onnx
 from elmo_tasks.elmo.standardization import standardize_tokens
 from elmo_tasks.language_model import BiLmModel
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
@@ -135,7 +135,7 @@ def read_trained(archive: str) -> Trained:
         raise ConfigurationError(f"{archive} is already in the official layout; --format onnx takes it")
     model = open_archive(archive).model
     if isinstance(model, BiLmModel):
-        return Trained(model.bilm, model.softmax, class_names(model.vocab))
+        return Trained(model.bilm, model.softmax, words_by_class(model.vocab))
     bilms = {part.bilm for part in model.modules() if isinstance(part, Elmo) and part.bilm is not None}
     if len(bilms) != 1:
         raise ConfigurationError(

@@ -30,7 +30,7 @@ MIN_RESULTS = 512
 
 Multiply = Callable[[torch.Tensor], torch.Tensor]
 """A product with one weight, in one call of a kernel: `(rows, in)` to `(rows, out)`."""
-Block = int
+BlockRows = int
 """The number of rows of each call of the kernel; negative if one thread has to make the calls."""
 
 
@@ -53,12 +53,12 @@ class EqualRows:
         self._make_kernel = make_kernel
         self._outputs, self._size, self._dtype = outputs, size, dtype
         self._reference = 0
-        self._blocks: dict[int, dict[int, Block]] = {}
+        self._blocks: dict[int, dict[int, BlockRows]] = {}
         """By the number of threads, and of rows of a product."""
         self._is_alike: dict[tuple[int, int], bool] = {}
         """By the number of rows in a call of the kernel, and of threads."""
 
-    def block(self, rows: int) -> Block:
+    def block(self, rows: int) -> BlockRows:
         """Returns the size of the blocks in which this thread multiplies `rows` rows."""
         blocks = self._blocks.setdefault(torch.get_num_threads(), {})
         if rows not in blocks:
@@ -71,7 +71,7 @@ class EqualRows:
         if new := [rows for rows in numbers if rows not in blocks]:
             self._try(new, blocks)
 
-    def _try(self, numbers: list[int], blocks: dict[int, Block]) -> None:
+    def _try(self, numbers: list[int], blocks: dict[int, BlockRows]) -> None:
         weight = sample_weight(self._outputs, self._size, self._dtype)
         multiply, sample = self._make_kernel(weight), sample_rows(self._size, self._dtype)
         self._reference, expected = in_one_thread(partial(self._defining, multiply, sample))
@@ -92,7 +92,7 @@ class EqualRows:
 
     def _find_block(
         self, rows: int, multiply: Multiply, sample: torch.Tensor, expected: torch.Tensor
-    ) -> Block:
+    ) -> BlockRows:
         def rounds_alike(size: int) -> bool:
             key = size, torch.get_num_threads()
             if key not in self._is_alike:
@@ -101,7 +101,7 @@ class EqualRows:
 
         if not rounds_alike(self._reference):
             return -self._reference
-        return next(filter(rounds_alike, _sizes(rows)), self._reference)
+        return next(filter(rounds_alike, _block_sizes(rows)), self._reference)
 
 
 def _rounds_alike(size: int, multiply: Multiply, sample: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -116,7 +116,7 @@ def _rounds_alike(size: int, multiply: Multiply, sample: torch.Tensor, expected:
     return True
 
 
-def in_blocks(multiply: Multiply, inputs: torch.Tensor, block: Block) -> torch.Tensor:
+def in_blocks(multiply: Multiply, inputs: torch.Tensor, block: BlockRows) -> torch.Tensor:
     """
     Multiplies blocks of exactly `block` rows. Rows of zeros fill up the last one.
 
@@ -188,7 +188,7 @@ LONE_ROWS = sorted({rounded(rows) for rows in range(1, 33)})
 """Of these, the numbers of rows of a lone sentence of usual length."""
 
 
-def _sizes(rows: int) -> Iterator[int]:
+def _block_sizes(rows: int) -> Iterator[int]:
     """Yields the sizes of blocks to try, the cheapest first."""
     if rows <= SAMPLE_ROWS:
         yield rows

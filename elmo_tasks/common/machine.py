@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 SHARED = RLock()
@@ -73,7 +73,7 @@ def one_thread_each() -> Iterator[None]:
         _of_thread.threads = None
 
 
-def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
+def in_two_threads(run: Callable[[int, int], Returned]) -> list[Returned]:
     """
     Calls a function with 0 and with 1 and the number of threads that its operations have: at once in two
     threads that share those of the caller, or one after the other if it has one.
@@ -85,7 +85,7 @@ def in_two_threads(run: Callable[[int, int], Result]) -> list[Result]:
     return _results([(tasks, partial(run, index, share)) for index, (share, tasks) in enumerate(workers)])
 
 
-def in_one_thread(run: Callable[[], Result]) -> Result:
+def in_one_thread(run: Callable[[], Returned]) -> Returned:
     """Calls a function whose operations have one thread each, in another thread if need be."""
     if torch.get_num_threads() == 1:
         return run()
@@ -95,9 +95,9 @@ def in_one_thread(run: Callable[[], Result]) -> Result:
 
 
 # Simple queues, since a thread that waits for a `Future` wakes later.
-Answers = SimpleQueue[tuple[int, Any]]
+Outcomes = SimpleQueue[tuple[int, Any]]
 """The index of each task, and its result or error."""
-Tasks = SimpleQueue[tuple[Answers, int, Callable[[], Any]]]
+Tasks = SimpleQueue[tuple[Outcomes, int, Callable[[], Any]]]
 
 _tasks_by_threads: dict[tuple[int, int], list[tuple[int, Tasks]]] = {}
 
@@ -116,7 +116,7 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
             before = torch.get_num_threads()
             workers = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]
             for share, tasks in workers:
-                ready: Answers = SimpleQueue()
+                ready: Outcomes = SimpleQueue()
                 tasks.put((ready, 0, partial(_set_threads, share)))
                 # Unlike a pool's, it serves threads that outlive the main one.
                 Thread(target=_work, args=(tasks,), name="elmo", daemon=True).start()
@@ -129,10 +129,10 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
 
 def _results(calls: list[tuple[Tasks, Callable[[], Any]]]) -> list[Any]:
     """Gives each function to its thread, and returns their results."""
-    answers: Answers = SimpleQueue()
+    outcomes: Outcomes = SimpleQueue()
     for index, (tasks, call) in enumerate(calls):
-        tasks.put((answers, index, call))
-    results = dict(answers.get() for _ in calls)
+        tasks.put((outcomes, index, call))
+    results = dict(outcomes.get() for _ in calls)
     for result in results.values():
         if isinstance(result, BaseException):
             raise result
@@ -144,11 +144,11 @@ def _work(tasks: Tasks) -> None:
         _do(*tasks.get())
 
 
-def _do(answers: Answers, index: int, task: Callable[[], Any]) -> None:
+def _do(outcomes: Outcomes, index: int, task: Callable[[], Any]) -> None:
     try:
-        answers.put((index, task()))
+        outcomes.put((index, task()))
     except BaseException as error:
-        answers.put((index, error))
+        outcomes.put((index, error))
 
 
 def _set_threads(count: int) -> None:

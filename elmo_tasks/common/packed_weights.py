@@ -1,5 +1,5 @@
 """
-Products with a weight that stays as it is, and the sigmoid, both with the same rounding in every batch.
+Products with a constant weight, and the sigmoid, both with the same rounding in every batch.
 
 A weight is packed once, into the order in which a product reads it fastest. A row of a product is rounded the
 same way whatever the other rows are, so that a sentence has the same vectors alone and in any batch. No
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.equal_rows import Block, EqualRows, Multiply, in_blocks, rounded
+from elmo_tasks.common.equal_rows import BlockRows, EqualRows, Multiply, in_blocks, rounded
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED, in_two_threads
 
@@ -24,11 +24,11 @@ MIN_ROWS_ON_GPU = 16
 """The least number of rows of a product in float32 or wider on a GPU."""
 VECTOR_WIDTH = 32
 """
-PyTorch computes so many sigmoids at a time. It rounds the values that are left over, at the end of what it
-gives to a thread, in another way.
+The number of sigmoids that PyTorch computes at a time. It rounds the values that are left over, at the end of
+the share of a thread, in another way.
 """
 MIN_OF_A_THREAD = 1 << 15
-"""PyTorch gives each thread at least so many values; if it takes several threads, to all equally many."""
+"""PyTorch gives each thread at least this number of values, and several threads equally many."""
 
 
 Kinds = tuple[EqualRows, EqualRows]
@@ -40,14 +40,14 @@ class PackedWeight(NamedTuple):
 
     packed: torch.Tensor
     weight: torch.Tensor | None
-    """`(out, in)`: the weight as it was, where `packed` has other values."""
+    """`(out, in)`: the original weight, where `packed` has other values."""
     onednn: bool
     bfloat16: bool
     """The factors are rounded to bfloat16; the bias is added in float32."""
     kinds: Kinds | None
     """`None` on a GPU, and for training."""
     min_rows: int
-    """A product of fewer rows is padded to it where there are no `kinds`."""
+    """Without `kinds`, a product of fewer rows is padded to this number."""
     by_rows: dict[tuple[int, int], Multiply]
     """What `for_rows` returns, by the number of threads and of rows."""
 
@@ -98,7 +98,7 @@ class PackedWeight(NamedTuple):
             )
         return self.by_rows[key]
 
-    def block(self, rows: int, bias: torch.Tensor | None = None) -> Block:
+    def block(self, rows: int, bias: torch.Tensor | None = None) -> BlockRows:
         """Returns the block in which this thread multiplies `rows` rows."""
         return max(rows, self.min_rows) if self.kinds is None else self._kind(bias).block(rows)
 
@@ -112,7 +112,7 @@ class PackedWeight(NamedTuple):
         return self.kinds[bias is not None and not self.bfloat16]
 
     def dense(self) -> torch.Tensor:
-        """Returns the weight as it was packed, bit for bit. *Shape:* `(out, in)`."""
+        """Returns the original weight, bit for bit. *Shape:* `(out, in)`."""
         if self.weight is not None:
             return self.weight
         return self.packed.to_dense() if self.onednn else self.packed
@@ -131,7 +131,7 @@ def multiply(
 
 
 def _multiply_in_blocks(
-    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: Block
+    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: BlockRows
 ) -> torch.Tensor:
     rows = inputs.size(0)
     if block < rows:
@@ -185,17 +185,20 @@ def pack(weight: torch.Tensor, precision: str, *, tried: bool = True) -> PackedW
     return PackedWeight.of(weight, onednn=onednn, bfloat16=bfloat16, tried=tried)
 
 
-def check_precision(precision: str, device: torch.device) -> None:
+def check_precision(precision: str, device: torch.device | None = None) -> None:
     """
-    Checks that the device has products of this precision.
+    Checks that there is such a precision, and that the device has its products.
 
     # Raises
-    `ElmoError`: it has none.
+    `ElmoError`: an unknown precision, or a device that has no such products.
     """
-    if precision == "bfloat16" and device.type == "cpu" and not onednn_has_bfloat16():
+    if precision not in PRECISIONS:
+        raise ElmoError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
+    on_cpu = device is not None and device.type == "cpu"
+    if precision == "bfloat16" and on_cpu and not onednn_has_bfloat16():
         raise ElmoError(
-            "precision is 'bfloat16', but this processor has no such products, which need AVX-512: expected "
-            "'float32' here, by --precision float32 or --overrides '{\"model.elmo.precision\": \"float32\"}'"
+            "precision 'bfloat16' needs a processor with AVX-512",
+            remedy='use --precision float32, or --overrides \'{"model.elmo.precision": "float32"}\'',
         )
 
 
@@ -211,12 +214,12 @@ def onednn_has_bfloat16() -> bool:
     return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def lone_row_block(precision: str) -> Block:
+def lone_row_block(precision: str) -> BlockRows:
     """Returns the largest block of a lone row in the LSTM of the original size; or one that is negative."""
     dtype, shapes = getattr(torch, precision), ((4 * 4096, 512), (512, 4096))
     kinds = [_kinds(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
 
-    def of_direction(_direction: int, _threads: int) -> list[Block]:
+    def of_direction(_direction: int, _threads: int) -> list[BlockRows]:
         return [without_bias.block(1) for without_bias, _ in kinds]
 
     blocks = [block for direction in in_two_threads(of_direction) for block in direction]
@@ -252,7 +255,7 @@ def _sigmoid_into(inputs: torch.Tensor, *, out: torch.Tensor, threads: int) -> t
     padded = F.pad(inputs, [0, padding]) if padding else inputs
     target = padded if padding else out
     values = padded.numel()
-    # PyTorch takes so many threads, with equally many values each.
+    # The number of threads that PyTorch takes, with equally many values each.
     threads = min(threads, -(-values // MIN_OF_A_THREAD))
     if threads < 2:
         torch.sigmoid(padded, out=target)

@@ -27,14 +27,14 @@ from elmo_tasks.elmo.model.bilm import structure, with_bos_eos
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
 
-Weights = dict[str, torch.Tensor]
+StateDict = dict[str, torch.Tensor]
 
 
 class ElmoBiLm(_ElmoBiLm):
     """
     `_ElmoBiLm` with the same modules and results, faster.
 
-    A call that needs no gradient of a weight runs a frozen biLM, made of the weights as they are. AllenNLP's
+    A call that needs no gradient of a weight runs a frozen biLM of the current weights. AllenNLP's
     own code runs words from `vocab_to_cache`, and any call while foreign modules or hooks are inside.
 
     # Parameters
@@ -56,13 +56,13 @@ class ElmoBiLm(_ElmoBiLm):
         vocab_to_cache: Optional[List[str]] = None,  # noqa: UP006
     ) -> None:
         options = read_options(options_file)
-        _check_options(options, options_file)
+        _check_supported(options, options_file)
         self._build(read_frozen_bilm(options, weight_file), requires_grad, vocab_to_cache or [])
 
     @classmethod
     def of(cls, bilm: FrozenBiLm) -> "ElmoBiLm":
         """Returns one with a copy of the weights, without gradients, on the same device."""
-        _check_options(bilm.options, "the biLM")
+        _check_supported(bilm.options, "the biLM")
         copied = cls.__new__(cls)
         copied._build(bilm, requires_grad=False, vocab_to_cache=[])
         return copied
@@ -98,7 +98,7 @@ class ElmoBiLm(_ElmoBiLm):
         self._one_at_a_time, self._products, self._frozen_copy = OneAtATime(), Products(), FrozenCopy()
         self._as_made = self._structure()
 
-    def _take(self, weights: Weights, part: str, requires_grad: bool) -> None:
+    def _take(self, weights: StateDict, part: str, requires_grad: bool) -> None:
         module = self.get_submodule(part).requires_grad_(requires_grad)
         prefix = f"{part}."
         state = {name.removeprefix(prefix): weights[name] for name in weights if name.startswith(prefix)}
@@ -121,7 +121,7 @@ class ElmoBiLm(_ElmoBiLm):
             return run(inputs)
 
     def frozen(self) -> FrozenBiLm:
-        """Returns a frozen biLM of the weights as they are now."""
+        """Returns a frozen biLM of the current weights."""
         return self._frozen_copy.frozen(self._weights(), self._made_frozen)
 
     def _run(self, inputs: torch.Tensor) -> dict[str, Any]:
@@ -170,21 +170,21 @@ class ElmoBiLm(_ElmoBiLm):
         return [structure(self._token_embedder), structure(self._elmo_lstm)]
 
 
-def _check_options(options: BiLmOptions, where: str) -> None:
+def _check_supported(options: BiLmOptions, where: str) -> None:
+    """Checks that AllenNLP's biLM can have these options."""
     tokens, size = options.tokens, options.projection_dim
     if not isinstance(tokens, CharacterOptions):
-        raise ConfigurationError(
-            f"{where}: found a biLM that reads words, expected one that reads characters"
+        problem = "reads characters, not words"
+    elif size in (options.dim, tokens.num_filters):
+        problem = (
+            f"always has projections, but projection_dim ({size}) is also the size of the LSTMs "
+            f"({options.dim}) or of the filters ({tokens.num_filters})"
         )
-    if size in (options.dim, tokens.num_filters):
-        raise ConfigurationError(
-            f"{where}: found the projection_dim {size}, with LSTMs of {options.dim} and {tokens.num_filters} "
-            "filters; expected another size, since AllenNLP's biLM always has projections"
-        )
-    if not options.use_skip_connections:
-        raise ConfigurationError(
-            f"{where}: found use_skip_connections: false, expected true, as AllenNLP does"
-        )
+    elif not options.use_skip_connections:
+        problem = "always has use_skip_connections"
+    else:
+        return
+    raise ConfigurationError(f"{where}: AllenNLP's biLM {problem}")
 
 
 def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharacterEncoder:
@@ -217,8 +217,8 @@ def _state(states: tuple[torch.Tensor, ...]) -> LstmState:
     return LstmState(*(part.unflatten(2, (2, -1)).transpose(1, 2) for part in states))
 
 
-def _to_allennlps(weights: dict[str, torch.Tensor], options: BiLmOptions) -> Weights:
-    """Returns copies of a `BiLm`'s weights as those of an `_ElmoBiLm`; empties `weights` meanwhile."""
+def _to_allennlps(weights: dict[str, torch.Tensor], options: BiLmOptions) -> StateDict:
+    """Converts the weights of a `BiLm` to copies for an `_ElmoBiLm`, and empties `weights`."""
     converted = {}
     for name, parts in _layout(options):
         if name.endswith(".highway"):
@@ -231,9 +231,9 @@ def _to_allennlps(weights: dict[str, torch.Tensor], options: BiLmOptions) -> Wei
     return converted
 
 
-def _from_allennlps(weights: Weights, options: BiLmOptions) -> Weights:
+def _from_allennlps(weights: StateDict, options: BiLmOptions) -> StateDict:
     """The inverse of `_to_allennlps`, with gradients; it copies where it must."""
-    converted: Weights = {}
+    converted: StateDict = {}
     for name, parts in _layout(options):
         if name.endswith(".highway"):
             transform, carry = weights[parts[0]].chunk(2)

@@ -31,7 +31,7 @@ class ElmoEmbedder(embedding.ElmoEmbedder):
 
     @property
     def elmo_bilm(self) -> ElmoBiLm:
-        """AllenNLP's biLM. From the first use on, the embedder's vectors are those of its weights."""
+        """AllenNLP's biLM. From the first use on, the embedder uses its weights."""
         if self._elmo_bilm is None:
             self._elmo_bilm = ElmoBiLm.of(self.bilm)
             # As after a call: flair moves the state when it loads a model.

@@ -29,7 +29,7 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
         raise ElmoError(f"ONNX needs {' and '.join(missing)}, not installed here: make install EXTRAS='onnx'")
     if bilm.reads != "character_ids":
         raise ElmoError(f"found a biLM that reads {bilm.reads}, expected character_ids for ONNX")
-    model = Layers(bilm)
+    model = OnnxLayers(bilm)
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -51,7 +51,7 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     program.save(path)
 
 
-class Layers(nn.Module):
+class OnnxLayers(nn.Module):
     """
     The layers of a biLM for sentences on their own, which `torch.export.export` takes with the example and
     the `dynamic_shapes()`. The weights are a copy, without gradients.

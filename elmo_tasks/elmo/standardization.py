@@ -16,7 +16,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.elmo.model.encoders import WordEncoder
 
-WORDS_AT_ONCE = 4096
+WORDS_PER_BATCH = 4096
 MIN_DEVIATION = 1e-6
 
 
@@ -55,8 +55,8 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
         )
     total = weighted_sum = weighted_squares = torch.zeros((), dtype=torch.float64)
     distinct_words = list(counts)
-    for start in range(0, len(distinct_words), WORDS_AT_ONCE):
-        words = distinct_words[start : start + WORDS_AT_ONCE]
+    for start in range(0, len(distinct_words), WORDS_PER_BATCH):
+        words = distinct_words[start : start + WORDS_PER_BATCH]
         encoded = bilm.token_encoder(bilm.padded_ids([words])[0])
         vectors = encoded.double()
         weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)

@@ -38,8 +38,8 @@ class Lexicon(dict[str, int]):
     def __init__(self, input: str) -> None:
         self.input = input
         self.words: list[str] = []
-        self._encoded = _Table(ENCODERS[input])
-        self._classes: tuple[Vocabulary | None, _Table] = (None, self._encoded)
+        self._encoded = _RowsByWord(ENCODERS[input])
+        self._classes: tuple[Vocabulary | None, _RowsByWord] = (None, self._encoded)
         # Looking a word up gives it a word id; the boundary tokens have the first two.
         for boundary in (BEGIN_SENTENCE, END_SENTENCE):
             self[boundary]
@@ -62,7 +62,7 @@ class Lexicon(dict[str, int]):
     def classes(self, vocab: Vocabulary, word_ids: np.ndarray) -> np.ndarray:
         """Returns the classes of the words with these word ids."""
         if self._classes[0] is not vocab:
-            self._classes = (vocab, _Table(partial(_classes, vocab)))
+            self._classes = (vocab, _RowsByWord(partial(_classes, vocab)))
         return self._classes[1].rows(self.words, word_ids)
 
     def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
@@ -131,10 +131,7 @@ class BlockField(Field[dict[str, Any]]):
         return {}
 
     def as_tensor(self, padding_lengths: dict[str, int]) -> dict[str, Any]:
-        if self._targets is None:
-            raise ConfigurationError(
-                "found a block without classes, expected index(vocab) to be called first"
-            )
+        assert self._targets is not None, "index(vocab) was not called"
         words, inputs = np.unique(self.steps[:2], return_inverse=True)
         return {
             "words": torch.from_numpy(self.lexicon.encoded(words)),
@@ -148,8 +145,8 @@ class BlockField(Field[dict[str, Any]]):
     def batch_tensors(self, tensor_list: list[dict[str, Any]]) -> dict[str, Any]:
         if len(tensor_list) != 1:
             raise ConfigurationError(
-                f"data loader: found a batch of {len(tensor_list)} blocks, expected batch_size 1: "
-                "a block already holds what all streams read at once"
+                f"data_loader.batch_size must be 1 instead of {len(tensor_list)}: a block is already a batch "
+                "of streams"
             )
         return tensor_list[0]
 
@@ -184,7 +181,7 @@ def blocks(
     Yields the blocks of a text. Each stream reads a passage to its end, and takes the next one from the
     following block on. A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
     """
-    remaining = _numbered(passages, input)
+    remaining = _steps_by_passage(passages, input)
     rows = [_stream(remaining, bptt_steps) for _ in range(streams)]
     no_text = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
     while True:
@@ -212,7 +209,7 @@ def empty_block(*, streams: int, input: str) -> BlockField:
 def pad_streams(block: dict[str, Any]) -> tuple[dict[str, Any], torch.Tensor]:
     """
     Pads all streams to the longest, so that blocks have one shape. A shorter stream is at the end of its
-    passage, so that nothing reads the state in which the padding leaves it.
+    passage, so that the state after the padding is not read.
 
     *Shape:* a block and which of its steps are real, `(steps,)`.
     """
@@ -232,7 +229,7 @@ def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
     return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)
 
 
-def _numbered(
+def _steps_by_passage(
     passages: Iterable[Iterable[Sequence[str]]], input: str
 ) -> Iterator[tuple[Lexicon, np.ndarray]]:
     """Yields the steps of each passage, and their lexicon."""
@@ -253,7 +250,7 @@ def _stream(
             yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
 
 
-class _Table:
+class _RowsByWord:
     """A row for each word of a growing list, made on first use."""
 
     def __init__(self, make: Callable[[list[str]], np.ndarray]) -> None:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import is_distributed
 from allennlp.data import Batch, DatasetReader, TensorDict
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
@@ -70,7 +69,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
-        _check_bilm(trainer.model, "elmo_progress")
+        _check_model(trainer.model, "elmo_progress")
         if is_primary:
             _log_share_of_text(trainer)
         try:
@@ -135,7 +134,7 @@ def _log_share_of_text(trainer: GradientDescentTrainer) -> None:
         return
     tokens_of_block = trainer._world_size * reader.streams * reader.bptt_steps
     blocks = trainer._num_epochs * batches
-    # Begins of sentences are no steps.
+    # The begin of a sentence does not count as a step.
     share = blocks * tokens_of_block / (sum(counts.values()) - counts[BEGIN_SENTENCE])
     logger.log(
         logging.INFO if share >= 1 else logging.WARNING,
@@ -192,6 +191,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self._texts = texts
         self._reader = reader
         self._path = Path(serialization_dir, FILE_NAME)
+        self._rows: list[dict[str, Any]] = []
         self._tokens = 0
         self._batches = 0
         self._seconds = 0.0
@@ -199,20 +199,16 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
-        _check_bilm(trainer.model, "elmo_text_perplexities")
+        _check_model(trainer.model, "elmo_text_perplexities")
         self._started = time.monotonic()
         if not is_primary:
             return
         for text in self._texts.values():
             check_readable(self._reader, text)
-        rows = []
         if self._path.exists():
             with open(self._path, encoding="utf-8", newline="") as file:
-                # A kill may have truncated the last row.
-                complete = [row for row in csv.DictReader(file) if all(row[column] for column in COLUMNS)]
-            rows = [row for row in complete if int(row["batches"]) <= self._batches]
-        with atomic_file(self._path) as file:
-            file.write(_csv([dict(zip(COLUMNS, COLUMNS, strict=True)), *rows]))
+                self._rows = [row for row in csv.DictReader(file) if int(row["batches"]) <= self._batches]
+        self._write()
 
     def on_batch(
         self,
@@ -238,8 +234,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
         # All workers evaluate, each its share of a text.
         rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
         if is_primary:
-            with open(self._path, "ab") as file:
-                file.write(_csv(rows))
+            self._rows += rows
+            self._write()
 
     def state_dict(self) -> dict[str, Any]:
         return {"tokens": self._tokens, "batches": self._batches, "seconds": self._elapsed()}
@@ -247,6 +243,12 @@ class TextPerplexities(StrictParams, TrainerCallback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._tokens, self._batches = state_dict["tokens"], state_dict["batches"]
         self._seconds = state_dict["seconds"]
+
+    def _write(self) -> None:
+        with atomic_file(self._path) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+            writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self._rows)
 
     def _elapsed(self) -> float:
         return self._seconds + (0.0 if self._started is None else time.monotonic() - self._started)
@@ -259,17 +261,12 @@ class TextPerplexities(StrictParams, TrainerCallback):
         return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
 
 
-def _csv(rows: list[dict[str, Any]]) -> bytes:
-    text = io.StringIO()
-    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
 @TrainerCallback.register("elmo_softmax_first")
 class SoftmaxFirst(StrictParams, TrainerCallback):
     """
     Freezes a biLM that came without a softmax until its new softmax has been trained, since gradients from a
-    random softmax would spoil it. A softmax that came with the weights is left alone.
+    random softmax would spoil it. A softmax that came with the weights is left alone. A distributed run needs
+    `distributed.ddp_accelerator: {"type": "torch", "find_unused_parameters": true}`.
 
     # Parameters
 
@@ -277,8 +274,7 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
         the start, with a warning.
 
     # Raises
-    `ConfigurationError`, when the run starts: another model than `elmo_bilm`; or a distributed run has to
-    freeze, and its accelerator expects gradients of all weights.
+    `ConfigurationError`, when the run starts: another model than `elmo_bilm`.
     """
 
     def __init__(self, *, serialization_dir: str, epochs: NonNegativeInt = 1) -> None:
@@ -289,20 +285,15 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         model = trainer.model
-        _check_bilm(model, "elmo_softmax_first")
+        _check_model(model, "elmo_softmax_first")
         if not model.softmax_is_new:
             logger.info("The softmax is not new: all weights are trained from the first epoch on.")
         elif not self.epochs:
             logger.warning(
-                "The softmax is new and random, and the biLM is trained with it from the first epoch on: "
-                "expected epochs of elmo_softmax_first above 0, which train the softmax alone."
+                "The softmax is new and random, and its gradients will spoil the biLM: set the epochs of "
+                "elmo_softmax_first to 1 or more, which train the softmax alone."
             )
         elif trainer._start_after_epochs_completed < self.epochs:
-            if is_distributed() and not trainer._pytorch_model.find_unused_parameters:
-                raise ConfigurationError(
-                    "elmo_softmax_first: expected distributed.ddp_accelerator to be "
-                    '{"type": "torch", "find_unused_parameters": true}'
-                )
             logger.warning(
                 "The softmax is new: epochs 0 to %d train it alone, and the biLM is frozen.", self.epochs - 1
             )
@@ -322,6 +313,6 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
             weight.requires_grad_(trainable)
 
 
-def _check_bilm(model: Model, callback: str) -> None:
+def _check_model(model: Model, callback: str) -> None:
     if not isinstance(model, BiLmModel):
-        raise ConfigurationError(f"{callback}: found the model {type(model).__name__}, expected elmo_bilm")
+        raise ConfigurationError(f"{callback} is for elmo_bilm, not for a {type(model).__name__}")

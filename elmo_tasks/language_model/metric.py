@@ -19,8 +19,8 @@ class Perplexity(CountingMetric[torch.Tensor]):
     direction and of both together, and the share of targets that are words outside the vocabulary.
 
     Both are exact over all targets, whatever the batches and the workers; the end of a sentence (its begin,
-    in the backward direction) is a target too. The joint perplexity is that of the mean of both losses, as in
-    bilm-tf's `test`.
+    in the backward direction) is a target too. The joint perplexity is the exponential of the mean loss, as
+    in bilm-tf's `test`.
     """
 
     def no_counts(self) -> torch.Tensor:

@@ -91,16 +91,18 @@ class BiLmModel(StrictParams, Model):
         precision: Name = "float32",
     ) -> None:
         super().__init__(vocab)
-        if weight_file is not None and options_file is None:
-            raise ConfigurationError(f"found weight_file, {weight_file}, expected also its options_file")
-        if softmax_file is not None and weight_file is None:
-            raise ConfigurationError(f"found softmax_file, {softmax_file}, expected also its weight_file")
-        words = class_names(vocab)
-        sizes = _sizes(options, options_file, num_words=len(words))
+        for key, file, needed, other in (
+            ("weight_file", weight_file, "options_file", options_file),
+            ("softmax_file", softmax_file, "weight_file", weight_file),
+        ):
+            if file is not None and other is None:
+                raise ConfigurationError(f"`{key}` ({file}) requires `{needed}`")
+        words = words_by_class(vocab)
+        sizes = _bilm_options(options, options_file, num_words=len(words))
         if isinstance(sizes.tokens, CharacterOptions) and sizes.tokens.dictionaries is not None:
             raise ConfigurationError(
-                f"{options_file or 'options'}: found a biLM of Unicode characters, as of ELMoForManyLangs, "
-                "expected one of UTF-8 bytes or of words; the other kind is trained with a task alone"
+                f"{options_file or 'options'}: a biLM of Unicode characters (ELMoForManyLangs) can be "
+                "trained with a task, but not as a language model"
             )
         self.bilm = TrainedBiLm(options=sizes, precision=precision)
         if isinstance(self.bilm.token_encoder, WordEncoder):
@@ -112,8 +114,8 @@ class BiLmModel(StrictParams, Model):
         for boundary in (BEGIN_SENTENCE, END_SENTENCE):
             if boundary not in words:
                 logger.warning(
-                    "the vocabulary has no %s, which counts as an unknown word; expected words counted from "
-                    "the text, or those of a biLM: `allennlp elmo export` writes no softmax over others",
+                    "The vocabulary has no %s, which counts as an unknown word, and `allennlp elmo export` "
+                    "writes no softmax. Count the words of the text, or take the words of a biLM.",
                     boundary,
                 )
         self._warned_of_unknown = False
@@ -128,7 +130,7 @@ class BiLmModel(StrictParams, Model):
         if input_vectors is not None:
             if not isinstance(self.bilm.token_encoder, WordEncoder):
                 raise ConfigurationError(
-                    f"found input_vectors, {input_vectors}, but the biLM reads characters"
+                    f"`input_vectors` ({input_vectors}) requires a biLM that reads words"
                 )
             take_vectors(self.bilm.token_encoder.embedding, words, input_vectors)
         self.dropout = dropout
@@ -178,8 +180,8 @@ class BiLmModel(StrictParams, Model):
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """
-        Returns perplexity, accuracy and the share of unknown words: in evaluation those of all targets, and
-        `FrequentWords` if asked for; in training those of some targets of each block, with dropout.
+        Returns perplexity, accuracy and the share of unknown words: in evaluation over all targets, and
+        `FrequentWords` if asked for; in training over some targets of each block, with dropout.
         """
         metrics = (self.training_perplexity if self.training else self.perplexity).get_metric(reset)
         if reset:
@@ -192,19 +194,19 @@ class BiLmModel(StrictParams, Model):
         if share > MANY_UNKNOWN and not self._warned_of_unknown:
             self._warned_of_unknown = True
             logger.warning(
-                "%.0f%% of the words are not among the %s of the vocabulary, and count as one word: the "
-                "perplexity says little; expected a larger vocabulary (max_vocab_size, min_count), or that "
-                "of this text",
+                "%.0f%% of the words are not among the %s of the vocabulary, and count as one word, so the "
+                "perplexity says little. Use a larger vocabulary (max_vocab_size, min_count), or count the "
+                "words of this text.",
                 100 * share,
                 f"{self.num_classes:,}",
             )
 
     def extend_embedder_vocab(self, embedding_sources_mapping: dict[str, str] | None = None) -> None:
         """AllenNLP's hook for new words, which a biLM cannot take: a `ConfigurationError`."""
-        if (num_words := len(class_names(self.vocab))) != self.num_classes:
+        if (num_words := len(words_by_class(self.vocab))) != self.num_classes:
             raise ConfigurationError(
-                f"the vocabulary has {num_words:,} words, expected the {self.num_classes:,} that the softmax "
-                "was trained with, in their order"
+                f"the vocabulary has {num_words:,} words, but the softmax was trained with "
+                f"{self.num_classes:,} words"
             )
 
     def _start_from(self, weight_file: str, softmax_file: str | None) -> None:
@@ -214,9 +216,7 @@ class BiLmModel(StrictParams, Model):
         softmax = read_softmax(source, self.bilm.options)
         if softmax is None:
             if softmax_file is not None:
-                raise ConfigurationError(
-                    f"{softmax_file}: found no softmax, expected softmax/W and softmax/b"
-                )
+                raise ConfigurationError(f"{softmax_file}: there is no softmax/W and no softmax/b")
             self.softmax_is_new = True
             logger.warning(
                 "%s holds no softmax: a new, random one is made, and perplexities mean nothing until it is "
@@ -225,14 +225,17 @@ class BiLmModel(StrictParams, Model):
             )
             return
         self._check_same_words("a softmax over words", source)
-        if not isinstance(self.softmax, FullSoftmax):
-            raise ConfigurationError(f"{source} holds a softmax: expected type full or sampled")
         weight, bias = softmax
-        if len(bias) != self.num_classes:
-            raise ConfigurationError(
-                f"{source} holds a softmax over {len(bias):,} words, but the vocabulary has "
-                f"{self.num_classes:,}; expected the words that it was trained with (vocabulary elmo_words)"
+        problem = ""
+        if not isinstance(self.softmax, FullSoftmax):
+            problem = "holds a full softmax, so the type of `softmax` must be full or sampled"
+        elif len(bias) != self.num_classes:
+            problem = (
+                f"holds a softmax over {len(bias):,} words, but the vocabulary has {self.num_classes:,}; use "
+                "the words that it was trained with (vocabulary elmo_words)"
             )
+        if problem:
+            raise ConfigurationError(f"{source} {problem}")
         with torch.no_grad():
             self.softmax.weight.copy_(weight)
             self.softmax.bias.copy_(bias)
@@ -241,8 +244,8 @@ class BiLmModel(StrictParams, Model):
         """Rejects words counted from a text: even if they are as many, their order differs."""
         if self.vocab._retained_counter:
             raise ConfigurationError(
-                f"{weight_file} holds {content}, but the words are counted from the text; "
-                "expected the words that it was trained with (vocabulary elmo_words)"
+                f"{weight_file} holds {content}, but the words are counted from the text; use the words that "
+                "it was trained with (vocabulary elmo_words)"
             )
 
     @classmethod
@@ -270,8 +273,8 @@ class BiLmModel(StrictParams, Model):
         if block["words"].shape[1:] != encoder.bos_eos_ids.shape[1:]:
             expected = "words" if isinstance(encoder, WordEncoder) else "characters"
             raise ConfigurationError(
-                f"the biLM reads {expected}: found another input in dataset_reader or "
-                f'validation_dataset_reader, expected "input": "{expected}" in both'
+                f'the biLM reads {expected}; set "input": "{expected}" in dataset_reader and in '
+                "validation_dataset_reader"
             )
         vectors, index = self.bilm.token_vectors(block["words"])
         # (2, steps)
@@ -323,17 +326,16 @@ class BiLmModel(StrictParams, Model):
             self._states[True, process] = LstmState(state[f"{process} hidden"], state[f"{process} {cell}"])
 
 
-def class_names(vocab: Vocabulary) -> list[str]:
+def words_by_class(vocab: Vocabulary) -> list[str]:
     """Returns the word of each class; `<UNK>` for unknown words, whatever the vocabulary calls them."""
     words = vocab.get_index_to_token_vocabulary(NAMESPACE)
     names = (words[index] for index in range(1, len(words)))
     return [UNKNOWN if name == vocab._oov_token else name for name in names]
 
 
-def _sizes(options: dict[str, Any] | None, options_file: str | None, *, num_words: int) -> BiLmOptions:
+def _bilm_options(options: dict[str, Any] | None, options_file: str | None, *, num_words: int) -> BiLmOptions:
     if (options is None) == (options_file is None):
-        found = "neither" if options is None else "both"
-        raise ConfigurationError(f"found {found} of options and options_file, expected one of them")
+        raise ConfigurationError("set either `options` or `options_file`")
     if options_file is not None:
         return read_options(options_file)
     return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")

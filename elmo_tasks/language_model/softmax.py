@@ -6,6 +6,7 @@ autocast, and take vectors of any precision.
 """
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import PositiveFloat, PositiveInt
 from elmo_tasks.elmo.inference.training_products import Products, product, weight_gradient
 
-ROWS_AT_ONCE = 256
+ROWS_OF_LOGITS = 256
 """The number of rows whose logits are in memory together."""
 LOGITS_AT_ONCE = 1 << 22
 """The number of logits that are in memory together where no gradient is wanted."""
@@ -32,7 +33,7 @@ class Softmax(Registrable, nn.Module):
     """A distribution over the classes. *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)`; in nats."""
 
     exact_rows: int
-    """The number of rows that `_exact` gets at once."""
+    """The number of rows of a call of `_exact`."""
 
     def loss(
         self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
@@ -56,11 +57,13 @@ class Softmax(Registrable, nn.Module):
             scores, best = zip(*(self._exact(*chunk) for chunk in chunks), strict=True)
         return torch.cat(scores), torch.cat(best)
 
+    @abstractmethod
     def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
-        raise NotImplementedError
+        """See `loss`."""
 
+    @abstractmethod
     def _exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        raise NotImplementedError
+        """See `exact`."""
 
     def _own_precision(self, vectors: torch.Tensor) -> torch.Tensor:
         return vectors.to(next(self.parameters()).dtype)
@@ -79,7 +82,7 @@ class FullSoftmax(StrictParams, Softmax):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(num_classes, dim) * dim**-0.5)
         self.bias = nn.Parameter(torch.zeros(num_classes))
-        self.exact_rows = ROWS_AT_ONCE
+        self.exact_rows = ROWS_OF_LOGITS
 
     def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         if not torch.is_grad_enabled():
@@ -92,7 +95,7 @@ class FullSoftmax(StrictParams, Softmax):
         # All (rows,). The classes are split rather than the rows: the weights are read once for all rows.
         total, top = vectors.new_full((2, len(vectors)), -math.inf).unbind()
         true, best = torch.zeros_like(total), torch.zeros_like(targets)
-        classes_at_once = max(1, LOGITS_AT_ONCE // ROWS_AT_ONCE)
+        classes_at_once = max(1, LOGITS_AT_ONCE // ROWS_OF_LOGITS)
         for start in range(0, len(self.weight), classes_at_once):
             weight, bias = (part[start : start + classes_at_once] for part in (self.weight, self.bias))
             # (rows, classes)
@@ -121,7 +124,7 @@ class SampledSoftmax(FullSoftmax):
     def __init__(self, *, num_classes: int, dim: int, num_samples: PositiveInt = 4096) -> None:
         if num_samples >= num_classes:
             raise ConfigurationError(
-                f"num_samples is {num_samples}, expected 1 to {num_classes - 1}, less than there are classes"
+                f"num_samples is {num_samples}, and there are only {num_classes} classes; set it to less"
             )
         super().__init__(num_classes=num_classes, dim=dim)
         self.num_samples = num_samples
@@ -192,16 +195,13 @@ class AdaptiveSoftmax(StrictParams, Softmax):
     def __init__(
         self, *, num_classes: int, dim: int, cutoffs: list[PositiveInt], div_value: PositiveFloat = 4.0
     ) -> None:
-        ascending = cutoffs == sorted(set(cutoffs))
-        if not cutoffs or not ascending or cutoffs[-1] >= num_classes:
-            raise ConfigurationError(
-                f"cutoffs is {cutoffs}, expected ascending numbers from 1 to {num_classes - 1}, "
-                "less than there are classes"
-            )
-        if not 0 < div_value ** len(cutoffs) <= dim:
-            raise ConfigurationError(
-                f"div_value is {div_value}: with dim {dim}, cluster {len(cutoffs)} would have empty vectors"
-            )
+        problem = ""
+        if cutoffs != sorted(set(cutoffs)) or not cutoffs or cutoffs[-1] >= num_classes:
+            problem = f"cutoffs is {cutoffs}, which are not ascending numbers below {num_classes}"
+        elif div_value ** len(cutoffs) > dim:
+            problem = f"div_value is {div_value}: with dim {dim}, the vectors of the last cluster are empty"
+        if problem:
+            raise ConfigurationError(problem)
         super().__init__()
         self.softmax = nn.AdaptiveLogSoftmaxWithLoss(dim, num_classes, cutoffs, div_value=div_value)
         self.exact_rows = max(1, LOGITS_AT_ONCE // num_classes)
@@ -209,7 +209,7 @@ class AdaptiveSoftmax(StrictParams, Softmax):
     def _loss(self, vectors: torch.Tensor, targets: torch.Tensor, products: Products) -> torch.Tensor:
         loss = -self.softmax(vectors, targets).output.sum()
         if is_distributed():
-            # Workers exchange the gradients of all parameters, also those of a cluster without targets.
+            # Workers exchange the gradients of all parameters, also of a cluster without targets.
             loss = loss + sum(weight.sum() * 0 for weight in self.softmax.tail.parameters())
         return loss
 
@@ -250,7 +250,7 @@ class SoftmaxLoss(torch.autograd.Function):
         grad_weight_t = None if grad_weight is None else vectors.new_zeros(weight.shape[::-1])
         losses = vectors.new_empty(len(vectors), 1)
         rounded, rounded_weight = (part.to(products.dtype(part)) for part in (vectors, weight))
-        at_once = max(ROWS_AT_ONCE, LOGITS_ON_GPU // len(weight)) if vectors.is_cuda else ROWS_AT_ONCE
+        at_once = max(ROWS_OF_LOGITS, LOGITS_ON_GPU // len(weight)) if vectors.is_cuda else ROWS_OF_LOGITS
         for start in range(0, len(vectors), at_once):
             rows = slice(start, start + at_once)
             # (rows, candidates), which become the gradients times `total`

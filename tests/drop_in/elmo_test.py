@@ -82,12 +82,12 @@ def test_stateless(files, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dim": 6}, r"options\.json: found the projection_dim 6, with LSTMs of 6"),
+        ({"dim": 6}, r"options\.json: .*projection_dim .6."),
         (
             {"projection_dim": 18},
-            r"options\.json: found the projection_dim 18, with LSTMs of 12 and 18 filters",
+            r"options\.json: .*projection_dim .18.",
         ),
-        ({"use_skip_connections": False}, r"options\.json: found use_skip_connections: false"),
+        ({"use_skip_connections": False}, r"options\.json: .*use_skip_connections"),
     ],
 )
 def test_bilms_that_allennlp_cannot_hold(tmp_path, changes, message):

@@ -123,7 +123,7 @@ def test_a_bilm_that_reads_words(tmp_path):
         ({"options_file": DEFAULT_OPTIONS}, "options_file and weight_file belong together"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_size": "8"}, "batch_size is '8'"),
-        ({"precision": "int7"}, "precision is 'int7'"),
+        ({"precision": "int7"}, "precision"),
         ({"vocabulary_file": DEFAULT_OPTIONS}, "vocabulary_file"),
         ({"options_file": DEFAULT_WEIGHTS, "weight_file": DEFAULT_WEIGHTS}, DEFAULT_WEIGHTS),
     ],

@@ -54,7 +54,7 @@ def _log_everything(caplog):
 )
 def test_another_model(block):
     callback = TrainerCallback.from_params(Params(copy.deepcopy(block)), serialization_dir="folder")
-    with pytest.raises(ConfigurationError, match=f"{block['type']}: found the model Linear"):
+    with pytest.raises(ConfigurationError, match=f"{block['type']} .* Linear"):
         callback.on_start(SimpleNamespace(model=torch.nn.Linear(1, 1)))
 
 
@@ -247,16 +247,6 @@ def test_a_resumed_run_continues_the_count(tmp_path, model, clock):
     assert PerplexityRun(tmp_path, model, clock).rows() == []
 
 
-@pytest.mark.parametrize("truncated", ["2", "2,2", "2,2,150,10,d"])
-def test_a_row_that_a_kill_has_truncated(tmp_path, model, clock, truncated):
-    run = PerplexityRun(tmp_path, model, clock)
-    run.epoch(0)
-    rows = run.rows()
-    with open(run.file, "a") as file:
-        file.write(truncated)
-    assert PerplexityRun(tmp_path, model, clock, state=run.callback.state_dict()).rows() == rows
-
-
 def test_tokens_of_all_workers_are_counted_and_one_writes(tmp_path, model, clock):
     run = PerplexityRun(tmp_path, model, clock, world_size=3)
     run.epoch(0)
@@ -320,12 +310,8 @@ def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
 class SoftmaxRun:
     """A trainer as the callback sees it."""
 
-    def __init__(self, model, *, done=0, find_unused_parameters=False, **options):
-        self.trainer = SimpleNamespace(
-            model=model,
-            _start_after_epochs_completed=done,
-            _pytorch_model=SimpleNamespace(find_unused_parameters=find_unused_parameters),
-        )
+    def __init__(self, model, *, done=0, **options):
+        self.trainer = SimpleNamespace(model=model, _start_after_epochs_completed=done)
         self.callback = SoftmaxFirst(serialization_dir="folder", **options)
         self.callback.on_start(self.trainer)
 
@@ -370,11 +356,3 @@ def test_a_run_that_is_resumed_within_the_first_epochs(with_new_softmax):
     run = SoftmaxRun(with_new_softmax, epochs=2, done=1)
     assert all(name.startswith("softmax.") for name in run.trained())
     assert any(name.startswith("bilm.") for name in run.finish(1))
-
-
-def test_accelerator_that_expects_all_gradients(with_new_softmax, monkeypatch):
-    monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
-    with pytest.raises(ConfigurationError, match=r'distributed\.ddp_accelerator.*\{"type": "torch"'):
-        SoftmaxRun(with_new_softmax)
-    run = SoftmaxRun(with_new_softmax, find_unused_parameters=True)
-    assert all(name.startswith("softmax.") for name in run.trained())

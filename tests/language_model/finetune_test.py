@@ -16,7 +16,7 @@ from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.commands.export import write_bilm
 from elmo_tasks.common.files import bundled
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import words_by_class
 from tests.elmo.files import VOCABULARY, make_files, read_bilm
 from tests.language_model.archives import READER, TEXT, perplexity_of_files, write_run, write_words
 
@@ -33,7 +33,7 @@ def exported(folder, input="characters"):
     """The folder of an exported biLM with its softmax."""
     model = write_run(folder / "run", input=input)
     (folder / "out").mkdir()
-    words = class_names(model.vocab)
+    words = words_by_class(model.vocab)
     write_bilm(folder / "out", model.bilm, model.softmax, words, dtype="float32")
     return folder / "out"
 
@@ -150,13 +150,10 @@ def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            {"softmax_file": "weights.hdf5"},
-            r"weights\.hdf5: found no softmax",
-        ),
+        ({"softmax_file": "weights.hdf5"}, r"weights\.hdf5: there is no softmax"),
         ({"softmax_file": "options.json"}, r"options\.json: not a complete HDF5 file"),
         ({"weight_file": "."}, "it is a folder"),
-        ({"softmax_file": "x", "weight_file": None}, "found softmax_file, x"),
+        ({"softmax_file": "x", "weight_file": None}, "`softmax_file` .x. requires `weight_file`"),
     ],
 )
 def test_what_is_no_file_of_weights(tmp_path, monkeypatch, files, message):
@@ -175,7 +172,7 @@ def test_words_that_do_not_fit(tmp_path, input):
         start(out, write_words(tmp_path / "words", [*VOCABULARY, "dog"]))
     assert "14" in str(caught.value)
     assert "13" in str(caught.value)
-    with pytest.raises(ConfigurationError, match="type full or sampled"):
+    with pytest.raises(ConfigurationError, match="full or sampled"):
         start(out, softmax=ADAPTIVE)
 
 
@@ -190,9 +187,9 @@ def test_weights_of_another_architecture(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, "neither of options and options_file"),
-        ({"options": {}, "options_file": "o.json"}, "both of options and options_file"),
-        ({"options": {}, "weight_file": "w.hdf5"}, "weight_file, w.hdf5"),
+        ({}, "either `options` or `options_file`"),
+        ({"options": {}, "options_file": "o.json"}, "either `options` or `options_file`"),
+        ({"options": {}, "weight_file": "w.hdf5"}, "`weight_file` .w.hdf5. requires `options_file`"),
     ],
 )
 def test_wrong_arguments(arguments, expected):

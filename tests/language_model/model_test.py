@@ -21,7 +21,7 @@ from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model import model as bilm_module
 from elmo_tasks.language_model.bptt_batch import empty_block
 from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, FrequentWords, Perplexity
-from elmo_tasks.language_model.model import BiLmModel, class_names
+from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
 from tests.elmo.numpy_reference import NumpyBiLm
@@ -125,7 +125,7 @@ def expected_scores(model, folder, kind):
     """As `scores`: one sentence, one direction and one step at a time, in double precision."""
     (folder / "options.json").write_text(json.dumps(model.bilm.options.to_json()))
     write_weights(folder / "weights.hdf5", model.bilm.options, model.bilm.state_dict())
-    classes = class_names(model.vocab)
+    classes = words_by_class(model.vocab)
     (folder / "vocabulary.txt").write_text("\n".join(classes), encoding="utf-8")
     reference = NumpyBiLm(
         folder / "options.json",
@@ -257,13 +257,13 @@ def test_block_without_steps(text, kind, softmax):
 def test_a_reader_of_another_input(text, kind, other):
     model = build(text, kind)
     block, *_ = blocks(model, reader_of(other).read(text))
-    with pytest.raises(ConfigurationError, match=f"the biLM reads {kind}: found another input .*{kind}"):
+    with pytest.raises(ConfigurationError, match=f"the biLM reads {kind}; .*{kind}"):
         model(block)
 
 
 def test_unicode_characters_are_refused(text):
     """The reader has no ids of them."""
-    with pytest.raises(ConfigurationError, match="options: found a biLM of Unicode characters"):
+    with pytest.raises(ConfigurationError, match=r"options: .*Unicode characters"):
         build(text, encoding="unicode")
 
 
@@ -318,7 +318,7 @@ def test_bfloat16(text, kind, softmax):
 
 
 def test_impossible_precision(text, monkeypatch):
-    with pytest.raises(ConfigurationError, match=r"precision is 'bf16'"):
+    with pytest.raises(ConfigurationError, match=r"precision 'bf16'"):
         build(text, precision="bf16")
     monkeypatch.setattr(training_products, "trains_in_bfloat16", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -328,7 +328,7 @@ def test_impossible_precision(text, monkeypatch):
 
 def test_which_words_are_taken_for_which(text):
     model = build(text, softmax=SOFTMAXES[2], frequent_words=4)
-    classes = class_names(model.vocab)
+    classes = words_by_class(model.vocab)
     metrics = scores(model, reader_of(), text)[1]
     # Both directions predict each word, one of them the ends and the other the begins.
     sentences = [line.split() for line in TEXT.splitlines() if line]
@@ -365,7 +365,7 @@ def test_a_vocabulary_that_lacks_words_is_warned_of_before_training(text, caplog
 
 def test_a_vocabulary_without_borders_is_warned_of(text, caplog):
     build(text, vocab=Vocabulary({"tokens": {"<S>": 2, "cat": 1}}))
-    warnings = [record.getMessage() for record in caplog.records if "the vocabulary has no" in record.msg]
+    warnings = [record.getMessage() for record in caplog.records if "The vocabulary has no" in record.msg]
     assert [mentions(warning, "no </S>") for warning in warnings] == [True]
 
 

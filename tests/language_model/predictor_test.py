@@ -10,7 +10,7 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.language_model import BiLmPredictor, BiLmReader
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import words_by_class
 from tests.elmo.files import OPTIONS
 
 SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]
@@ -37,7 +37,7 @@ def predict(predictor, *sentences):
 def test_probabilities_of_all_words_sum_to_one(predictor):
     """At each position in each direction, with the sentence cut off on the other side."""
     result = predictor.predict_json({"tokens": SENTENCE})
-    words = class_names(predictor._model.vocab)
+    words = words_by_class(predictor._model.vocab)
     for i in range(len(SENTENCE) + 1):
         before, after = SENTENCE[:i], SENTENCE[i:]
         forward = [
@@ -94,5 +94,5 @@ def test_running_text_is_tokenised(predictor):
 
 def test_blocks_of_a_text_are_no_sentences(predictor):
     block = next(iter(predictor._dataset_reader.read(str(bundled("fixtures/language_model/dev.txt")))))
-    with pytest.raises(ConfigurationError, match="no --use-dataset-reader"):
+    with pytest.raises(ConfigurationError, match="--use-dataset-reader"):
         predictor.predict_instance(block)

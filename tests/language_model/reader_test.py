@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.elmo.model.characters import character_ids, word_ids
 from elmo_tasks.language_model.bptt_batch import BlockField, blocks, empty_block
-from elmo_tasks.language_model.model import class_names
+from elmo_tasks.language_model.model import words_by_class
 from elmo_tasks.language_model.reader import BiLmReader
 from tests.elmo.files import VOCABULARY
 from tests.errors import mentions
@@ -412,7 +412,7 @@ def test_is_the_file_in_its_order_also_from_an_archive(tmp_path):
     vocab = words_vocabulary(write_words(tmp_path / "words.txt"))
     vocab.save_to_files(str(tmp_path / "vocabulary"))
     for found in (vocab, Vocabulary.from_files(tmp_path / "vocabulary")):
-        assert class_names(found) == VOCABULARY
+        assert words_by_class(found) == VOCABULARY
         assert [found.get_token_index(word) for word in VOCABULARY] == list(range(1, len(VOCABULARY) + 1))
         assert (
             found.get_token_index("zebra") == found.get_token_index("<UNK>") == VOCABULARY.index("<UNK>") + 1
@@ -422,7 +422,7 @@ def test_is_the_file_in_its_order_also_from_an_archive(tmp_path):
 
 def test_a_line_that_bilm_tf_passes_over(tmp_path):
     words = [*VOCABULARY[:5], "!!!MAXTERMID", *VOCABULARY[5:]]
-    assert class_names(words_vocabulary(write_words(tmp_path / "words.txt", words))) == VOCABULARY
+    assert words_by_class(words_vocabulary(write_words(tmp_path / "words.txt", words))) == VOCABULARY
 
 
 @pytest.mark.parametrize(

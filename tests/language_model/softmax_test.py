@@ -22,7 +22,7 @@ EACH = [
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """The last chunk of rows, and of classes, is smaller than the others."""
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(module, "ROWS_OF_LOGITS", 4)
     monkeypatch.setattr(module, "LOGITS_AT_ONCE", 40)
 
 
@@ -66,7 +66,7 @@ def dense(softmax, vectors, targets):
 @pytest.mark.parametrize("rows_at_once", [3, 4, 100])
 @pytest.mark.parametrize("config", EACH[:2])
 def test_loss_and_gradients(config, rows_at_once, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(module, "ROWS_OF_LOGITS", rows_at_once)
     softmax, (vectors, targets) = build(config), data()
     torch.manual_seed(2)
     loss = softmax.loss(vectors, targets)
@@ -193,7 +193,7 @@ def test_samples_come_as_often_as_expected():
 
 def test_sampled_learns_the_distribution(monkeypatch):
     """That of a text of words without context; its order by frequency is not the sampler's."""
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr(module, "ROWS_OF_LOGITS", 1000)
     softmax = build({"type": "sampled", "num_samples": 8}, num_classes=20, dim=1).float()
     counts = torch.randint(1, 40, (20,))
     targets = torch.arange(20).repeat_interleave(counts)
@@ -212,11 +212,10 @@ def test_sampled_learns_the_distribution(monkeypatch):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23, expected 1 to 22"),
+        ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23"),
         ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\]"),
-        ({"type": "adaptive", "cutoffs": []}, r"cutoffs is \[\]"),
-        ({"type": "adaptive", "cutoffs": [23]}, r"cutoffs is \[23\], .* from 1 to 22"),
-        ({"type": "adaptive", "cutoffs": [5, 12]}, "cluster 2 .* empty vectors"),
+        ({"type": "adaptive", "cutoffs": [23]}, r"cutoffs is \[23\]"),
+        ({"type": "adaptive", "cutoffs": [5, 12]}, "last cluster are empty"),
     ],
 )
 def test_impossible_values(config, message):

@@ -1,8 +1,8 @@
 """
 The token layer of a frozen biLM: each distinct word is encoded once, and its vector cached.
 
-`FrozenCharacters` runs `CharacterCnn` with packed weights, with a `WordCache` before it, since text repeats
-itself and the character CNN takes long. `CharacterCnn` serves training, too.
+`JoinedCharacterCnn` computes all filters together, also in training. `FrozenCharacters` runs it with packed
+weights and a `WordCache`, since text repeats itself and the character CNN takes long.
 """
 
 import copy
@@ -23,15 +23,15 @@ from elmo_tasks.elmo.model.characters import PADDING_ID, shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway, WordEncoder, looked_up
 
 WINDOWS_AT_ONCE = 1024
-"""The outputs of the filters for so many windows still fit into a processor's cache."""
-WORDS_AT_ONCE = 512
-"""The highway layers and the projection read their weights once for so many words."""
+"""The outputs of the filters for this number of windows still fit into a processor's cache."""
+WORDS_PER_PRODUCT = 512
+"""The highway layers and the projection read their weights once for this number of words."""
 WINDOWS_ON_GPU, WORDS_ON_GPU = 1 << 15, 1 << 14
 """The same on a GPU, which takes longer to begin a computation than to do it."""
 CAPACITY = 1 << 15
 """The number of cached words; they take 64 MB for the original size."""
 
-Encoder = TypeVar("Encoder", CharacterEncoder, WordEncoder)
+AnyEncoder = TypeVar("AnyEncoder", CharacterEncoder, WordEncoder)
 LinearMap = Callable[[torch.Tensor], torch.Tensor]
 """`(rows, in)` to `(rows, out)`."""
 MakeLinearMap = Callable[[torch.Tensor, torch.Tensor], LinearMap]
@@ -60,7 +60,7 @@ class FrozenCharacters:
                 self._packed[names[id(weight)]] = packed
             return lambda rows: packed(rows, bias.detach())
 
-        self._cnn = CharacterCnn(encoder, product)
+        self._cnn = JoinedCharacterCnn(encoder, product)
         self._plain = {name: weight for name, weight in weights.items() if name not in self._packed}
         self.clear_word_cache()
 
@@ -114,14 +114,14 @@ def vectors_of_distinct(words: torch.Tensor, encoder: WordEncoder) -> tuple[torc
     return F.embedding(distinct, encoder.embedding), index
 
 
-def _with_weights(blueprint: Encoder, weights: Mapping[str, torch.Tensor]) -> Encoder:
+def _with_weights(blueprint: AnyEncoder, weights: Mapping[str, torch.Tensor]) -> AnyEncoder:
     # Weights that are made within inference mode cannot require gradients.
     encoder = copy.deepcopy(blueprint).requires_grad_(False)
     encoder.load_state_dict(weights, assign=True)
     return encoder
 
 
-class CharacterCnn:
+class JoinedCharacterCnn:
     """
     `CharacterEncoder` in few computations. All convolutions are one product over windows as wide as the
     widest filter, and words are cut after their last character.
@@ -155,10 +155,10 @@ class CharacterCnn:
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """Encodes distinct words. *Shape:* `(words, 50)` to `(words, projection_dim)`."""
         blocks, order = blocks_by_length(shortened(words, self.length))
-        # (words, filters): more words at once than in a block, since the highway layers have large weights
+        # (words, filters): more words than in a block, since the highway layers have large weights
         features = torch.cat([self._features(block, windows) for block, windows in blocks])
         cut = torch.cat([block for block, _ in blocks])
-        at_once = WORDS_ON_GPU if cut.is_cuda else WORDS_AT_ONCE
+        at_once = WORDS_ON_GPU if cut.is_cuda else WORDS_PER_PRODUCT
         parts = zip(features.split(at_once), cut.split(at_once), strict=True)
         return torch.cat([self.projected(*part) for part in parts])[order.argsort()]
 
@@ -262,7 +262,7 @@ class WordCache:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Returns the vectors of words from the cache, or from `encode`, which takes the ids of distinct words.
-        Meanwhile other threads may use the cache.
+        Other threads may use the cache at the same time.
 
         *Shape:* character ids `(words, 50)` to the vectors of the distinct words, `(distinct words, dim)`,
         and the row of each word among them, `(words,)`.
@@ -291,7 +291,7 @@ class WordCache:
             return cached, [self._table.index_select(0, rows)]
 
     def _store(self, words: list[bytes], vectors: torch.Tensor) -> None:
-        """Stores vectors; words that another thread has stored meanwhile get the same vectors again."""
+        """Stores vectors; a word that another thread has just stored gets the same vector again."""
         words, vectors = words[-self.capacity :], vectors[-self.capacity :]
         with SHARED:
             rows = [self._row_for(word) for word in words]

@@ -16,9 +16,9 @@ from elmo_tasks.elmo.inference.cell import Directions, PackedLayer, half_output
 from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
-ROWS_AT_ONCE = 128
-"""The inputs of so many rows are projected in one product."""
-INPUT_ROWS = sorted({rounded(rows) for rows in range(1, ROWS_AT_ONCE + 1)})
+ROWS_PER_PRODUCT = 128
+"""The number of rows whose inputs are projected in one product."""
+INPUT_ROWS = sorted({rounded(rows) for rows in range(1, ROWS_PER_PRODUCT + 1)})
 """The numbers of rows of such products."""
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
@@ -83,7 +83,7 @@ def _input_gates(
     start = step = 0
     while step < len(batch_sizes):
         # Several steps of few rows in one product, so that their gates take little memory
-        sizes = batch_sizes[step : step + max(1, ROWS_AT_ONCE // batch_sizes[step])]
+        sizes = batch_sizes[step : step + max(1, ROWS_PER_PRODUCT // batch_sizes[step])]
         part = slice(start, start + sum(sizes))
         if distinct is None or index is None:
             gates = layer.for_input(inputs[part], layer.bias)

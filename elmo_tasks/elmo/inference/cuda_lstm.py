@@ -157,7 +157,7 @@ class CudaGraph:
 
     # Parameters
 
-    function : takes tensors and returns a tuple of tensors. It leaves its inputs as they are, and its control
+    function : takes tensors and returns a tuple of tensors. It does not change its inputs, and its control
         flow depends on nothing but their shapes and types.
     capacity : the number of recordings; beyond it, the one used longest ago is dropped.
     """

@@ -1,5 +1,5 @@
 """
-The frozen biLM: its weights stay as they are, and it runs as fast as the machine allows.
+The frozen biLM, whose weights do not change, and which runs as fast as the machine allows.
 
 `FrozenBiLm` is the module. At the first use it gives its weights to `Kernels`, which packs them for the
 device.
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cached_property, partial
 from threading import RLock
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -18,7 +18,7 @@ from torch import nn
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.machine import SHARED, one_thread_in_forks
-from elmo_tasks.common.packed_weights import PRECISIONS, check_precision, pack
+from elmo_tasks.common.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.cell import FrozenLstm, PackedLayer
 from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
@@ -31,7 +31,7 @@ from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
 
-TOKENS_AT_ONCE = 2048
+TOKENS_PER_PART = 2048
 """The number of tokens that are encoded together; a longer sentence is encoded whole."""
 
 _private_state = ContextVar("private_state", default=False)
@@ -39,7 +39,7 @@ _private_state = ContextVar("private_state", default=False)
 
 @contextmanager
 def private_state_dict() -> Iterator[None]:
-    """Lets a `FrozenBiLm` keep the tensors of a state dict that is loaded meanwhile, without a copy."""
+    """Inside the block, a `FrozenBiLm` keeps the tensors of a state dict that it loads, without a copy."""
     token = _private_state.set(True)
     try:
         yield
@@ -52,8 +52,8 @@ class FrozenBiLm(nn.Module):
     `BiLm`, with the same results and the same state dict, without parameters and gradients.
 
     A sentence has the same vectors alone, in any batch, and in each of several threads. Each distinct word
-    is encoded once, and its vector cached. A weight is in memory once: as it is, and from the first use on
-    packed for the device. Autocast has no effect: `precision` is the type of the products.
+    is encoded once, and its vector cached. A weight is in memory once, from the first use on packed for the
+    device. Autocast has no effect: `precision` is the type of the products.
 
     # Parameters
 
@@ -74,12 +74,10 @@ class FrozenBiLm(nn.Module):
     ) -> None:
         super().__init__()
         one_thread_in_forks()
-        if precision not in PRECISIONS:
-            hint = ": its vectors depended on the batch" if precision == "int8" else ""
-            raise ElmoError(f"precision is {precision!r}{hint}, expected one of {', '.join(PRECISIONS)}")
+        check_precision(precision)
         self.options = options
         self.precision = precision
-        # Its device and type are those of the biLM.
+        # Has the device and the type of the biLM.
         self.register_buffer("_reference", torch.empty(0), persistent=False)
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
         # Made of the weights at the first use
@@ -121,8 +119,8 @@ class FrozenBiLm(nn.Module):
     @property
     def _blueprint(self) -> BiLm:
         """A biLM of the same sizes without weights: it has their names and shapes, and makes ids."""
-        # Not a `cached_property`, whose lock in Python 3.11 a child forked meanwhile would inherit; and
-        # not an attribute set as usual, which would be a submodule.
+        # Not a `cached_property`, whose locked lock in Python 3.11 a fork could inherit; and not an attribute
+        # set as usual, which would be a submodule.
         with SHARED:
             if "_meta_bilm" not in self.__dict__:
                 with torch.device("meta"):
@@ -185,12 +183,14 @@ class FrozenBiLm(nn.Module):
         with torch.inference_mode(False):
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
 
-        def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
-            before = LstmState(after.hidden[:, :, part.rows], after.cell[:, :, part.rows])
-            part_ids = ids[part.rows, : int(part.lengths.max())]
-            steps, lengths, wanted = read_steps(part_ids, part.lengths, kernels.bos_eos_ids, has_bos_eos)
+        def run(
+            kernels: "Kernels", rows: torch.Tensor, lengths: torch.Tensor, _: object
+        ) -> list[torch.Tensor]:
+            before = LstmState(after.hidden[:, :, rows], after.cell[:, :, rows])
+            part_ids = ids[rows, : int(lengths.max())]
+            steps, lengths, wanted = read_steps(part_ids, lengths, kernels.bos_eos_ids, has_bos_eos)
             vectors, index, outputs, final_state = kernels.run(steps, lengths, before)
-            after.hidden[:, :, part.rows], after.cell[:, :, part.rows] = final_state
+            after.hidden[:, :, rows], after.cell[:, :, rows] = final_state
             return [_twice(vectors[index[wanted]]), *(output[wanted] for output in outputs)]
 
         return self._in_parts(ids, run), after
@@ -201,13 +201,15 @@ class FrozenBiLm(nn.Module):
             start = start or self.initial_state(1)
             return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
 
-        def run(kernels: "Kernels", part: "_Part") -> list[torch.Tensor]:
+        def run(
+            kernels: "Kernels", rows: torch.Tensor, lengths: torch.Tensor, positions: torch.Tensor
+        ) -> list[torch.Tensor]:
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
-            before = LstmState(*(each.expand(-1, -1, len(part.rows), -1) for each in after_bos))
-            # `[]` would start PyTorch's threads, which then spin and keep those of the LSTM from a core.
-            words = ids.flatten(0, 1).index_select(0, part.positions)
-            vectors, index, outputs, _ = kernels.run(words, part.lengths, before)
+            before = LstmState(*(each.expand(-1, -1, len(rows), -1) for each in after_bos))
+            # `[]` would start PyTorch's threads, which then spin and keep the LSTM's threads from a core.
+            words = ids.flatten(0, 1).index_select(0, positions)
+            vectors, index, outputs, _ = kernels.run(words, lengths, before)
             return [_twice(vectors.index_select(0, index)), *outputs]
 
         return self._in_parts(ids, run)
@@ -230,7 +232,7 @@ class FrozenBiLm(nn.Module):
         Packs the weights, before the first use would do so.
 
         # Raises
-        `ElmoError`: the processor has no products of this precision, or there are no weights yet.
+        `ElmoError`: the processor has no products of this precision.
         """
         self._prepared()
 
@@ -240,8 +242,6 @@ class FrozenBiLm(nn.Module):
             return kernels
         with SHARED:
             if self._kernels is None:
-                if not self._weights:
-                    raise ElmoError("the biLM has no weights yet, expected a state dict to be loaded first")
                 # Tensors that are made in inference mode could not be used outside of it.
                 with torch.inference_mode(False), torch.no_grad():
                     # The weights of a file are float32, whatever PyTorch's default type is.
@@ -250,8 +250,12 @@ class FrozenBiLm(nn.Module):
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
             return self._kernels
 
-    def _in_parts(self, ids: torch.Tensor, run: "_Run") -> torch.Tensor:
-        """Computes the layers of a batch in parts of few tokens, so that memory hardly grows with it."""
+    def _in_parts(self, ids: torch.Tensor, run: Callable[..., list[torch.Tensor]]) -> torch.Tensor:
+        """
+        Computes the layers of a batch in parts of few tokens, so that memory hardly grows with it. `run` gets
+        the kernels, and for each part its rows and their lengths, `(rows,)`, and the positions of its tokens
+        in the batch, `(tokens,)`. It returns each layer, `(tokens, 2 projection_dim)`.
+        """
         self.check(ids)
         with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
             kernels = self._prepared()
@@ -260,10 +264,11 @@ class FrozenBiLm(nn.Module):
             positions = torch.arange(present.numel(), device=ids.device).view_as(present)
             shape = self.num_layers, *present.shape, self.options.output_dim
             layers = cast(torch.Tensor, self._reference).new_zeros(shape)
-            for rows in _parts(lengths, TOKENS_AT_ONCE):
-                part = _Part(rows, lengths[rows], positions[rows][present[rows]])
-                for layer, vectors in zip(layers.flatten(1, 2), run(kernels, part), strict=True):
-                    layer.index_copy_(0, part.positions, vectors)
+            for rows in _parts(lengths, TOKENS_PER_PART):
+                of_part = positions[rows][present[rows]]
+                outputs = run(kernels, rows, lengths[rows], of_part)
+                for layer, vectors in zip(layers.flatten(1, 2), outputs, strict=True):
+                    layer.index_copy_(0, of_part, vectors)
             return layers
 
     def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
@@ -275,12 +280,12 @@ class FrozenBiLm(nn.Module):
         """
         if requires_grad:
             raise ElmoError(
-                "found requires_grad_(True) of a frozen biLM, which has no parameters: expected that of the "
-                "Elmo around it, or trainable: true"
+                "requires_grad_(True): a frozen biLM has no parameters",
+                remedy="call it on the Elmo, or set trainable: true",
             )
         return self
 
-    # The module's hooks: its state dict is that of a `BiLm`
+    # The module's hooks: its state dict has the names of a `BiLm`
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "FrozenBiLm":
         """PyTorch's hook for moving a module."""
@@ -311,7 +316,7 @@ class FrozenBiLm(nn.Module):
                 missing_keys.append(prefix + name)
             elif weight.shape != shaped.shape:
                 error_msgs.append(
-                    f"{prefix}{name} has the shape {tuple(weight.shape)}, expected {tuple(shaped.shape)}"
+                    f"{prefix}{name} has the shape {tuple(weight.shape)} instead of {tuple(shaped.shape)}"
                 )
             else:
                 weight = weight.detach()
@@ -348,7 +353,7 @@ class Kernels:
     precision : of the products, one of `PRECISIONS`.
 
     # Raises
-    `ElmoError`: the device has no products of this precision; then `weights` stays as it is.
+    `ElmoError`: the device has no products of this precision; then `weights` is unchanged.
     """
 
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:
@@ -433,21 +438,6 @@ def _twice(vectors: torch.Tensor) -> torch.Tensor:
 def _without_autocast(device: str) -> AbstractContextManager[object]:
     """Turns autocast off, if it is on: to enter it takes longer than to ask."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
-
-
-class _Part(NamedTuple):
-    """Some rows of a batch."""
-
-    rows: torch.Tensor
-    """`(rows,)`: their positions in the batch."""
-    lengths: torch.Tensor
-    """`(rows,)`, none of them 0."""
-    positions: torch.Tensor
-    """`(tokens,)`: the positions of their tokens among all of the batch, row by row."""
-
-
-_Run = Callable[[Kernels, _Part], list[torch.Tensor]]
-"""Computes each layer of a part, `(tokens, 2 projection_dim)`, the sentences end to end."""
 
 
 def _parts(lengths: torch.Tensor, max_tokens: int) -> Iterable[torch.Tensor]:

@@ -25,7 +25,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED, one_thread_in_forks
 from elmo_tasks.elmo.inference.character_cnn import (
     WINDOWS_AT_ONCE,
-    CharacterCnn,
+    JoinedCharacterCnn,
     LinearMap,
     blocks_by_length,
     joined_filters,
@@ -144,9 +144,9 @@ WORD_MULTIPLE = 64
 """Words of a product are a multiple of it: oneDNN compiles a kernel for each size."""
 
 
-class TrainedCharacterCnn(CharacterCnn):
+class TrainedCharacterCnn(JoinedCharacterCnn):
     """
-    `CharacterCnn` with gradients for the encoder's weights.
+    `JoinedCharacterCnn` with gradients for the encoder's weights.
 
     # Parameters
 
@@ -172,10 +172,6 @@ class TrainedCharacterCnn(CharacterCnn):
         padding = 0, 0, 0, -len(words) % WORD_MULTIPLE
         features = F.pad(self.activation(features), padding)
         return self.projected(features, F.pad(words[order], padding))[: len(words)][order.argsort()]
-
-
-Pair = tuple[torch.Tensor, torch.Tensor]
-"""A tensor of each direction, forward and backward."""
 
 
 class TrainedBiLm(BiLm):
@@ -265,18 +261,20 @@ class TrainedBiLm(BiLm):
         distinct, index = unique_rows(words)
         if words.is_cuda:
             # There is nothing to gain from small products.
-            cnn = CharacterCnn(encoder, lambda weight, bias: partial(F.linear, weight=weight, bias=bias))
+            cnn = JoinedCharacterCnn(
+                encoder, lambda weight, bias: partial(F.linear, weight=weight, bias=bias)
+            )
             return cnn(distinct), index
         return TrainedCharacterCnn(encoder, self._products())(distinct), index
 
     def run_layers(
         self,
-        inputs: Pair,
+        inputs: tuple[torch.Tensor, torch.Tensor],
         steps: PackedSteps,
         state: LstmState,
         dropout: float = 0.0,
         fixed_shape: bool = False,
-    ) -> tuple[list[Pair], LstmState]:
+    ) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], LstmState]:
         """
         Runs all LSTM layers. `dropout` is the probability with which an input of a layer is left out.
         `fixed_shape` says that all sequences have one length, and all batches this shape: then a GPU records

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED
-from elmo_tasks.common.packed_weights import PRECISIONS, has_onednn, multiply, onednn_has_bfloat16
+from elmo_tasks.common.packed_weights import check_precision, has_onednn, multiply, onednn_has_bfloat16
 
 
 class Products:
@@ -33,12 +33,11 @@ class Products:
     """
 
     def __init__(self, precision: str = "float32") -> None:
-        if precision not in PRECISIONS:
-            raise ElmoError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
+        check_precision(precision)
         if precision == "bfloat16" and not (trains_in_bfloat16() or torch.cuda.is_available()):
             raise ElmoError(
-                "precision is 'bfloat16', but this processor does not multiply in it (AVX512_BF16, AMX or an "
-                "ARM with bfloat16, and PyTorch with oneDNN): set precision to 'float32'"
+                "precision 'bfloat16' needs a GPU, or a processor with AVX512_BF16, AMX or ARM's bfloat16",
+                remedy="set precision to 'float32'",
             )
         self.precision = precision
         self.buffers = BufferPool()
@@ -131,7 +130,7 @@ def trains_in_bfloat16() -> bool:
 def _onednn_dtypes() -> frozenset[torch.dtype]:
     """
     Returns the dtypes of the products that oneDNN computes. In float32 it is twice as fast as the MKL of
-    `torch.mm` on AMD's processors with AVX-512, and as fast on Intel's; with AVX2 the two are alike.
+    `torch.mm` on AMD's processors with AVX-512, and as fast on Intel's; with AVX2 there is no difference.
     """
     if not has_onednn():
         return frozenset()

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from elmo_tasks.common.packed_weights import pack
 from elmo_tasks.elmo.inference import character_cnn
 from elmo_tasks.elmo.inference.character_cnn import (
-    CharacterCnn,
     FrozenCharacters,
     FrozenWords,
+    JoinedCharacterCnn,
     WordCache,
     blocks_by_length,
 )
@@ -38,7 +38,7 @@ def packed_cnn(reference, precision="float32"):
         packed = pack(weight, precision)
         return lambda rows: packed(rows, bias)
 
-    return CharacterCnn(reference, product)
+    return JoinedCharacterCnn(reference, product)
 
 
 def ids(words):
@@ -52,7 +52,7 @@ def ids(words):
 )
 def test_equals_the_model(filters, options):
     reference = encoder(filters, **options)
-    plain = CharacterCnn(reference, lambda weight, bias: partial(F.linear, weight=weight, bias=bias))
+    plain = JoinedCharacterCnn(reference, lambda weight, bias: partial(F.linear, weight=weight, bias=bias))
     expected = reference(ids(WORDS))
     for cnn in (plain, packed_cnn(reference)):
         torch.testing.assert_close(cnn(ids(WORDS)), expected, atol=2e-6, rtol=1e-5)

@@ -51,7 +51,7 @@ def test_not_a_bit_depends_on_the_batch(precision, threads, monkeypatch):
             warm.clear_word_cache()
             assert_rows(warm.encode(batch(sentences)), sentences, expected)
     assert_rows(warm.encode(batch([NONEMPTY[-1]])), [NONEMPTY[-1]], expected)
-    monkeypatch.setattr(frozen_bilm, "TOKENS_AT_ONCE", 8)
+    monkeypatch.setattr(frozen_bilm, "TOKENS_PER_PART", 8)
     assert_rows(warm.encode(batch(SENTENCES)), SENTENCES, expected)
 
 

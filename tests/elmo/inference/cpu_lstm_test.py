@@ -76,7 +76,9 @@ def test_a_sentence_alone_and_beside_another():
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(("name", "values"), [("ROWS_AT_ONCE", (1, 1000)), ("DISTINCT_SHARE", (0.0, 100.0))])
+@pytest.mark.parametrize(
+    ("name", "values"), [("ROWS_PER_PRODUCT", (1, 1000)), ("DISTINCT_SHARE", (0.0, 100.0))]
+)
 def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, name, values, precision):
     stack, results = random_stack(), []
     given = random_inputs(stack, torch.tensor(LENGTHS[0]))

@@ -16,7 +16,6 @@ from tests.elmo.files import (
     VARIANTS,
     VOCABULARY,
     batch,
-    changed,
     frozen,
     make_files,
     make_word_files,
@@ -111,13 +110,6 @@ def test_ids_with_padding_before_a_word(make, index):
             run(ids)
 
 
-def test_without_weights():
-    bilm = FrozenBiLm(options=BiLmOptions.read(changed()))
-    for run in (bilm.prepare, lambda: bilm.encode(batch(NONEMPTY))):
-        with pytest.raises(ElmoError, match="no weights yet"):
-            run()
-
-
 def test_starts_where_it_is_told_to():
     bilm = frozen(random_bilm(**FILLING))
     _, state = bilm(batch([["so", "it", "begins"]]))
@@ -151,7 +143,7 @@ def test_state_of_a_batch_in_parts(monkeypatch):
     bilm = frozen(random_bilm(**FILLING))
     _, before = bilm(batch(SENTENCES))
     expected, after = bilm(batch(SENTENCES[::-1]), before)
-    monkeypatch.setattr(frozen_bilm, "TOKENS_AT_ONCE", 8)
+    monkeypatch.setattr(frozen_bilm, "TOKENS_PER_PART", 8)
     layers, state = bilm(batch(SENTENCES[::-1]), before)
     assert torch.equal(layers, expected)
     assert all(map(torch.equal, state, after))
@@ -216,7 +208,7 @@ def test_strict_loading(packed):
             f'Missing key(s) in state_dict: "{name}"',
         ),
         (state | {"lstm.more": torch.zeros(1)}, 'Unexpected key(s) in state_dict: "lstm.more"'),
-        (state | {name: torch.zeros(3)}, f"{name} has the shape (3,), expected (48,)"),
+        (state | {name: torch.zeros(3)}, f"{name} has the shape (3,) instead of (48,)"),
     ):
         with pytest.raises(RuntimeError) as caught:
             bilm.load_state_dict(wrong)

@@ -124,7 +124,7 @@ def test_a_precision_that_the_processor_does_not_have(monkeypatch):
     monkeypatch.setattr(module, "onednn_has_bfloat16", lambda: False)
     with pytest.raises(ElmoError) as caught:
         pack(torch.randn(4, 4), "bfloat16")
-    for part in ("precision is 'bfloat16'", "this processor has no such products", "AVX-512", "'float32'"):
+    for part in ("precision 'bfloat16'", "AVX-512", "float32"):
         assert part in str(caught.value)
 
 
