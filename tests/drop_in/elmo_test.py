@@ -98,7 +98,7 @@ def test_bilms_that_allennlp_cannot_hold(tmp_path, changes, message):
 
 def test_a_bilm_that_reads_words(tmp_path):
     files = make_word_files(tmp_path)
-    with pytest.raises(ConfigurationError, match="reads words"):
+    with pytest.raises(ConfigurationError, match="not words"):
         Elmo(files["options_file"], files["weight_file"], 1)
 
 
