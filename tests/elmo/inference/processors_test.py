@@ -23,7 +23,6 @@ TESTS = [
     "inference/frozen_bilm_test.py::test_bfloat16_where_there_is_none",
     "inference/frozen_bilm_test.py::test_state_dict_is_that_of_the_model_bit_by_bit",
     "inference/cpu_lstm_test.py",
-    "inference/equal_rows_test.py",
     "inference/packed_weights_test.py",
     "inference/processors_test.py::test_what_this_processor_has",
     "inference/trained_bilm_test.py::test_values_and_gradients_are_those_of_the_model",
