@@ -13,6 +13,7 @@ from random import Random
 from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.formats.conllu import FORM, read_conllu
+from elmo_tasks.data.formats.roles import RoleOptions, RoleSentence, read_columns
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.data.text_stream import (
     Passage,
@@ -24,7 +25,6 @@ from elmo_tasks.data.text_stream import (
 )
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
-from elmo_tasks.srl.sentences import CONLL_2012, Columns, read_sentences
 from elmo_tasks.sst.reader import parse
 
 Document = list[list[str]]
@@ -183,7 +183,7 @@ DEV_TEXTS: dict[str, Callable[[Path], Iterable[Iterable[str]]]] = {
     "ner/*/dev*": columns,
     "coref_*/dev": lambda path: (words for document in coreference(path) for words in document),
     "srl_ewt/dev*": lambda path: (
-        sentence().words for sentence in read_sentences(path, Columns(CONLL_2012, None))
+        sentence.words for sentence in read_columns(path, RoleOptions()) if isinstance(sentence, RoleSentence)
     ),
     "snli/dev*": lambda path: from_json(path, "sentence1", "sentence2"),
     "squad/dev*": lambda path: (words for document in squad(path) for words in document),

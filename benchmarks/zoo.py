@@ -27,13 +27,13 @@ from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.formats.columns import line_groups
-from elmo_tasks.data.input_files import read_lines
+from elmo_tasks.data.formats.roles import RoleOptions, read_columns
+from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.pipeline.command import PredictManager
 from elmo_tasks.pipeline.predictor import TaskPredictor
-from elmo_tasks.srl.sentences import read_sentences
 from elmo_tasks.training.experiments import plan, score, validation_metric
 
 Rows = Iterator[list[tuple[str, str]]]
@@ -49,8 +49,10 @@ def entities(path: Path) -> Rows:
 
 def predicates(path: Path) -> Rows:
     """Yields the sentences of a file of semantic roles; the predicates have the tag `B-V`."""
-    for sentence in (make() for make in read_sentences(path)):
-        positions = {proposition.predicate for proposition in sentence.propositions}
+    for sentence in read_columns(path, RoleOptions()):
+        if isinstance(sentence, InputError):
+            raise sentence
+        positions = {predicate.index for predicate in sentence.predicates}
         yield [(word, "B-V" if i in positions else "O") for i, word in enumerate(sentence.words)]
 
 

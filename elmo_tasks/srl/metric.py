@@ -9,22 +9,14 @@ it, it is an X. R-X, a reference to an argument, is a label like others. V is th
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from allennlp.training.metrics import Metric
 
+from elmo_tasks.data.formats.roles import PREDICATE, Argument
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
 from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
 
 CONTINUATION = "C-"
-PREDICATE = "V"
-
-
-class Argument(NamedTuple):
-    """A label, and the words `[start, end)` of each part, from left to right."""
-
-    label: str
-    spans: tuple[tuple[int, int], ...]
 
 
 def from_tags(tags: Sequence[str]) -> list[Argument]:
@@ -58,8 +50,8 @@ def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
     tags = from_spans(spans, length, Scheme.IOB2)
     if from_tags(tags) != expected:
         raise ValueError(
-            f"found {expected}, expected arguments that C- labels can tell apart: the parts of each from "
-            "left to right, without another argument of its label between them"
+            f"tags cannot tell these arguments apart: {expected}; the parts of each must go from left to "
+            "right, without another argument of its label between them"
         )
     return tags
 

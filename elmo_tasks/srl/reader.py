@@ -3,11 +3,12 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Literal, Optional
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
@@ -15,23 +16,28 @@ from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextF
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
+from elmo_tasks.data.formats.base import FileSample, Format
 from elmo_tasks.data.formats.columns import gold_files
-from elmo_tasks.data.input_files import InputError, value_or_error
-from elmo_tasks.data.reader import TaskReader, check_words, group_id, join_words
-from elmo_tasks.data.tag_schemes import Scheme, to_spans
-from elmo_tasks.data.tokenization import Words
-from elmo_tasks.srl.sentences import (
-    Columns,
-    Format,
-    Nested,
-    Proposition,
-    SrlSentence,
-    format_of,
-    read_sentences,
+from elmo_tasks.data.formats.roles import (
+    FORMATS,
+    Argument,
+    Predicate,
+    RoleColumns,
+    RoleOptions,
+    RoleSentence,
+    read_columns,
     word_files,
 )
+from elmo_tasks.data.input_files import InputError, first_lines
+from elmo_tasks.data.reader import TaskReader, check_words, group_id, join_words
+from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
+from elmo_tasks.data.tokenization import Words
+from elmo_tasks.srl.metric import to_tags
 
 logger = logging.getLogger(__name__)
+
+_Example = tuple[RoleSentence, list[list[str] | None]]
+"""A sentence with the tags of each predicate."""
 
 
 @dataclass
@@ -87,18 +93,19 @@ class SentenceInstance(Instance):
 @DatasetReader.register("elmo_srl")
 class SrlReader(TaskReader):
     """
-    Makes one instance of each predicate. For the formats see `sentences.py`. In a folder of OntoNotes, the
-    skeleton files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) beside gold are
-    left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id that the
-    predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model computes
-    once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags` (IOB2).
+    Makes one instance of each predicate. For the formats see `data.formats.roles`. In a folder of OntoNotes,
+    skeleton files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) where there is
+    gold annotation are left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id
+    that the predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model
+    computes once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags`
+    (IOB2).
 
     # Parameters
 
     format : `auto` finds the format of each file from its first sentence; `conll2012`, `conll2005`, `words`,
         `json_lines` and `he2017` say it.
     columns : names of the columns in order, for files in other columns than those of CoNLL-2012 and
-        CoNLL-2005. See `Columns`.
+        CoNLL-2005. See `RoleColumns`.
     delimiter : text between two columns; by default any run of blanks and tabs.
     verbs_only : leave out predicates whose part of speech does not begin with V.
     keep_without_predicates : also make an instance of a sentence without predicates, for prediction; it takes
@@ -120,7 +127,7 @@ class SrlReader(TaskReader):
     def __init__(
         self,
         *,
-        format: Format = "auto",
+        format: Literal["auto", "conll2012", "conll2005", "words", "json_lines", "he2017"] = "auto",
         columns: Optional[Sequence[Name]] = None,
         delimiter: Optional[Name] = None,
         verbs_only: bool = False,
@@ -131,9 +138,11 @@ class SrlReader(TaskReader):
     ) -> None:
         super().__init__(**kwargs)
         if columns is not None and format != "auto":
-            raise ConfigurationError("found columns and format, expected one of them")
+            raise ConfigurationError("`columns` and `format` exclude each other")
+        if columns is not None:
+            RoleColumns(columns, delimiter)
         self.format = format
-        self.columns = None if columns is None else Columns(columns, delimiter)
+        self.columns = columns
         self.delimiter = delimiter
         self.verbs_only = verbs_only
         self.keep_without_predicates = keep_without_predicates
@@ -142,30 +151,41 @@ class SrlReader(TaskReader):
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         # A worker takes all predicates of its sentences.
-        for sentence in self.shard_iterable(self._sentences(file_path)):
-            if isinstance(sentence, InputError):
-                yield no_prediction(sentence)
+        for example in self.shard_iterable(self._sentences(file_path)):
+            if isinstance(example, InputError):
+                yield no_prediction(example)
                 continue
             # One text for all predicates, so that it is in memory once
+            sentence, tags = example
             words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
             if self.every_record:
                 # Without tags, since some sentences of a batch may have none
-                predicates = [each.predicate for each in sentence.propositions] + sentence.without_arguments
+                predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
                 instances = [_instance(words, tokens, predicate, None) for predicate in predicates]
                 reason = "" if instances else "no predicate is marked in the sentence"
                 found = instances if sentence.marked else None
                 yield SentenceInstance(join_words(words), found, reason, sentence.ids)
                 continue
-            for proposition in sentence.propositions:
-                yield _instance(words, tokens, proposition.predicate, proposition.tags)
-            if not sentence.propositions:
+            for predicate, tags_of_predicate in zip(sentence.predicates, tags, strict=True):
+                yield _instance(words, tokens, predicate.index, tags_of_predicate)
+            if not sentence.predicates:
                 yield _instance(words, tokens, None, ["O"] * len(words))
 
+    record_kind = "roles"
     record_field = "tokens"
     whole_files: ClassVar[dict[str, Any]] = {"keep_without_predicates": True}
 
     def format_of(self, files: Sequence[Path]) -> str:
-        return format_of(files[0], encoding=self.encoding) if self.format == "auto" else self.format
+        return self._format(files[0]).name
+
+    def _format(self, path: Path) -> Format:
+        by_name = {format.name: format for format in FORMATS}
+        if self.columns is not None:
+            return Format("columns", lambda _: 1.0, read_columns)
+        if self.format != "auto":
+            return by_name[self.format]
+        sample = FileSample([path], self.encoding, first_lines(path, 1, self.encoding))
+        return max(FORMATS, key=lambda format: format.detect(sample))
 
     def text_to_instance(
         self,
@@ -188,67 +208,76 @@ class SrlReader(TaskReader):
         if tags is not None:
             to_spans(tags, Scheme.IOB2)
         if predicate is not None and not 0 <= predicate < len(words):
-            raise ConfigurationError(
-                f"found the predicate {predicate}, expected one of {len(words)} words from 0"
-            )
+            raise ConfigurationError(f"the predicate {predicate} is not a word from 0 to {len(words) - 1}")
         return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
-    def _sentences(self, file_path: str) -> Iterator[SrlSentence | InputError]:
+    def _sentences(self, file_path: str) -> Iterator[_Example | InputError]:
         paths = word_files(gold_files(file_path))
         total = yield from self.read_files(file_path, self._file, self._describe, paths)
         if not total["instances"] and not self._keep:
-            raise InputError.at(file_path, found=self._describe(total), expected="a predicate")
+            raise InputError(f"there is no predicate: {self._describe(total)}", where=file_path)
 
     @property
     def _keep(self) -> bool:
         return self.keep_without_predicates or self.every_record
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[SrlSentence | InputError]:
-        first_nested: Nested | None = None
-        labelled: tuple[int, bool] | None = None
-        records = read_sentences(
-            path, self.columns, format=self.format, delimiter=self.delimiter, encoding=self.encoding
-        )
-        examples = (value_or_error(self._checked, path, each) for each in records)
-        for example in self.valid_examples(path, examples):
-            if not isinstance(example, SrlSentence):
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example | InputError]:
+        nested: list[InputError] = []
+        options = RoleOptions(self.columns, self.delimiter, self.encoding)
+        records = self._format(path).read(path, options)
+        for example in self.valid_examples(path, self._examples(path, records, nested)):
+            if isinstance(example, InputError):
                 counts["bad"] += 1
                 yield example
                 continue
-            sentence = example
-            for proposition in sentence.propositions:
-                has_tags = proposition.tags is not None
-                labelled = labelled or (sentence.line, has_tags)
-                if labelled[1] != has_tags:
-                    found, expected = ("arguments", "none") if has_tags else ("no arguments", "some")
-                    found, expected = f"a predicate with {found}", f"{expected}, as in line {labelled[0]}"
-                    raise InputError.at(path, sentence.line, found=found, expected=expected)
+            sentence, tags = example
             counts["sentences"] += 1
-            counts["predicates"] += len(sentence.propositions)
+            counts["predicates"] += len(sentence.predicates)
             if self.verbs_only:
-                sentence.propositions = [
-                    each for each in sentence.propositions if _is_verb(path, sentence.line, each)
-                ]
-            counts["instances"] += len(sentence.propositions)
-            counts["without"] += not sentence.propositions
-            counts["nested"] += len(sentence.nested)
-            first_nested = first_nested or next(iter(sentence.nested), None)
-            if sentence.propositions or self._keep:
-                yield sentence
+                is_verb = [_is_verb(path, sentence, each) for each in sentence.predicates]
+                sentence.predicates = list(compress(sentence.predicates, is_verb))
+                tags = list(compress(tags, is_verb))
+            counts["instances"] += len(sentence.predicates)
+            counts["without"] += not sentence.predicates
+            counts["nested"] = len(nested)
+            if sentence.predicates or self._keep:
+                yield sentence, tags
         if not counts:
-            raise InputError.at(path, found="no sentence", expected="at least one")
-        if first_nested is not None:
+            raise InputError("there is no sentence in the file", where=path)
+        if nested:
             logger.warning(
                 "%s (such arguments in this file, of which the outer ones are kept: %d)",
-                _nested_error(path, first_nested),
-                counts["nested"],
+                nested[0],
+                len(nested),
             )
 
-    def _checked(self, path: Path, record: Callable[[], SrlSentence]) -> SrlSentence:
-        sentence = record()
-        if self.strict and sentence.nested:
-            raise _nested_error(path, sentence.nested[0])
-        return sentence
+    def _examples(
+        self, path: Path, records: Iterable[RoleSentence | InputError], nested: list[InputError]
+    ) -> Iterator[_Example | InputError]:
+        """Yields the sentences with the tags of each predicate; arguments inside of others are `nested`."""
+        first: tuple[int, bool] | None = None
+        for record in records:
+            if isinstance(record, InputError):
+                yield record
+                continue
+            line = record.lines[0]
+            for predicate in record.predicates:
+                is_labelled = predicate.arguments is not None
+                first = first or (line, is_labelled)
+                if first[1] != is_labelled:
+                    problem = "a predicate has arguments" if is_labelled else "a predicate has no arguments"
+                    raise InputError(f"{problem}, unlike in line {first[0]}", where=path, line=line)
+            inner: list[InputError] = []
+            try:
+                tags = [_tags(path, record, each.arguments, inner) for each in record.predicates]
+            except ValueError as error:
+                yield InputError(str(error), where=path, line=line)
+                continue
+            if self.strict and inner:
+                yield inner[0]
+            else:
+                nested += inner
+                yield record, tags
 
     def _describe(self, counts: Counter[str]) -> str:
         kept_or_not = "kept" if self._keep else "left out"
@@ -261,16 +290,42 @@ class SrlReader(TaskReader):
         )
 
 
-def _nested_error(path: Path, nested: Nested) -> InputError:
-    found, expected = f"{nested.label} inside of {nested.outer}", "arguments beside one another"
-    return InputError.at(path, nested.line, found=found, expected=expected)
+def _tags(
+    path: Path, sentence: RoleSentence, arguments: list[Argument] | None, inner: list[InputError]
+) -> list[str] | None:
+    """Returns the tags of the outer arguments of a predicate, and adds an error for each inner one."""
+    if arguments is None:
+        return None
+    spans = [Span(*part, argument.label) for argument in arguments for part in argument.spans]
+    outer_of = {i: spans[j] for i in range(len(spans)) for j in range(len(spans)) if _is_inside(spans, i, j)}
+    for i, span in enumerate(spans):
+        if i in outer_of:
+            problem = f"{span.label} is inside of {outer_of[i].label}"
+            inner.append(InputError(problem, where=path, line=sentence.lines[span.start]))
+    if all(len(argument.spans) == 1 for argument in arguments):
+        kept = [span for i, span in enumerate(spans) if i not in outer_of]
+        return from_spans(kept, len(sentence.words), Scheme.IOB2)
+    numbers = iter(range(len(spans)))
+    outer = [
+        Argument(label, tuple(part for part in parts if next(numbers) not in outer_of))
+        for label, parts in arguments
+    ]
+    left = [new for new, old in zip(outer, arguments, strict=True) if new.spans or not old.spans]
+    return to_tags(left, len(sentence.words))
 
 
-def _is_verb(path: Path, line: int, proposition: Proposition) -> bool:
-    if proposition.pos is None:
-        expected = "pos, with verbs_only"
-        raise InputError.at(path, line, found="predicates without parts of speech", expected=expected)
-    return proposition.pos.startswith("V")
+def _is_inside(spans: list[Span], i: int, j: int) -> bool:
+    """Returns whether span `i` lies inside of span `j`; the first of equal spans is the outer one."""
+    if i == j or spans[i].start < spans[j].start or spans[j].end < spans[i].end:
+        return False
+    return j < i or spans[i][:2] != spans[j][:2]
+
+
+def _is_verb(path: Path, sentence: RoleSentence, predicate: Predicate) -> bool:
+    if predicate.pos is None:
+        problem = "`verbs_only` needs parts of speech, which the file does not have"
+        raise InputError(problem, where=path, line=sentence.lines[0])
+    return predicate.pos.startswith("V")
 
 
 class _RoleField(TagField):

@@ -49,5 +49,5 @@ def test_continuations(tags, expected):
     ],
 )
 def test_arguments_that_tags_cannot_express(arguments):
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match=r"argument|Span"):
         to_tags([Argument(*argument) for argument in arguments], 6)

@@ -8,10 +8,10 @@ registry of them all, by kind of record. Files, folders, patterns, archives and 
 `data.input_files.read_lines`.
 """
 
-from elmo_tasks.data.formats import entities
+from elmo_tasks.data.formats import entities, roles
 from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, sample_of
 
-FORMATS: dict[str, tuple[Format, ...]] = {"entities": entities.FORMATS}
+FORMATS: dict[str, tuple[Format, ...]] = {"entities": entities.FORMATS, "roles": roles.FORMATS}
 """The formats of each kind of record, in the order in which equal evidence is decided."""
 
 

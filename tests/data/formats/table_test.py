@@ -36,7 +36,7 @@ def test_a_file_with_its_keys(tmp_path, caplog, reader, file, keys):
     parameters = Params({"type": reader} | json.loads(keys or "{}"))
     with caplog.at_level(logging.ERROR):
         instances = list(DatasetReader.from_params(parameters).read(path))
-    labels = {"tags", "label", "labels", "span", "answers"}
+    labels = {"tags", "label", "labels", "span_start", "answers"}
     assert instances
     for instance in instances:
         fields = set(instance.fields)

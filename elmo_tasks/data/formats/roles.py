@@ -1,0 +1,485 @@
+"""
+Sentences with predicates and their arguments, from files of several formats.
+
+Columns have one word a line and an empty line between sentences. Each predicate has a column of arguments, in
+the order of the predicates: `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for a single
+word, and `*` elsewhere.
+
+- `conll2012`: OntoNotes (https://conll.cemantix.org/2012/data.html). Lines that begin with `#begin document`
+  and `#end document` are not words. `/.` and `/?`, which end some sentences, are read as `.` and `?`.
+- `conll2005`: the words and the props of CoNLL-2005 (https://www.cs.upc.edu/~srlconll/) side by side: word,
+  predicate, arguments; or all of its columns, as in `train-set.gz`. Words and props may be two files, such as
+  `train.words` and `train.props`, also in two folders `words` and `props`.
+- `words`: a word a line, without predicates.
+
+`json_lines`: one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
+"arguments": [{"label": "ARG0", "spans": [[0, 1]]}, {"label": "ARG4", "spans": [[2, 4]]}]}]}`. Spans are
+half-open; an argument in parts has several. The predicate's own span has the label V; the word at `index`
+gets it if it is in no span. `pos`, the parts of speech, is optional. Other keys are ignored, so that the
+predictor's output can be read. Without `arguments`, or as a number, a predicate is for prediction.
+
+`he2017`: a proposition a line, as in the code of He et al. 2017: the index of the predicate, the words,
+`|||`, and tags in IOB2, which may be missing: `1 Ana flew . ||| B-A0 B-V O`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elmo_tasks.data.fields import ids_of
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    DOCUMENT,
+    ColumnLayout,
+    Lines,
+    begin_document_id,
+    first_row,
+    first_sentence,
+    split_cells,
+    unescape,
+)
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    named_by,
+    nonblank_lines,
+    parse_json,
+    read_lines,
+    shorten_json,
+    value_or_error,
+)
+from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, to_spans
+
+PREDICATE = "V"
+"""The label of the predicate itself."""
+WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
+_NUMBER = "number"
+CONLL_2012 = (
+    *("document", "part", _NUMBER, WORD, POS, "parse", LEMMA, FRAMESET, "sense", "speaker", "entity"),
+    *(ARGUMENTS, "coreference"),
+)
+CONLL_2005 = (WORD, LEMMA, ARGUMENTS)
+ALL_OF_2005 = (WORD, POS, "parse", "entity", "sense", LEMMA, ARGUMENTS)
+"""The columns of `train-set.gz` and the like, which the scripts of CoNLL-2005 make."""
+_PLAIN = (WORD, POS, "sense", LEMMA)
+"""The columns of these that have no brackets."""
+_JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
+_NONE = "-"
+_CELL = re.compile(r"((?:\([^()*]+)*)\*((?:[^()*]*\))*)")
+_PROPOSITION = re.compile(r"[ \t]*(\d+)[ \t](.*?)[ \t]\|\|\|(.*)")
+
+
+class Argument(NamedTuple):
+    """A label, and the words `[start, end)` of each part, from left to right."""
+
+    label: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Predicate:
+    """A predicate, by its index among the words, and its arguments, also those inside of others, and V."""
+
+    index: int
+    arguments: list[Argument] | None
+    """`None`: the arguments are not known."""
+    pos: str | None = None
+
+
+@dataclass
+class RoleSentence:
+    """The words of a sentence with their lines, and its predicates."""
+
+    words: list[str]
+    lines: Sequence[int]
+    predicates: list[Predicate] = field(default_factory=list)
+    marked: bool = True
+    """Whether the file says which words are predicates."""
+    without_arguments: list[int] = field(default_factory=list)
+    """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
+    ids: dict[str, Any] = field(default_factory=dict)
+    """The keys by which the file names the sentence."""
+
+
+class RoleOptions(NamedTuple):
+    """What the keys of a reader say about files with predicates."""
+
+    columns: Sequence[str] | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+
+
+Sentences = Iterator[RoleSentence | InputError]
+
+
+# Columns
+
+
+class RoleColumns(ColumnLayout):
+    """
+    The columns of a file of semantic roles.
+
+    # Parameters
+
+    names : names of the columns in order: `word` alone; or `word`, `predicate` (`-` for other words) and
+        `arguments` (any number of columns) once each. With `frameset`, a word with `-` there is not a
+        predicate either; `pos` is the part of speech. All others are ignored.
+    delimiter : see `ColumnLayout`.
+    """
+
+    def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
+        super().__init__(names, delimiter, needed=(WORD,) if list(names) == [WORD] else CONLL_2005)
+        self._first_of_arguments = self.names.index(ARGUMENTS) if ARGUMENTS in names else len(names)
+        self._min_columns = len(self.names) - (ARGUMENTS in self.names)
+
+    def fits(self, cells: list[str]) -> bool:
+        arguments = (cells[column] for column in self.argument_columns(cells))
+        return self._has_size(cells) and all(map(_CELL.fullmatch, arguments))
+
+    def _has_size(self, cells: list[str]) -> bool:
+        return len(cells) == self._min_columns or (len(cells) > self._min_columns and ARGUMENTS in self.names)
+
+    def cell(self, name: str, cells: list[str]) -> str:
+        """Returns a row's cell in a column by name, other than the arguments."""
+        column = self.names.index(name)
+        return cells[column if column < self._first_of_arguments else column - len(self.names)]
+
+    def argument_columns(self, cells: list[str]) -> range:
+        """Returns the columns of arguments, as many as the row has cells for."""
+        first = self._first_of_arguments
+        return range(first, first + len(cells) - self._min_columns)
+
+    def rows(self, path: Path, lines: Lines) -> list[list[str]]:
+        """Returns the cells of a sentence's lines, all as many as in the first."""
+        rows = [self.split(line) for _, line in lines]
+        for (line_number, line), cells in zip(lines, rows, strict=True):
+            if len(cells) != len(rows[0]) or not self._has_size(cells):
+                more = " or more" if ARGUMENTS in self.names else ""
+                needed = f"{self._min_columns}{more}: {', '.join(self.names)}"
+                if self._has_size(rows[0]):
+                    needed = f"{len(rows[0])} as in line {lines[0][0]}"
+                problem = f"{line[:80]!r} has {len(cells)} columns, not {needed}"
+                raise InputError(problem, where=path, line=line_number)
+        return rows
+
+
+def read_columns(
+    path: Path,
+    options: RoleOptions,
+    names: Sequence[str] = CONLL_2012,
+    lines: Iterable[tuple[int, str]] | None = None,
+) -> Sentences:
+    """Yields the sentences of a file, or of its numbered `lines`, by default in the columns `names`."""
+    layout = RoleColumns(options.columns or names, options.delimiter)
+    lines = read_lines(path, encoding=options.encoding) if lines is None else lines
+    document = ""
+
+    def rows() -> Iterator[tuple[int, str]]:
+        nonlocal document
+        for line_number, line in lines:
+            # A line that begins a document still ends the sentence before it.
+            yield line_number, line
+            if line[:1] == "#" and line.startswith(DOCUMENT):
+                document = begin_document_id(line) or ""
+
+    numbers: Counter[str] = Counter()
+    for group in layout.sentences(path, rows(), separators=DOCUMENT):
+        ids = ({"doc_key": document} if document else {}) | {"sentence": numbers[document]}
+        numbers[document] += 1
+        yield value_or_error(_from_rows, path, group, layout, ids)
+
+
+def _from_rows(path: Path, lines: Lines, layout: RoleColumns, ids: dict[str, Any]) -> RoleSentence:
+    with named_by(ids):
+        rows = layout.rows(path, lines)
+        line_numbers = [line_number for line_number, _ in lines]
+        words = [unescape(layout.cell(WORD, cells)) for cells in rows]
+        for word, cells, line_number in zip(words, rows, line_numbers, strict=True):
+            if not word:
+                raise InputError("a word is empty", where=path, line=line_number)
+            # Other files have as many columns, such as CoNLL-2008 and Universal PropBank.
+            if _NUMBER in layout.names and not (number := layout.cell(_NUMBER, cells)).isdecimal():
+                column = layout.names.index(_NUMBER) + 1
+                problem = f"{number!r} in column {column} is not the number of the word, as CoNLL-2012 has it"
+                raise InputError(problem, where=path, line=line_number)
+        sentence = RoleSentence(words, line_numbers, marked=layout.names != [WORD], ids=ids)
+        if sentence.marked:
+            _add_predicates(sentence, path, rows, layout)
+        return sentence
+
+
+def _add_predicates(sentence: RoleSentence, path: Path, rows: list[list[str]], layout: RoleColumns) -> None:
+    columns = layout.argument_columns(rows[0])
+    spans = [_spans(path, sentence.lines, [cells[column] for cells in rows], column) for column in columns]
+    marks = [name for name in (LEMMA, FRAMESET) if name in layout.names]
+    marked = [
+        index for index, cells in enumerate(rows) if all(layout.cell(mark, cells) != _NONE for mark in marks)
+    ]
+    if spans == [[]] and not (marked and FRAMESET in marks):
+        # Some files give a sentence without predicates an empty column. A lemma may stand at any word.
+        spans = []
+    elif not columns and (FRAMESET in marks or tuple(layout.names) in (CONLL_2005, ALL_OF_2005)):
+        sentence.without_arguments = marked
+    if len(marked) != len(spans):
+        # A lemma may be given for words that are not predicates: V is where the predicate is.
+        starts = [[span.start for span in column if span.label == PREDICATE] for column in spans]
+        if not all(starts):
+            raise InputError(
+                f"the sentence has {len(marked)} predicates and {len(spans)} columns of arguments",
+                where=path,
+                line=sentence.lines[0],
+                remedy="each predicate needs a column, or each column a (V*)",
+            )
+        marked = [starts_of_column[0] for starts_of_column in starts]
+    for index, column in zip(marked, spans, strict=True):
+        pos = layout.cell(POS, rows[index]) if POS in layout.names else None
+        arguments = [Argument(label, ((start, end),)) for start, end, label in column]
+        sentence.predicates.append(Predicate(index, arguments, pos))
+
+
+def _spans(path: Path, lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
+    """Returns the labelled spans of one column, in the order in which they open."""
+
+    def error(index: int, problem: str) -> InputError:
+        return InputError(f"{cells[index]!r} in column {column + 1} {problem}", where=path, line=lines[index])
+
+    spans: list[Span] = []
+    opened: list[int] = []
+    for index, cell in enumerate(cells):
+        if cell == "*":
+            continue
+        if _CELL.fullmatch(cell) is None:
+            raise error(index, "is not one of (LABEL*, *), (LABEL*) and *")
+        starts, ends = cell.split("*")
+        for label in starts.split("(")[1:]:
+            opened.append(len(spans))
+            spans.append(Span(index, len(cells), label))
+        for label in ends.split(")")[:-1]:
+            if not opened or label not in ("", spans[opened[-1]].label):
+                raise error(index, f"must end {spans[opened[-1]].label}" if opened else "ends no argument")
+            last = opened.pop()
+            spans[last] = spans[last]._replace(end=index + 1)
+    if opened:
+        raise error(spans[opened[0]].start, f"does not end, *), before the sentence does in line {lines[-1]}")
+    return spans
+
+
+# CoNLL-2005: two files, or one
+
+
+def _read_conll2005(path: Path, options: RoleOptions) -> Sentences:
+    props = _counterpart(path, "words", "props")
+    if props is not None and options.columns is None:
+        lines = _side_by_side(path, props, options.encoding)
+        return read_columns(props, options, CONLL_2005, lines)
+    begin, rows = first_sentence(lines := read_lines(path, encoding=options.encoding))
+    names = _names_of_2005(rows, options.delimiter) or CONLL_2005
+    return read_columns(path, options, names, chain(begin, lines))
+
+
+def word_files(paths: Iterable[Path]) -> list[Path]:
+    """Returns the files, with the words of CoNLL-2005 in place of each file of props."""
+    return list(dict.fromkeys(_counterpart(path, "props", "words") or path for path in paths))
+
+
+def _counterpart(path: Path, name: str, other: str) -> Path | None:
+    """Returns the file of CoNLL-2005 that belongs to another: `train.props.gz` to `train.words.gz`."""
+    pattern = rf"(?<![a-zA-Z]){name}(?![a-zA-Z])"
+    if not re.search(pattern, path.name):
+        return None
+    folder = path.parent.with_name(other) if path.parent.name == name else path.parent
+    counterpart = folder / re.sub(pattern, other, path.name)
+    return counterpart if counterpart.is_file() else None
+
+
+def _side_by_side(words: Path, props: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    pairs = zip_longest(
+        read_lines(words, encoding=encoding), read_lines(props, encoding=encoding), fillvalue=(0, "")
+    )
+    for line_number, ((word_line, word), (_, cells)) in enumerate(pairs, start=1):
+        word, cells = word.strip(BLANKS), cells.strip(BLANKS)
+        if bool(word) != bool(cells):
+            problem = f"{cells[:80]!r} does not fit {word!r} in line {word_line or line_number} of {words}"
+            raise InputError(problem, where=props, line=line_number)
+        yield line_number, f"{word}\t{cells}" if word else ""
+
+
+def _names_of_2005(rows: list[str], delimiter: str | None) -> Sequence[str] | None:
+    """Returns the columns of a sentence of CoNLL-2005, one of arguments for each predicate, or `None`."""
+    cells = [split_cells(row, delimiter) for row in rows]
+    for names in (CONLL_2005, ALL_OF_2005):
+        lemma = names.index(LEMMA)
+        predicates = sum(row[lemma] != _NONE for row in cells if len(row) > lemma)
+        named = (zip_longest(names, row, fillvalue="*") for row in cells)
+        brackets = (cell for row in named for name, cell in row if name not in _PLAIN)
+        if {*map(len, cells)} == {len(names) - 1 + predicates} and all(map(_CELL.fullmatch, brackets)):
+            return names
+    return None
+
+
+# JSON Lines
+
+
+def _read_json_lines(path: Path, options: RoleOptions) -> Sentences:
+    for line_number, line in nonblank_lines(path, options.encoding):
+        yield value_or_error(_from_json, path, line_number, line)
+
+
+def _from_json(path: Path, line: int, text: str) -> RoleSentence:
+    content = parse_json(text, path, line, expected="an object")
+    if not isinstance(content, dict):
+        raise InputError(f"{shorten_json(content)} is not an object", where=path, line=line)
+    with named_by(ids := ids_of(content)):
+        words = _strings(content, "tokens", path, line)
+        if not words:
+            raise NoWordsError('"tokens" is empty', where=path, line=line)
+        pos = _strings(content, POS, path, line) if POS in content else None
+        if pos is not None and len(pos) != len(words):
+            raise InputError(f"{len(pos)} pos do not fit {len(words)} tokens", where=path, line=line)
+        sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids)
+        try:
+            _check_key(content, "predicates")
+            for predicate in _list(content.get("predicates", []), "predicates"):
+                sentence.predicates.append(_predicate(predicate, words, pos))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"a predicate cannot be read: {error}",
+                where=path,
+                line=line,
+                remedy='write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}',
+            ) from error
+        return sentence
+
+
+def _strings(content: dict[str, Any], name: str, path: Path, line: int) -> list[str]:
+    values = content.get(name)
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        problem = f'{shorten_json(content)} needs "{name}", a list of strings'
+        raise InputError(problem, where=path, line=line)
+    return values
+
+
+def _list(values: Any, name: str) -> list[Any]:
+    if not isinstance(values, list):
+        raise ValueError(f'"{name}" is {shorten_json(values)}, not a list')
+    return values
+
+
+def _check_key(content: dict[str, Any], name: str) -> None:
+    """Raises `ValueError` if the object lacks the key `name`, but has one that is almost the same."""
+    near = get_close_matches(name, [key.lower() for key in content], n=1, cutoff=0.85)
+    if near and name not in content:
+        raise ValueError(f"the key {near[0]!r} is not {name!r}")
+
+
+def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
+    if type(content) is int:
+        content = {"index": content}
+    index = content["index"]
+    if type(index) is not int or index not in range(len(words)):
+        raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
+    pos_of_predicate = pos[index] if pos else None
+    if "arguments" not in content:
+        _check_key(content, "arguments")
+        return Predicate(index, None, pos_of_predicate)
+    arguments = [
+        Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
+        for each in content["arguments"]
+    ]
+    spans = [span for argument in arguments for span in argument.spans]
+    labels = [argument.label for argument in arguments]
+    if any(start >= end for start, end in spans) or not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"{shorten_json(content)}: a span ends after its last token, and a label is a text")
+    if not any(start <= index < end for start, end in spans):
+        arguments.append(Argument(PREDICATE, ((index, index + 1),)))
+    return Predicate(index, arguments, pos_of_predicate)
+
+
+# He et al. 2017
+
+
+def _read_he2017(path: Path, options: RoleOptions) -> Sentences:
+    for line_number, line in nonblank_lines(path, options.encoding):
+        yield value_or_error(_from_proposition, path, line_number, line)
+
+
+def _from_proposition(path: Path, line: int, text: str) -> RoleSentence:
+    match = _PROPOSITION.fullmatch(text)
+    index, words, tags = (int(match[1]), match[2].split(), match[3].split()) if match else (0, [], [])
+    if index >= len(words) or (tags and len(tags) != len(words)):
+        raise InputError(
+            f"{text[:80]!r} is not a proposition",
+            where=path,
+            line=line,
+            remedy="write the index of a word from 0, the words, |||, and a tag for each word or none",
+        )
+    try:
+        spans = to_spans(tags, Scheme.IOB2)
+    except TagError as error:
+        raise InputError(error.problem, where=path, line=line) from error
+    arguments = [Argument(label, ((start, end),)) for start, end, label in spans]
+    return RoleSentence(words, [line] * len(words), [Predicate(index, arguments if tags else None)])
+
+
+# Detection
+
+
+def _rows(sample: FileSample) -> list[str]:
+    """Returns the rows of the first sentence in columns."""
+    if not sample.lines or _is_record(first_row(sample)):
+        return []
+    return first_sentence(read_lines(sample.files[0], encoding=sample.encoding))[1]
+
+
+def _is_record(line: str) -> bool:
+    return bool(_JSON_OBJECT.match(line) or _PROPOSITION.match(line))
+
+
+def _detect_conll2012(sample: FileSample) -> float:
+    rows = _rows(sample)
+    cells = [split_cells(row, None) for row in rows]
+    if not rows or {*map(len, cells)} == {1}:
+        return 0.0
+    layout = RoleColumns(CONLL_2012, None)
+    if not all(layout.fits(each) and each[2].isdecimal() for each in cells):
+        return POSSIBLE / 3
+    return CERTAIN if any("(V*" in row for row in rows) else LIKELY
+
+
+def _detect_conll2005(sample: FileSample) -> float:
+    path = sample.files[0]
+    if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
+        return CERTAIN
+    rows = _rows(sample)
+    if _names_of_2005(rows, None) is None or {len(split_cells(row, None)) for row in rows} == {1}:
+        return 0.0
+    return CERTAIN if any("*)" in row for row in rows) else LIKELY
+
+
+def _detect_words(sample: FileSample) -> float:
+    return POSSIBLE / 2 if {len(split_cells(row, None)) for row in _rows(sample)} == {1} else 0.0
+
+
+def _detect_json_lines(sample: FileSample) -> float:
+    if not _JSON_OBJECT.match(first_row(sample)):
+        return 0.0
+    return CERTAIN if '"predicates"' in first_row(sample) else POSSIBLE
+
+
+def _detect_he2017(sample: FileSample) -> float:
+    return CERTAIN if _PROPOSITION.match(first_row(sample)) else 0.0
+
+
+FORMATS = (
+    Format("conll2012", _detect_conll2012, read_columns),
+    Format("conll2005", _detect_conll2005, _read_conll2005),
+    Format("words", _detect_words, lambda path, options: read_columns(path, options, (WORD,))),
+    Format("json_lines", _detect_json_lines, _read_json_lines),
+    Format("he2017", _detect_he2017, _read_he2017),
+)
