@@ -5,8 +5,7 @@ import os
 import time
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from allennlp.common.checks import ConfigurationError
 
@@ -15,7 +14,6 @@ from elmo_tasks.commands.base import (
     DType,
     Input,
     Positive,
-    Subparsers,
     Verb,
     flag,
     option,
@@ -29,8 +27,8 @@ from elmo_tasks.commands.texts import FORMATS, copy_corpus
 from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
-from elmo_tasks.embedding.corpus import TEXT, Corpus
-from elmo_tasks.embedding.vector_file import check_finished, check_name, lay_out
+from elmo_tasks.embedding.corpus import TEXT
+from elmo_tasks.embedding.vector_file import check_name, lay_out
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import Folder, input_sources, texts_among
@@ -40,24 +38,6 @@ from elmo_tasks.jobs.sinks import Hdf5Sink
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
-OF_ALLENNLP = {
-    "--all": "--layers all",
-    "--top": "--layers top",
-    "--average": "--layers average",
-    "--batch-size": "--batch-tokens",
-    "--use-sentence-keys": "the dataset sentence_to_index of OUT",
-    "--vocab-path": "not needed: each word is encoded once",
-}
-"""The options that `allennlp elmo` had in AllenNLP 0.9 and `embed` has not, and what serves for them."""
-
-
-class _OptionOfAllenNlp(argparse.Action):
-    """Ends with a hint."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
-    ) -> None:
-        parser.error(f"{option} is an option of AllenNLP 0.9; here it is {OF_ALLENNLP[option]}")
 
 
 def layer_choice(text: str) -> str:
@@ -118,20 +98,6 @@ class Embed(Verb):
     mode: RunArguments
     ray: EmbedRayArguments = titled("with --engine ray")
 
-    @classmethod
-    def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
-        parser = super().add_parser(parsers)
-        # AllenNLP's parser itself would add the default to the help.
-        hidden = parser.add_argument_group()
-        for name in OF_ALLENNLP:
-            hidden.add_argument(
-                name,
-                action=_OptionOfAllenNlp,
-                nargs=1 if name in ("--batch-size", "--vocab-path") else 0,
-                help=argparse.SUPPRESS,
-            )
-        return parser
-
     def run(self) -> None:
         engine = engine_of(self.mode, self.ray, self.output)
         if isinstance(engine, RayEngine):
@@ -145,11 +111,11 @@ class Embed(Verb):
         if self.input.endswith(".parquet"):
             raise InputError("Parquet files need --engine ray", where=self.input)
         check_name(output)
-        with run_folder(output, self.mode, check=self._check_finished) as folder:
+        with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
             encoder = self._encoder()
-            text = self._text(folder.path)
+            text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
             if self.format == "fasta" and self.bilm.weight_file is None:
                 raise ConfigurationError(
                     "--format fasta needs a biLM of proteins, since the default one reads English; name one, "
@@ -159,7 +125,9 @@ class Embed(Verb):
                 lay_out(
                     folder.path,
                     text,
-                    **self._shape(encoder),
+                    layers=encoder.num_layers if self.layers == "all" else None,
+                    dim=encoder.bilm.options.output_dim,
+                    pooled=self.pool != "none",
                     with_index=not (self.forget_sentences or text.has_keys),
                 )
             job = EmbedJob(
@@ -185,21 +153,6 @@ class Embed(Verb):
             f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, "
             f"{run.total('tokens', new=True) / seconds:,.0f} tokens/s, {seconds:.1f} s"
         )
-
-    def _check_finished(self, folder: Path) -> None:
-        """Raises `ElmoError` if OUT shows that it has another text, or other layers."""
-        check_finished(self.output, self._text(folder), **self._shape(self._encoder()))
-
-    def _text(self, folder: Path) -> Corpus:
-        return copy_corpus(self.input, folder, format=self.format, tokenize=self.tokenize)
-
-    def _shape(self, encoder: BatchEncoder) -> dict[str, Any]:
-        """Returns the arguments of `lay_out` and `check_finished` that say which vectors are written."""
-        return {
-            "layers": encoder.num_layers if self.layers == "all" else None,
-            "dim": encoder.bilm.options.output_dim,
-            "pooled": self.pool != "none",
-        }
 
     def _to_parquet(self, engine: RayEngine) -> None:
         from elmo_tasks.jobs.sinks import ParquetSink

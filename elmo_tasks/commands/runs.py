@@ -1,6 +1,6 @@
 """Runs of `embed` and `predict`, which can be resumed and may be on Ray: arguments, engine and folder."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -53,13 +53,10 @@ def engine_of(run: RunArguments, ray: RayArguments, output: str) -> LocalEngine 
 
 
 @contextmanager
-def run_folder(
-    output: str, arguments: RunArguments, *, check: Callable[[Path], None] | None = None
-) -> Iterator[Folder | None]:
+def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
     """
     Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
-    alone, and stays only if a later run can resume the run in it. If OUT is complete, `check` gets this
-    folder to work in, and raises an error if OUT is the result of other arguments.
+    alone, and stays only if a later run can resume the run in it.
 
     # Raises
     `ConfigurationError`: no file can be written to OUT; and see `partial_folder` and `must_run`.
@@ -71,8 +68,6 @@ def run_folder(
             check_output(Path(output), force=True)
         folder = Folder(str(path))
         if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
-            if check is not None:
-                check(folder.path)
             print(f"{output} is complete; use --force to overwrite it")
             yield None
             return

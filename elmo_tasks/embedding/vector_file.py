@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,8 +47,6 @@ WAITING_BATCHES = 4
 
 _MAX_INDEX = 2**31 - 1
 """The bytes of the longest string that numpy, and so h5py, reads."""
-_COMPARED = 100
-"""The datasets whose shape tells whether a file was made with the same layers."""
 _METADATA = 1024
 """More bytes than HDF5 needs for a dataset in addition to its content."""
 
@@ -79,7 +76,10 @@ def lay_out(
     needed = vectors * np.dtype(np.float32).itemsize + index_size + len(text) * _METADATA
     if needed > shutil.disk_usage(folder).free:
         raise _disk_full(folder, needed)
-    index_offset = _create_datasets(folder, text, shape_of(layers, dim, pooled), with_index)
+    leading = () if layers is None else (layers,)
+    index_offset = _create_datasets(
+        folder, text, lambda tokens: (*leading, *(() if pooled else (tokens,)), dim), with_index
+    )
     with open(folder / VECTORS, "r+b") as file:
         _reserve(file.fileno(), folder)
         if with_index:
@@ -88,33 +88,6 @@ def lay_out(
                 shutil.copyfileobj(index, file)
         file.flush()
         os.fsync(file.fileno())
-
-
-def check_finished(
-    path: FilePath, text: Corpus, *, layers: int | None, dim: int, pooled: bool = False
-) -> None:
-    """
-    Raises `ElmoError` if a file shows that `lay_out` has made it for other arguments: by its index another
-    text, and by the shapes of the first datasets other layers.
-    """
-    shape = shape_of(layers, dim, pooled)
-    with h5py.File(path) as file:
-        index = file.get("sentence_to_index")
-        same = index is None or json.loads(index[0]) == {line: key for key, line in text.items()}
-        for key, line in islice(text.items(), _COMPARED):
-            same = same and getattr(file.get(key), "shape", None) == shape(len(line.split()))
-    if not same:
-        raise ElmoError(
-            "the file has the vectors of another text, or other layers",
-            where=path,
-            remedy="use --force to overwrite it",
-        )
-
-
-def shape_of(layers: int | None, dim: int, pooled: bool) -> Callable[[int], tuple[int, ...]]:
-    """Returns the function that gives the shape of the dataset of so many tokens."""
-    leading = () if layers is None else (layers,)
-    return lambda tokens: (*leading, *(() if pooled else (tokens,)), dim)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
 from elmo_tasks.embedding.corpus import END_OF_KEY, MAX_TOKENS
 from elmo_tasks.jobs.engines import Advance, Job
-from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader, read_note
+from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader, note_name, read_json
 from elmo_tasks.jobs.sinks import Batches
 
 
@@ -61,19 +61,16 @@ class EmbedShard:
                 write(window, self._batches(shard, window, advance))
                 sentences += len(window)
                 tokens += sum(len(sentence.words) for sentence in window)
-        counts = {
-            "number": shard.number,
-            "sentences": sentences,
-            "tokens": tokens,
-            "rejected": len(rejects),
-        }
+        counts = {"sentences": sentences, "tokens": tokens, "rejected": len(rejects)}
         state = None if encoder.state is None else [part.tolist() for part in encoder.state]
-        return sink.done(counts, rejects=rejects, state=state)
+        return sink.done(shard, counts, rejects=rejects, state=state)
 
     def _state_before(self, shard: Shard) -> LstmState:
         """Returns the state that the shard before has noted; the first one, if there is none."""
-        noted = read_note(self._job.sink.folder, shard.number - 1)["state"] if shard.number else None
-        if noted is None:
+        if not shard.number:
+            return self._encoder.start
+        noted = read_json(self._job.sink.folder, note_name(shard.number - 1))["state"]
+        if noted is None:  # there were blank lines alone
             return self._encoder.start
         return LstmState(*(torch.tensor(part, device=self._encoder.bilm.device) for part in noted))
 

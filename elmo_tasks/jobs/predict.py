@@ -77,7 +77,7 @@ class PredictShard:
                     advance(1)
             except (ConfigurationError, ElmoError) as error:
                 return {"number": shard.number, "error": str(error)}
-        return self._job.sink.done({"number": shard.number, "sentences": written})
+        return self._job.sink.done(shard, {"sentences": written})
 
     def _check_order(self, number: int | None) -> None:
         """Refuses a stateful model on Ray (`None`), and in a run that is resumed."""

@@ -7,9 +7,9 @@ depend on the input and their size alone. Each has a hash of its content, so tha
 notices an input that has changed.
 
 A run works in a folder: OUT itself if that is a folder of parts, else OUT.partial. `must_run` decides by the
-files there whether there is something to do. `open_run` writes the plan, with the settings and the shards, or
-compares the plan of a run that was stopped with its own. Each shard that is done leaves a note with its
-counts, written when its content is on the disk. A run that is resumed does the shards that have no note.
+files there whether there is something to do. `open_run` writes the plan, which has the settings, or compares
+the plan of a run that was stopped with its own. Each shard that is done leaves a note with hash and counts,
+written when its content is on the disk. A run that is resumed does the shards that have no such note.
 """
 
 import json
@@ -387,54 +387,54 @@ def open_run(
     folder: Folder, sources: Sequence[str], settings: Settings, *, reading: Reading, shard_bytes: int
 ) -> Run:
     """
-    Opens the run whose plan is in the folder, or a new one. Other settings, or another input in a shard that
-    is done, are an `ElmoError`.
+    Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again.
+
+    # Raises
+    `ElmoError`: the run in the folder has other settings; or it is complete, and its input has changed.
     """
     names = folder.names()
+    plan = {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes}
     if PLAN not in names:
         shards = make_shards(sources, shard_bytes, reading)
         folder.create()
-        plan = {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes, "shards": shards}
         write_json(folder, PLAN, plan)
         return Run(folder=folder, shards=shards)
-    plan = _read(folder, PLAN)
+    plan = read_json(folder, PLAN)
     _check_settings(folder, plan, settings)
     shards = make_shards(sources, plan["shard_bytes"], reading)
-    notes = [_read(folder, name) for name in names if _NOTE.fullmatch(name)]
-    for note in notes:
-        del note["rejects"], note["state"]
-    done = {note["number"]: note for note in notes}
-    complete = MANIFEST in names
-    planned = [Shard(*shard) for shard in plan["shards"]]
-    if planned != shards:
-        _check_shards(folder, [shard for shard in planned if complete or shard.number in done], shards)
-        kept = {shard.name for shard in shards if shard.number in done}
-        parts = (name for name in names if name.startswith("part-"))
-        folder.remove([name for name in parts if name.partition(".")[0] not in kept])
-        write_json(folder, PLAN, plan | {"shards": shards})
-    return Run(folder=folder, shards=shards, done=done, complete=complete)
+    if MANIFEST in names:
+        parts = read_json(folder, MANIFEST)["parts"]
+        if [Shard(*(part[name] for name in Shard._fields)) for part in parts] != shards:
+            raise _cannot_be_resumed(folder, "its input has changed")
+        return Run(folder=folder, shards=shards, complete=True)
+    done = {}
+    for name in filter(_NOTE.fullmatch, names):
+        note = read_json(folder, name)
+        shard = Shard(*note["shard"])
+        if shards[shard.number : shard.number + 1] == [shard]:
+            done[shard.number] = note["outcome"]
+    return Run(folder=folder, shards=shards, done=done)
 
 
 def note_name(number: int) -> str:
     return f"_part-{number:06}.json"
 
 
-def write_note(folder: Folder, outcome: Outcome, *, rejects: Sequence[Any] = (), state: Any = None) -> None:
+def write_note(
+    folder: Folder, shard: Shard, outcome: Outcome, *, rejects: Sequence[Any] = (), state: Any = None
+) -> None:
     """Notes that a shard is done, the `rejects` left out, and the `state` in which the next starts."""
-    write_json(folder, note_name(outcome["number"]), outcome | {"rejects": rejects, "state": state})
+    note = {"shard": shard, "outcome": outcome, "rejects": rejects, "state": state}
+    write_json(folder, note_name(shard.number), note)
 
 
-def read_note(folder: Folder, number: int) -> Outcome:
-    return _read(folder, note_name(number))
+def read_json(folder: Folder, name: str) -> dict[str, Any]:
+    return json.loads(folder.read(name))
 
 
 def write_json(folder: Folder, name: str, content: dict[str, Any]) -> None:
     with folder.writing(name) as file:
         file.write(json.dumps(content).encode() + b"\n")
-
-
-def _read(folder: Folder, name: str) -> dict[str, Any]:
-    return json.loads(folder.read(name))
 
 
 def _check_settings(folder: Folder, plan: dict[str, Any], settings: Settings) -> None:
@@ -448,18 +448,6 @@ def _check_settings(folder: Folder, plan: dict[str, Any], settings: Settings) ->
     ]
     if differences:
         raise _cannot_be_resumed(folder, f"this differs: {', '.join(differences)}")
-
-
-def _check_shards(folder: Folder, planned: list[Shard], now: list[Shard]) -> None:
-    """Raises `ElmoError` if the input of a shard of before is another one now."""
-    for old in planned:
-        if old.number >= len(now):
-            raise _cannot_be_resumed(folder, "the text differs: it has fewer lines")
-        new = now[old.number]
-        if old != new:
-            renamed = old == new._replace(source=old.source)
-            where = f"{old.source} is now {new.source}" if renamed else f"{new.source}, after line {new.line}"
-            raise _cannot_be_resumed(folder, f"the text differs: {where}")
 
 
 def _cannot_be_resumed(folder: Folder, reason: str) -> ElmoError:

@@ -26,7 +26,8 @@ from elmo_tasks.jobs.runs import (
     Outcome,
     Run,
     Shard,
-    read_note,
+    note_name,
+    read_json,
     write_json,
     write_note,
 )
@@ -55,9 +56,10 @@ class Sink(ABC):
     def part(self, shard: Shard) -> AbstractContextManager[Callable[..., Any]]:
         """Returns a context in which the content of a shard is written by a function, in pieces."""
 
-    def done(self, outcome: Outcome, **note: Any) -> Outcome:
+    def done(self, shard: Shard, counts: dict[str, int], **note: Any) -> Outcome:
         """Notes that a shard is done, see `write_note`, and returns its outcome."""
-        write_note(self.folder, outcome, **note)
+        outcome = {"number": shard.number, **counts}
+        write_note(self.folder, shard, outcome, **note)
         return outcome
 
     @abstractmethod
@@ -87,10 +89,10 @@ class Hdf5Sink(Sink):
         for batch, vectors in batches:
             self._file.write(batch, vectors)
 
-    def done(self, outcome: Outcome, **note: Any) -> Outcome:
+    def done(self, shard: Shard, counts: dict[str, int], **note: Any) -> Outcome:
         """Writes the note after the vectors, on the thread that writes them."""
-        self._file.sync(partial(super().done, outcome, **note))
-        return outcome
+        self._file.sync(partial(super().done, shard, counts, **note))
+        return {"number": shard.number, **counts}
 
     def finish(self, run: Run) -> None:
         vectors = self.folder.path / VECTORS
@@ -215,11 +217,11 @@ class ParquetSink(Sink):
         )
 
     def finish(self, run: Run) -> None:
-        """Concatenates the rejected lines of all shards, writes the manifest, and removes the notes."""
+        """Concatenates the rejected lines of all shards, and writes the manifest."""
         if run.total("rejected"):
             with self.folder.writing(REJECTED) as file:
                 for shard in run.shards:
-                    for line in read_note(self.folder, shard.number)["rejects"]:
+                    for line in read_json(self.folder, note_name(shard.number))["rejects"]:
                         file.write(json.dumps(line).encode() + b"\n")
         content = {
             "version": VERSION,
@@ -229,6 +231,10 @@ class ParquetSink(Sink):
             **{count: run.total(count) for count in ("sentences", "tokens", "rejected")},
             "parts": [shard._asdict() | run.done[shard.number] for shard in run.shards],
         }
+        parts = {f"{shard.name}.parquet" for shard in run.shards}
+        names = self.folder.names()
+        # The parts of an input that was longer before
+        self.folder.remove(name for name in names - parts if name.startswith("part-"))
         write_json(self.folder, MANIFEST, content)
-        # The notes, and the files that workers which were killed had begun
-        self.folder.remove(name for name in self.folder.names() if name.startswith(("_part-", "__")))
+        # The notes, and what workers that were killed had begun
+        self.folder.remove(name for name in names if name.startswith(("_part-", "__")))

@@ -117,19 +117,6 @@ def test_resume_with_nothing_to_resume(elmo, source, output, capsys):
     assert not partial(output).exists()
 
 
-@pytest.mark.parametrize("options", [[], ["--forget-sentences"]])
-def test_resume_over_another_result(elmo, source, output, capsys, options):
-    assert elmo("embed", source, output, *options) == 0
-    assert elmo("embed", source, output, "--resume", *options, "--layers", "top") == 1
-    assert mentions(capsys.readouterr().err, str(output), "--force")
-    before = output.read_bytes()
-    source.write_text("one more word\n" + TEXT, encoding="utf-8")
-    assert elmo("embed", source, output, "--resume", *options) == 1
-    assert mentions(capsys.readouterr().err, str(output), "--force")
-    assert output.read_bytes() == before
-    assert not partial(output).exists()
-
-
 def test_two_runs_at_once(elmo, source, output, capsys):
     with partial_folder(output):
         assert elmo("embed", source, output) == 1

@@ -208,27 +208,6 @@ def test_wrong_usage(elmo, source, output, arguments):
     assert nothing_left(output)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        (["embed", "IN", "OUT", "--all"], "--all is an option of AllenNLP 0.9; here it is --layers all"),
-        (["embed", "IN", "OUT", "--batch-size", "64"], "here it is --batch-tokens"),
-    ],
-)
-def test_hints_for_the_command_of_allennlp(elmo, source, output, capsys, arguments, hint):
-    paths = {"IN": source, "OUT": output}
-    assert elmo(*(paths.get(argument, argument) for argument in arguments)) == 2
-    assert hint in capsys.readouterr().err
-
-
-def test_help_is_silent_about_those_options(elmo, capsys):
-    assert elmo("embed", "--help") == 0
-    shown = capsys.readouterr().out
-    assert "--layers" in shown
-    assert "SUPPRESS" not in shown
-    assert "--vocab-path" not in shown
-
-
 def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsys):
     source.write_text("Mr. Smith left Inc. early .\nShe lives in London.\nHe doesn't, either.\n")
     assert elmo("embed", source, output) == 0

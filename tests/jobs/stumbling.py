@@ -38,7 +38,7 @@ class Stumble(Job):
             write(b"%d\n" % shard.number)
             if shard.number == 2:
                 return {"number": 2, "error": "shard 2 is bad"}
-        return self.sink.done({"number": shard.number})
+        return self.sink.done(shard, {})
 
     def run(self, engine: LocalEngine | RayEngine) -> None:
         run_job(self, engine, name="stumble", sources=["text"], settings={}, shard_bytes=1)

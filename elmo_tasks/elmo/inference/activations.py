@@ -21,7 +21,6 @@ import mmap
 import os
 import weakref
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -43,13 +42,14 @@ logger = logging.getLogger(__name__)
 FORMAT = 2
 """Raise it with a change of the records, or of the vectors that given weights yield."""
 KEPT_TYPES = ("float32", "float16")
+LARGEST_FLOAT16 = 65504
 MAP_SIZE = 1 << 42
 """The address space of a database in bytes. A process that gets less encodes each sentence."""
 MAX_READERS = 1024
 """The largest number of read transactions at the same time, in all processes together."""
 _DATA, _ABOUT, _CHECKSUM_BYTES = "data.mdb", "activations.json", 4
 _PAGES_OF_TREE = 10
-"""Writing a record copies or splits at most so many pages above it."""
+"""The pages above a record that writing it copies or splits, at most."""
 _DAMAGED = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.VersionMismatchError)
 
 
@@ -64,7 +64,7 @@ class Activations:
     # Parameters
 
     path : folder; made if it does not exist.
-    dtype : `float32` keeps layers of float32 as they are; `float16` takes half of the space and rounds them.
+    dtype : `float32` keeps layers of float32 exactly; `float16` takes half of the space and rounds them.
     limit_gb : in 10^9 bytes. Nothing is written that would bring the databases under `path` beyond it.
     """
 
@@ -124,16 +124,14 @@ class Activations:
         if arrays:
             missing = [first_row[key] for key in arrays]
             encoded = _packed(bilm.encode(ids[missing, : max(lengths[row] for row in missing)], start), bilm)
-            with np.errstate(over="ignore"):
-                for array, values in zip(arrays.values(), encoded, strict=True):
-                    array[:] = values[: len(array)]
-            not_finite = store.write(arrays)
-            if not_finite:
-                # Values that the dtype cannot hold are returned as they were encoded.
-                packed = packed.astype(np.float32)
-                for row, values in zip(missing, encoded, strict=True):
-                    if keys[row] in not_finite:
-                        packed[row, : lengths[row]] = values[: lengths[row]]
+            if self.dtype == "float16" and np.abs(encoded).max() > LARGEST_FLOAT16:
+                raise ElmoError(
+                    f"activations: float16 cannot hold a value above {LARGEST_FLOAT16:,}",
+                    remedy="use dtype: float32",
+                )
+            for array, values in zip(arrays.values(), encoded, strict=True):
+                array[:] = values[: len(array)]
+            store.write(arrays)
         for row, key in enumerate(keys):
             if lengths[row] and first_row[key] != row:
                 packed[row] = packed[first_row[key]]
@@ -150,7 +148,6 @@ class Activations:
         if self._store is None or self._store.folder.name != name:
             about = source | {"precision": bilm.precision, "options": bilm.options.to_json()}
             self._store = ActivationStore(Path(self.path, name), about, limit=self.limit_gb * 1e9)
-            weakref.finalize(self._store, _log_counts, self._store.folder, self._store.counts)
         return self._store
 
 
@@ -181,14 +178,6 @@ def _unpacked(packed: torch.Tensor, bilm: FrozenBiLm) -> torch.Tensor:
     return layers
 
 
-def _log_counts(folder: Path, counts: Counter[str]) -> None:
-    logger.info(
-        "activations in %s: %d sentences found, %d encoded, %d of them not finite",
-        folder,
-        *(counts[name] for name in ("found", "encoded", "not finite")),
-    )
-
-
 class ActivationStore:
     """
     The sentences of one source on disk: of a biLM, a start state and a dtype.
@@ -202,7 +191,6 @@ class ActivationStore:
 
     def __init__(self, folder: Path, about: dict[str, Any], limit: float) -> None:
         self.folder = folder
-        self.counts: Counter[str] = Counter()
         self._about, self._limit = about, limit
         self._environment: lmdb.Environment | None = None  # keeps it open
         self._reading = self._writing = True
@@ -216,7 +204,6 @@ class ActivationStore:
         """
         if not self._reading:
             return
-        requested = len(arrays)
         try:
             with self._opened().begin(buffers=True) as transaction:
                 for key, array in list(arrays.items()):
@@ -229,39 +216,21 @@ class ActivationStore:
         except (OSError, lmdb.Error) as error:
             self._reading = False
             self._stop_writing(f"cannot read {self.folder}: {error}")
-        self.counts["found"] += requested - len(arrays)
 
-    def write(self, arrays: dict[bytes, np.ndarray]) -> set[bytes]:
-        """
-        Stores new sentences, `(tokens, features)`, and returns the keys of those that are not finite, which
-        are not stored.
-        """
-        self.counts["encoded"] += len(arrays)
-        not_finite = {key for key, values in arrays.items() if not np.isfinite(values).all()}
-        if not_finite and not self.counts["not finite"]:
-            logger.warning(
-                "activations: a sentence of %d tokens is not finite in %s. "
-                "Such sentences are not kept, but encoded each time.",
-                len(arrays[min(not_finite)]),
-                self._about["dtype"],
-            )
-        self.counts["not finite"] += len(not_finite)
-        records = {
-            key: values.tobytes() + self._checksum(key, values)
-            for key, values in arrays.items()
-            if key not in not_finite
-        }
-        if records and self._writing:
-            try:
-                with self._opened().begin(write=True) as transaction:
-                    if self._has_room(records.values()):
-                        for record in records.items():
-                            transaction.put(*record)
-            except _DAMAGED as error:
-                raise self._damaged(str(error)) from error
-            except (OSError, lmdb.Error) as error:
-                self._stop_writing(f"cannot write to {self.folder}: {error}")
-        return not_finite
+    def write(self, arrays: dict[bytes, np.ndarray]) -> None:
+        """Stores sentences, `(tokens, features)`."""
+        if not self._writing:
+            return
+        records = {key: values.tobytes() + self._checksum(key, values) for key, values in arrays.items()}
+        try:
+            with self._opened().begin(write=True) as transaction:
+                if self._has_room(records.values()):
+                    for record in records.items():
+                        transaction.put(*record)
+        except _DAMAGED as error:
+            raise self._damaged(str(error)) from error
+        except (OSError, lmdb.Error) as error:
+            self._stop_writing(f"cannot write to {self.folder}: {error}")
 
     def _opened(self) -> lmdb.Environment:
         self._environment = environment_of(self.folder, self._about)
