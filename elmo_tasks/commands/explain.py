@@ -15,8 +15,8 @@ from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.predictor import TaskPredictor
-from elmo_tasks.pipeline.records import attempt, json_lines_file, located, read_file
+from elmo_tasks.pipeline.json_lines import json_lines_file, read_file
+from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, located
 
 TEMPLATE = Path(__file__).with_name("explain.html")
 

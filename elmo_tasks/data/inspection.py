@@ -14,7 +14,7 @@ from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, text_fields
+from elmo_tasks.data.reader import TaskReader, texts_of
 
 _READERS = {"classification": "classifier"}
 
@@ -109,7 +109,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
 
 
 def _texts(instance: Instance) -> list[Any]:
-    return [text for field in instance.fields.values() for text in text_fields(field)]
+    return texts_of([instance])
 
 
 @contextmanager

@@ -122,9 +122,8 @@ class TaskReader(ShardedReader):
         return {name: indexer for name, indexer in indexers if isinstance(indexer, SingleIdTokenIndexer)}
 
     def apply_token_indexers(self, instance: Instance) -> None:
-        for field in instance.fields.values():
-            for text in text_fields(field):
-                text.token_indexers = self.token_indexers
+        for text in texts_of([instance]):
+            text.token_indexers = self.token_indexers
 
     def tokens(self, text: str | list[str]) -> list[Token]:
         """Returns the tokens of a text, or of its words."""
@@ -234,6 +233,12 @@ def text_fields(field: Field) -> Iterator[TextField]:
     elif isinstance(field, ListField):
         for part in field.field_list:
             yield from text_fields(part)
+
+
+def texts_of(instances: Iterable[Instance]) -> list[TextField]:
+    """Returns the texts of all fields of instances."""
+    fields = (field for instance in instances for field in instance.fields.values())
+    return [text for field in fields for text in text_fields(field)]
 
 
 def join_words(words: list[str]) -> Words:

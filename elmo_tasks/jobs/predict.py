@@ -14,8 +14,8 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import predictor_of
-from elmo_tasks.pipeline.predictor import predict_records
-from elmo_tasks.pipeline.records import read_records, value_of
+from elmo_tasks.pipeline.json_lines import read_records
+from elmo_tasks.pipeline.predictor import predict_records, value_of
 
 
 @dataclass(kw_only=True)

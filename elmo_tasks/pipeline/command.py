@@ -21,8 +21,8 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.pipeline.predictor import TaskPredictor, predict_records
-from elmo_tasks.pipeline.records import Record, json_lines_file, open_lines, read_file, value_of
+from elmo_tasks.pipeline.json_lines import json_lines_file, open_lines, read_file
+from elmo_tasks.pipeline.predictor import Record, TaskPredictor, predict_records, value_of
 
 
 class PredictManager(predict._PredictManager):

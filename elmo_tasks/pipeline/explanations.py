@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.reader import text_fields
+from elmo_tasks.data.reader import texts_of
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER
 
@@ -106,7 +106,7 @@ class Interpretable(Predictor):
 
     def texts(self, instance: Instance) -> list[list[str]]:
         """Returns the words of each text that the model reads, in the model's order."""
-        return [words_of(text) for field in instance.fields.values() for text in text_fields(field)]
+        return list(map(words_of, texts_of([instance])))
 
     def metadata_of(self, instance: Instance) -> Metadata:
         """Returns the metadata for changed texts: by default, the same class of the texts."""

@@ -8,11 +8,11 @@ result of a record with an error is that error, while the others have their valu
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Optional
+from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -28,10 +28,9 @@ from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import printable, shorten
-from elmo_tasks.data.reader import join_words, text_fields, unwrapped_reader
+from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
 from elmo_tasks.pipeline.explanations import Interpretable
-from elmo_tasks.pipeline.records import Record, Result, attempt, located, value_of
 from elmo_tasks.pipeline.results import Label
 
 MAX_WORD = 10_000
@@ -42,6 +41,45 @@ SMALL_BATCH = 256
 """Tokens; the operations on such a batch take less time with one thread each."""
 
 logger = logging.getLogger(__name__)
+
+
+Result: TypeAlias = JsonDict | Exception
+"""The value of a record, or its error."""
+
+
+class Record(NamedTuple):
+    """One thing to predict: a JSON object, or an instance of a dataset reader, or the error of reading it."""
+
+    content: JsonDict | Instance | Exception
+    where: str = ""
+    """The place that errors name, such as a file and a line; empty if there is none."""
+
+
+def attempt(function: Callable[[Any], Any], content: Any) -> Any:
+    """Returns `function(content)`, or the error that it raises. A content that is an error stays as it is."""
+    if isinstance(content, Exception):
+        return content
+    try:
+        return function(content)
+    except Exception as error:
+        return error
+
+
+def located(result: Result, where: str) -> Result:
+    """Returns a result; of an error with a place, a `ConfigurationError` that names it."""
+    if not (where and isinstance(result, Exception)):
+        return result
+    text = str(result) if isinstance(result, ConfigurationError) else f"{type(result).__name__}: {result}"
+    error = ConfigurationError(f"{where}: {text}")
+    error.__cause__ = result
+    return error
+
+
+def value_of(result: Result) -> JsonDict:
+    """Returns the value of a result, or raises its error."""
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def predict_records(predictor: Predictor, records: Iterable[Record], batch_size: int) -> Iterator[Result]:
@@ -141,7 +179,7 @@ class TaskPredictor(Interpretable):
 
     def num_tokens(self, instance: Instance) -> int:
         """Returns the number of tokens that the model reads for an instance of `to_instance`."""
-        return sum(len(text.tokens) for text in self._texts(instance))
+        return sum(len(text.tokens) for text in texts_of(self.parts(instance)))
 
     def min_tokens(self, content: Any) -> int:
         """Returns a lower bound of `num_tokens` that needs no instance."""
@@ -206,21 +244,22 @@ class TaskPredictor(Interpretable):
         self, records: Sequence[Record], max_tokens: int | None = None
     ) -> list[_Example | JsonDict | Exception]:
         """Returns for each record its example, or the value of a text without words, or an error."""
-
-        def read(json_dict: JsonDict) -> Any:
-            content = self.read(json_dict)
-            _check_tokens(self.min_tokens(content), max_tokens)
-            return content
-
+        read = partial(self._read, max_tokens)
         contents = self.complete([attempt(read, record.content) for record in records])
         return [attempt(partial(self._example, max_tokens), content) for content in contents]
 
+    def _read(self, max_tokens: int | None, json_dict: JsonDict) -> Any:
+        content = self.read(json_dict)
+        _check_tokens(self.min_tokens(content), max_tokens)
+        return content
+
     def _example(self, max_tokens: int | None, content: Any) -> _Example | JsonDict:
+        # Before an instance is made for each of very many predicates
+        _check_tokens(self.min_tokens(content), max_tokens)
         if (value := self.empty_result(content)) is not None:
             return value
-        _check_tokens(self.min_tokens(content), max_tokens)
         instance = self.to_instance(content)
-        _check_lengths(self._texts(instance))
+        _check_lengths(texts_of(self.parts(instance)))
         tokens = self.num_tokens(instance)
         _check_tokens(tokens, max_tokens)
         return _Example(instance, tokens)
@@ -231,7 +270,8 @@ class TaskPredictor(Interpretable):
         """Runs the model on the examples in batches of similar length. Values and errors stay as they are."""
         results: list[Any] = list(examples)
         lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Example)}
-        for indices in batches(sorted(lengths, key=lengths.__getitem__), lengths.__getitem__, max_tokens):
+        by_length = sorted(lengths, key=lengths.__getitem__)
+        for indices in list(batches(by_length, lengths.__getitem__, max_tokens)):
             # A user's own thread may compute at the same time, and would stay with one thread for good.
             is_small = self.in_own_process and sum(map(lengths.__getitem__, indices)) <= SMALL_BATCH
             with one_thread_each() if is_small else nullcontext():
@@ -248,11 +288,6 @@ class TaskPredictor(Interpretable):
             if len(instances) == 1:
                 return [error]
             return [self._run_batch([instance])[0] for instance in instances]
-
-    def _texts(self, instance: Instance) -> Iterator[TextField]:
-        for part in self.parts(instance):
-            for field in part.fields.values():
-                yield from text_fields(field)
 
 
 def _plain(value: Any) -> Any:

@@ -15,8 +15,7 @@ from elmo_tasks.archives.slim import TRAINED, trained_archives
 from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.pipeline.predictor import TaskPredictor
-from elmo_tasks.pipeline.records import Record, attempt
+from elmo_tasks.pipeline.predictor import Record, TaskPredictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
 
 Value = TypeVar("Value")

@@ -10,8 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
-from elmo_tasks.pipeline.predictor import TaskPredictor
-from elmo_tasks.pipeline.records import Record, Result, attempt
+from elmo_tasks.pipeline.predictor import Record, Result, TaskPredictor, attempt
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,14 @@ from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import RenewedPipeline, Words, sentence_rules
-from elmo_tasks.pipeline.predictor import TOKENS_AT_ONCE, SentencePredictor, TaskPredictor, require
-from elmo_tasks.pipeline.records import Record, attempt
+from elmo_tasks.pipeline.predictor import (
+    TOKENS_AT_ONCE,
+    Record,
+    SentencePredictor,
+    TaskPredictor,
+    attempt,
+    require,
+)
 from elmo_tasks.pipeline.results import Argument, Predicate
 from elmo_tasks.pipeline.trained import load
 from elmo_tasks.srl.reader import SentenceInstance

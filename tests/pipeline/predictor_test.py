@@ -7,15 +7,17 @@ import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 
+from elmo_tasks.pipeline.json_lines import read_records
 from elmo_tasks.pipeline.predictor import (
+    Record,
     SentencePredictor,
     TaskPredictor,
     TextPredictor,
     predict_records,
     require,
     require_text,
+    value_of,
 )
-from elmo_tasks.pipeline.records import Record, read_records, value_of
 from elmo_tasks.sst.reader import SstReader
 from tests.errors import mentions
 from tests.pipeline.fake import Counting

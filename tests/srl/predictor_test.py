@@ -10,7 +10,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.command import PredictManager
-from elmo_tasks.pipeline.records import Record
+from elmo_tasks.pipeline.predictor import Record
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags

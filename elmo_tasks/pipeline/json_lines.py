@@ -1,55 +1,15 @@
-"""Records to predict, each with its place or its error, and the files of JSON Lines that they come from."""
+"""Files of JSON Lines, plain or packed, at paths and URLs: a record for each line."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
 
-from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
-from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import UNREADABLE, local_or_bundled, raw_lines, unpacked
 from elmo_tasks.data.input_files import InputError, printable, shorten, standard_input
-
-Result: TypeAlias = JsonDict | Exception
-"""The value of a record, or its error."""
-
-
-class Record(NamedTuple):
-    """One thing to predict: a JSON object, or an instance of a dataset reader, or the error of reading it."""
-
-    content: JsonDict | Instance | Exception
-    where: str = ""
-    """The place that errors name, such as a file and a line; empty if there is none."""
-
-
-def attempt(function: Callable[[Any], Any], content: Any) -> Any:
-    """Returns `function(content)`, or the error that it raises. A content that is an error stays as it is."""
-    if isinstance(content, Exception):
-        return content
-    try:
-        return function(content)
-    except Exception as error:
-        return error
-
-
-def located(result: Result, where: str) -> Result:
-    """Returns a result; of an error with a place, a `ConfigurationError` that names it."""
-    if not (where and isinstance(result, Exception)):
-        return result
-    text = str(result) if isinstance(result, ConfigurationError) else f"{type(result).__name__}: {result}"
-    error = ConfigurationError(f"{where}: {text}")
-    error.__cause__ = result
-    return error
-
-
-def value_of(result: Result) -> JsonDict:
-    """Returns the value of a result, or raises its error."""
-    if isinstance(result, Exception):
-        raise result
-    return result
+from elmo_tasks.pipeline.predictor import Record, attempt
 
 
 def read_records(
