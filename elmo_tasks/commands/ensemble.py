@@ -43,7 +43,7 @@ COPIED_KEYS = (
     "numpy_seed",
     "pytorch_seed",
 )
-"""The keys of a config, beside the model, that `evaluate` and `predict` read."""
+"""The keys of a config, except the model, that `evaluate` and `predict` read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
     (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2), encoding="utf-8")
     Meta.new().to_file(folder / META_NAME)
     model.vocab.save_to_files(str(folder / "vocabulary"))
-    # PyTorch writes a tensor that has several names once. Only a file of Python tells of a full disk.
+    # PyTorch writes a tensor that has several names once. A file of Python reports a full disk.
     with open(folder / WEIGHTS, "wb") as file:
         torch.save(model.state_dict(), file)
     archive_model(folder, weights=WEIGHTS, archive_path=path)
@@ -90,8 +90,8 @@ class ArchivedEnsemble(EnsembleModel):
 
     - the archive that `write_ensemble` writes, which holds the members;
     - a folder with a `config.json` whose members stay where they are: `"model": {"type": "elmo_ensemble",
-      "archives": [...]}`, with paths as in `open_members`, beside the `dataset_reader` and the `data_loader`
-      of a member.
+      "archives": [...]}`, with paths as in `open_members`, and the `dataset_reader` and `data_loader` of a
+      member.
     """
 
     @classmethod
@@ -103,9 +103,7 @@ class ArchivedEnsemble(EnsembleModel):
             model = cls._with_own_members(config, serialization_dir, weights_file)
         else:
             if weights_file is not None and weights_file != get_weights_path(serialization_dir):
-                raise ConfigurationError(
-                    f"found the weights {weights_file}, but the members have their own, expected none"
-                )
+                raise ConfigurationError(f"{weights_file} cannot be used: the members have their own weights")
             model = cls._with_members_elsewhere(config)
         return model.cuda(cuda_device) if cuda_device >= 0 else model
 
@@ -143,7 +141,7 @@ class ArchivedEnsemble(EnsembleModel):
         archives = open_members(paths)
         block.assert_empty(cls.__name__)
         if problem := _indexer_problem(config, archives[0].config):
-            raise ConfigurationError(f"the ensemble's config: {problem}, as in its archives")
+            raise ConfigurationError(f"the config of the ensemble differs from its archives: {problem}")
         return cls(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
 
 
@@ -152,38 +150,49 @@ def open_members(archives: list[str]) -> list[Archive]:
     Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. One of equal biLMs stays in memory.
 
     # Raises
-    `ConfigurationError`, with the archive: it is no archive, its model is not of a task, or its class,
-    vocabulary or token indexers differ from those of the first. `OSError`: nothing is there.
+    `ConfigurationError`, with the archive: it cannot be opened, its model is not of a task, or its class,
+    vocabulary or token indexers are not the same as in the first. `OSError`: the file is missing.
     """
     opened: list[Archive] = []
     bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
     for name in progress(archives, work="reading", unit="archives"):
         archive = open_archive(name)
         if problem := _problem(archive, opened[0] if opened else archive):
-            raise ConfigurationError(f"{name}: {problem}" + (f", as in {archives[0]}" if opened else ""))
+            raise ConfigurationError(f"{name}: {problem}" + (f" as in {archives[0]}" if opened else ""))
         _share_bilm(archive.model, bilms)
         opened.append(archive)
     return opened
 
 
 def _problem(archive: Archive, first: Archive) -> str | None:
-    found, expected = type(archive.model), type(first.model)
-    if not issubclass(found, ElmoModel):
-        return f"found a model of the class {found.__name__}, expected one of a task"
-    if found is not expected:
-        return f"found a model of the class {found.__name__}, expected {expected.__name__}"
-    problem = _indexer_problem(archive.config, first.config)
-    return problem or _vocabulary_problem(archive.model.vocab, first.model.vocab)
+    """Returns why an archive cannot be a member together with the first one."""
+    kind = type(archive.model)
+    if not issubclass(kind, ElmoModel):
+        return f"a {kind.__name__} is not a model of a task"
+    if kind is not type(first.model):
+        return f"its model is a {kind.__name__}, not a {type(first.model).__name__}"
+    if problem := _indexer_problem(archive.config, first.config):
+        return problem
+    for namespace in sorted(archive.model.vocab.get_namespaces() | first.model.vocab.get_namespaces()):
+        words, first_words = (
+            list(each.model.vocab.get_index_to_token_vocabulary(namespace).values())
+            for each in (archive, first)
+        )
+        if words != first_words:
+            different = (pair for pair in zip_longest(words, first_words) if pair[0] != pair[1])
+            word, first_word = next(different)
+            return f"its vocabulary {namespace!r} has {word!r} in place of {first_word!r}"
+    return None
 
 
 def _indexer_problem(config: Params, first: Params) -> str | None:
     for reader in ("dataset_reader", "validation_dataset_reader"):
-        found, expected = (_token_indexers(each, reader) for each in (config, first))
-        for name in sorted(found.keys() | expected.keys()):
-            if found.get(name) != expected.get(name):
+        indexers, first_indexers = (_token_indexers(each, reader) for each in (config, first))
+        for name in sorted(indexers.keys() | first_indexers.keys()):
+            if indexers.get(name) != first_indexers.get(name):
                 return (
-                    f"the token indexer {name!r} of the {reader} is {found.get(name)}, expected "
-                    f"{expected.get(name)}"
+                    f"the token indexer {name!r} of its {reader} is {indexers.get(name)}, not "
+                    f"{first_indexers.get(name)}"
                 )
     return None
 
@@ -191,20 +200,6 @@ def _indexer_problem(config: Params, first: Params) -> str | None:
 def _token_indexers(config: Params, reader: str) -> dict[str, Any]:
     settings = config.as_dict(quiet=True)
     return unwrapped_block(settings.get(reader, settings["dataset_reader"])).get("token_indexers") or {}
-
-
-def _vocabulary_problem(vocab: Vocabulary, first: Vocabulary) -> str | None:
-    for namespace in sorted(vocab.get_namespaces() | first.get_namespaces()):
-        found, expected = (
-            list(each.get_index_to_token_vocabulary(namespace).values()) for each in (vocab, first)
-        )
-        for index, (word, wanted) in enumerate(zip_longest(found, expected)):
-            if word != wanted:
-                return (
-                    f"the vocabulary {namespace!r} has {len(found)} entries, expected {len(expected)}; entry "
-                    f"{index} is {word!r}, expected {wanted!r}"
-                )
-    return None
 
 
 def _share_bilm(model: ElmoModel, bilms: dict[str, FrozenBiLm | TrainedBiLm]) -> None:

@@ -17,8 +17,8 @@ from elmo_tasks.modules.elmo_model import ElmoModel
 
 class EnsembleModel(StrictParams, Model):
     """
-    Decodes as its first member does, but from the `average` of all members' `scores`. The best results of
-    Peters et al. 2018 (section 4) are those of ensembles.
+    Decodes as its first member does, but from the `average` of all members' `scores`. Peters et al. 2018 (section 4) have
+    their best results with ensembles.
 
     Members that share a biLM run it once a batch, unless it carries its state from batch to batch; each mixes
     its layers on its own. An ensemble is not trained: its parameters take no gradients. Other than two or
@@ -30,8 +30,8 @@ class EnsembleModel(StrictParams, Model):
     def __init__(self, *, vocab: Vocabulary, members: list[Model]) -> None:
         super().__init__(vocab)
         if len(members) < 2 or not isinstance(members[0], ElmoModel) or len(set(map(type, members))) > 1:
-            found = ", ".join(type(member).__name__ for member in members) or "none"
-            raise ConfigurationError(f"found the members: {found}; expected two or more models of one task")
+            kinds = ", ".join(type(member).__name__ for member in members) or "none"
+            raise ConfigurationError(f"an ensemble needs two or more models of one task, not {kinds}")
         self.members = nn.ModuleList(members).requires_grad_(False)
         self._encoder = _SharedEncoder()
         for member in members:

@@ -111,25 +111,14 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
     names = (labels / "vocabulary/labels.txt").read_text().splitlines()
     (labels / "vocabulary/labels.txt").write_text("\n".join([names[1], names[0], *names[2:]]))
     write_language_model(tmp_path / "bilm_model")
-    for folder, problem in (
-        (
-            indexer,
-            "the token indexer 'tokens' of the dataset_reader is {'type': 'single_id'}, "
-            "expected {'lowercase_tokens': True, 'type': 'single_id'}",
-        ),
-        (
-            labels,
-            f"the vocabulary 'labels' has {len(names)} entries, expected {len(names)}; entry 0 is "
-            f"{names[1]!r}, expected {names[0]!r}",
-        ),
-        (
-            tmp_path / "bilm_model",
-            "found a model of the class BiLmModel, expected one of a task",
-        ),
+    for folder, names_of_problem in (
+        (indexer, ["'tokens'", "dataset_reader"]),
+        (labels, ["'labels'", repr(names[1]), repr(names[0])]),
+        (tmp_path / "bilm_model", ["BiLmModel"]),
     ):
         with pytest.raises(ConfigurationError) as caught:
             open_members([str(first), str(folder)])
-        assert str(caught.value) == f"{folder}: {problem}, as in {first}"
+        assert mentions(str(caught.value), f"{folder}: ", *names_of_problem, str(first))
     (first / "best.th").write_bytes(b"cut off")
     with pytest.raises(ConfigurationError, match=rf"^{first}:"):
         open_members([str(first), str(labels)])

@@ -1,4 +1,3 @@
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -121,34 +120,12 @@ def test_saved_files_stay_if_a_source_is_missing(marks, source, tmp_path):
 
 def test_a_folder_is_not_saved_within_itself(tmp_path):
     marks = folder_of(tmp_path / "source", "a")
-    with pytest.raises(ValueError, match=r"found .*/source/saved within .*/source"):
+    with pytest.raises(ValueError, match=r"/source/saved is inside of "):
         marks.to_disk(tmp_path / "source/saved")
     assert saved_names(tmp_path / "source") == ["a", "saved"]
 
 
-@pytest.mark.parametrize("name", ["../mark", "other", "mark/../../x"])
+@pytest.mark.parametrize("name", ["../mark", "other", "mark/../../x", "/mark"])
 def test_bytes_with_other_files_are_refused(marks, name):
-    with pytest.raises(ValueError, match="expected files of mark"):
+    with pytest.raises(ValueError, match=name):
         marks.from_bytes(srsly.msgpack_dumps({name: b"x"}))
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        *(b"", b"\xc1", b"\x81", "text", None, 7),
-        *map(srsly.msgpack_dumps, ([], None, 3, {1: b"x"}, {"mark": "x"}, {"mark": None}, {"": b""})),
-        *map(srsly.msgpack_dumps, ({"mark/../x": b""}, {"/mark": b""}, {"other": b""}, {"mark": {"a": b""}})),
-    ],
-)
-def test_bytes_of_something_else(marks, data):
-    with pytest.raises(ValueError, match=r"marks: found .*expected"):
-        marks.from_bytes(data)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
-@pytest.mark.parametrize("name", ["mark", "mark/model"])
-def test_a_pipe_is_not_waited_for(marks, tmp_path, name):
-    (tmp_path / "saved" / name).parent.mkdir(parents=True)
-    os.mkfifo(tmp_path / "saved" / name)
-    with pytest.raises(ValueError, match=rf"marks: found .*{name}"):
-        marks.from_disk(tmp_path / "saved")

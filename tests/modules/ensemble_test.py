@@ -214,5 +214,5 @@ def test_a_task_says_what_is_averaged():
 
 @pytest.mark.parametrize("members", [[], [Coin([0.0])], [Coin([0.0]), Model(Vocabulary())]])
 def test_what_is_no_ensemble(members):
-    with pytest.raises(ConfigurationError, match="expected two or more"):
+    with pytest.raises(ConfigurationError, match="two or more"):
         EnsembleModel(vocab=Vocabulary(), members=members)
