@@ -27,9 +27,9 @@ class Explain(ModelVerb):
     help = "Which words a prediction rests on."
     description = """Reads the input of `allennlp predict`, and writes JSON Lines: for each input the result,
         and for each prediction in it (an entity, a cluster; one for other tasks) the words of each text with
-        their shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. Beside OUT,
-        a page of HTML shows the words in colours. An input that cannot be read ends the work; the results
-        before it, if any, are written."""
+        their shares in its gradient, by one of AllenNLP's interpreters; the part of ELMo counts. A page of
+        HTML next to OUT shows the words in colours. An input that cannot be read ends the run; the results
+        before it are written."""
 
     input: Input = positional("IN", "JSON Lines, as `allennlp predict` reads them")
     output: Path = positional("OUT", "JSON Lines to write; the page is OUT.html")

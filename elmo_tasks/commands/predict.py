@@ -35,15 +35,15 @@ class Predict(Verb):
     name = "predict"
     help = "Predictions of an archive, to JSON Lines."
     description = """Reads JSON Lines or Parquet, a row an object: a file, folder, pattern or URL, or - for
-        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is whole; at a line
-        that cannot be predicted it appears with the results before that line, and --resume goes on once the
-        line is mended. Until OUT is whole the work is in OUT.partial. With --engine ray, IN and OUT may be at
-        s3:// or gs://."""
+        stdin. Writes what `allennlp predict` writes, line for line. OUT appears when it is complete. A
+        line that cannot be predicted ends the run, and OUT has the results before that line; fix it, and
+        --resume continues. Until OUT is complete, the work is in OUT.partial. With --engine ray, IN and OUT
+        may be at s3:// or gs://."""
 
     archive: Input = archive_argument()
     input: Input = positional("IN", "what to predict, an object a line")
     output: str = positional("OUT", "JSON Lines to write")
-    batch_size: Positive = option("lines at once", 1)
+    batch_size: Positive = option("lines in a batch", 1)
     device: Gpu = device_option()
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
@@ -57,9 +57,7 @@ class Predict(Verb):
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
         if output.endswith(".parquet"):
-            raise ConfigurationError(
-                f"{output}: found the name of a Parquet file, expected one of JSON Lines"
-            )
+            raise ConfigurationError(f"{output} is the name of a Parquet file; predictions are JSON Lines")
         base, piped = os.getcwd(), here and is_piped(source)
         if not piped:
             files = list(map(str, input_files(source))) if here else input_sources(source)

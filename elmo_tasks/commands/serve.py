@@ -47,10 +47,10 @@ class LimitArguments:
     max_queue: Positive = option("inputs of a model that wait (else 429)", Limits.max_queue)
     max_connections: Positive = option("open connections (else 503)", Limits.max_connections)
     max_connections_of_client: Positive = option(
-        "open connections of an address, such as that of a proxy (else 503)", Limits.max_connections_of_client
+        "open connections of an address, such as a proxy (else 503)", Limits.max_connections_of_client
     )
     timeout: Positive = option("seconds for a request (else 408) and its answer (else 503)", Limits.timeout)
-    batch_size: Positive = option("inputs at once", Limits.batch_size)
+    batch_size: Positive = option("inputs in a batch", Limits.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ class CorefPredictor(TextPredictor):
     """
     In: `{"document": "..."}` or `{"tokens": ["..."]}`, both split into sentences by spaCy's rules, a document
     also at empty lines; or `{"sentences": [["..."]]}`, optionally with `speakers`, a list for each sentence.
-    All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are read as they are.
+    All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are inputs, too.
 
     Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
     same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the

@@ -17,8 +17,8 @@ from elmo_tasks.modules.elmo_model import ElmoModel
 
 class EnsembleModel(StrictParams, Model):
     """
-    Decodes as its first member does, but from the `average` of all members' `scores`. Peters et al. 2018 (section 4) have
-    their best results with ensembles.
+    Decodes as its first member does, but from the `average` of all members' `scores`. Ensembles have the best
+    results in Peters et al. 2018, section 4.
 
     Members that share a biLM run it once a batch, unless it carries its state from batch to batch; each mixes
     its layers on its own. An ensemble is not trained: its parameters take no gradients. Other than two or

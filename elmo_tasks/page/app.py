@@ -36,7 +36,7 @@ _SENTENCES = {
     413: "The text is too long.",
     429: "Many texts are waiting to be read. Please try again in a moment.",
     500: "The model failed on this text. The log of the service says why.",
-    503: "There was no answer in time. Please try again, or take a shorter text.",
+    503: "The answer took too long. Please try again, or take a shorter text.",
 }
 """Errors in the words of a reader, by their status."""
 Form = dict[str, str]
@@ -69,7 +69,7 @@ class Page:
         self._live: dict[str, dict[str, Any]] = {}
         """The answers to the first example of each tab, by its name."""
         self._cosines: dict[str, float] = {}
-        """Those of the first example of a word in context."""
+        """The cosines of the first example of a word in context."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
         app.api_route("/", methods=_READ, include_in_schema=False)(self._overview)
         for tab in tabs:
@@ -83,7 +83,7 @@ class Page:
         return await self._render_overview()
 
     async def _no_model(self, name: str) -> Response:
-        return await self._render_overview(f"There is no model {name!r}. These are here:", 404)
+        return await self._render_overview(f"The service has no model {name!r}. It has these:", 404)
 
     async def _render_overview(self, error: str | None = None, status: int = 200) -> Response:
         await asyncio.gather(*map(self._answer_example, self._tabs), self._compare_example())
@@ -162,7 +162,7 @@ def _form(content: bytes) -> Form:
     Parses a form in URL encoding. The first of several values of a field counts.
 
     # Raises
-    `HTTPException`: it is not ASCII, or stands for bytes that are not UTF-8.
+    `HTTPException`: it is not ASCII, or its bytes are not UTF-8.
     """
     try:
         fields = parse_qs(content.decode("ascii"), errors="strict")

@@ -90,7 +90,7 @@ class Tab:
     card : a line that says what the model is, on which data it was trained, and its score.
     mixes : the mixes that the model has learned.
     explains : whether the model can explain which words a prediction depends on.
-    tokenize : the predictor's tokenizer, if words can stand for their indices in a field.
+    tokenize : the predictor's tokenizer, if a field may have words in place of their indices.
     """
 
     name: str

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from elmo_tasks import __version__
 
-_PREFIXES = {"R": "a reference to", "C": "goes on:"}
+_PREFIXES = {"R": "a reference to", "C": "continues"}
 """The prefixes of PropBank's roles, as in `R-ARG0` and `C-ARG1`."""
 _MEANINGS = {
     "PER": "person",

@@ -27,9 +27,9 @@ from elmo_tasks.pipeline.predictor import Record, TaskPredictor, predict_records
 
 class PredictManager(predict._PredictManager):
     """
-    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that one that is
-    not UTF-8 is an error of that line. Results are in the output file as soon as they are computed. With a
-    dataset reader, each record has a line in the output, with its ids.
+    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that a line that
+    is not UTF-8 has its own error. A result is written as soon as it is computed. With a dataset reader, each
+    record has a line in the output, with its ids.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class PredictManager(predict._PredictManager):
         records, shown = tee(self._records())
         results = predict_records(self._predictor, records, self._batch_size)
         if self._output_path is not None:
-            # A line is in the file as soon as it is computed.
             self._output_file = open(  # noqa: SIM115
                 self._output_path, "w", buffering=1, encoding="utf-8", newline="\n"
             )
@@ -93,8 +92,8 @@ def _shown(record: Record) -> str:
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     """
-    Returns the files that are read, as far as they are known: a reader that is not ours may read others. If
-    there is none, the error comes before an output file is made, and before any line is read.
+    Returns the files that are read, if they are known; a third-party reader may read others. A missing file
+    is an error here, before an output file is made.
     """
     if reader is None:
         if path != "-":

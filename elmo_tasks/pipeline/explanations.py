@@ -62,7 +62,7 @@ def _finite(share: float) -> float:
 
 
 def can_explain(predictor: Predictor) -> bool:
-    """Returns whether the task has explanations, and the model is no ensemble."""
+    """Returns whether the task has explanations, and the model is not an ensemble."""
     explains = type(predictor).predictions_to_labeled_instances
     return explains is not Predictor.predictions_to_labeled_instances and hasattr(predictor._model, "embed")
 
@@ -70,7 +70,7 @@ def can_explain(predictor: Predictor) -> bool:
 class TextVectors(nn.Module):
     """
     The module at which interpreters observe and change the input of a model. It returns the vectors of a
-    text, `(1, tokens, dim)`, as they are. For `Hotflip`, it turns the ids of words into vectors.
+    text, `(1, tokens, dim)`, unchanged. For `Hotflip`, it turns the ids of words into vectors.
     """
 
     def __init__(self, vectors_of_words: Callable[[TextFieldTensors], torch.Tensor]) -> None:
@@ -83,7 +83,7 @@ class TextVectors(nn.Module):
 
 class Interpretable(Predictor):
     """
-    Base class of the predictors whose models can be explained. Gradients are those of the loss by the vectors
+    Base class of the predictors whose models can be explained. Gradients are of the loss by the vectors
     that the model reads: `[x; ELMo]`, or `[x; ELMo; ELMo]` with ELMo at the output too, whether the biLM is
     frozen or fine-tuned. AllenNLP's `grad_input_1` belongs to the last of `texts`.
 
@@ -168,7 +168,7 @@ class Interpretable(Predictor):
         ids = tokens[ELMO_INDEXER][bilm.reads]
         # (batch, tokens, token dim)
         token_vectors = bilm.token_encoder(ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
-        # The biLM is frozen: without word vectors beside it there would be no gradient.
+        # The biLM is frozen: without other word vectors there would be no gradient.
         token_vectors.requires_grad_()
         vectors, token_vectors = self._observed(tokens, model.embed_words(tokens), token_vectors)
 

@@ -24,6 +24,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.batches import batches
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.fields import Metadata, NoPrediction
@@ -56,7 +57,7 @@ class Record(NamedTuple):
 
 
 def attempt(function: Callable[[Any], Any], content: Any) -> Any:
-    """Returns `function(content)`, or the error that it raises. A content that is an error stays as it is."""
+    """Returns `function(content)`, or the error that it raises; returns a content that is an error."""
     if isinstance(content, Exception):
         return content
     try:
@@ -66,11 +67,11 @@ def attempt(function: Callable[[Any], Any], content: Any) -> Any:
 
 
 def located(result: Result, where: str) -> Result:
-    """Returns a result; of an error with a place, a `ConfigurationError` that names it."""
+    """Returns a result. An error becomes a `ConfigurationError` that names the place, if there is one."""
     if not (where and isinstance(result, Exception)):
         return result
-    text = str(result) if isinstance(result, ConfigurationError) else f"{type(result).__name__}: {result}"
-    error = ConfigurationError(f"{where}: {text}")
+    is_of_user = isinstance(result, ConfigurationError | ElmoError)
+    error = ConfigurationError(f"{where}: {result if is_of_user else f'{type(result).__name__}: {result}'}")
     error.__cause__ = result
     return error
 
@@ -86,8 +87,8 @@ def predict_records(predictor: Predictor, records: Iterable[Record], batch_size:
     """
     Yields the result of each record, in order. Records are read and run `batch_size` at a time.
 
-    The predictor may be any of AllenNLP's. If it is not one of ours, an error of the model is raised, and
-    ends the iteration. The value of an instance begins with the ids of its record, such as `id`.
+    The predictor may be any predictor of AllenNLP. An error of a model that is not one of ours is raised. The
+    value of an instance begins with the ids of its record, such as `id`.
     """
     for batch in lazy_groups_of(records, batch_size):
         if isinstance(predictor, TaskPredictor) and not isinstance(batch[0].content, Instance):
@@ -143,14 +144,14 @@ class TaskPredictor(Interpretable):
     optional_fields: ClassVar[dict[str, Any]] = {}
     """Further fields that an input of any form may have."""
     in_own_process = False
-    """True in a command or a service, where no thread of the user starts to compute at the same time."""
+    """True in a command or a service, where the user has no threads that compute."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, unwrapped_reader(dataset_reader), frozen)
 
     @classmethod
     def task(cls) -> str:
-        """Returns the name of the task: that of the predictor's package."""
+        """Returns the name of the task, which is the name of the predictor's package."""
         return cls.__module__.split(".")[-2]
 
     def read(self, json_dict: JsonDict) -> Any:
@@ -158,7 +159,7 @@ class TaskPredictor(Interpretable):
         return json_dict
 
     def complete(self, contents: list[Any]) -> list[Any]:
-        """Adds to the contents of a batch what is found for all of them together; some may be errors."""
+        """Completes the contents of a batch by what is found for all together; some may be errors."""
         return contents
 
     def empty_result(self, content: Any) -> JsonDict | None:
@@ -170,7 +171,7 @@ class TaskPredictor(Interpretable):
         raise NotImplementedError
 
     def typed(self, value: JsonDict) -> Any:
-        """Returns what `load` returns in Python; by default the JSON object itself."""
+        """Returns the result in Python, for `load`; by default it is the JSON object."""
         return value
 
     def parts(self, instance: Instance) -> list[Instance]:
@@ -209,9 +210,8 @@ class TaskPredictor(Interpretable):
 
     def results(self, records: Sequence[Record], max_tokens: int | None = None) -> list[Result]:
         """
-        Returns the result of each record, in order. With `max_tokens`, a longer input is an error.
-
-        Records with a place have `ConfigurationError`s that name it.
+        Returns the result of each record, in order. An input of more than `max_tokens` tokens has an error,
+        and a `ConfigurationError` names the place of its record, if it has one.
         """
         examples = self._examples(records, max_tokens)
         results = self._run(examples, max_tokens or TOKENS_AT_ONCE)
@@ -267,12 +267,12 @@ class TaskPredictor(Interpretable):
     def _run(
         self, examples: Sequence[_Example | JsonDict | Exception], max_tokens: int
     ) -> list[JsonDict | Exception]:
-        """Runs the model on the examples in batches of similar length. Values and errors stay as they are."""
+        """Runs the model on the examples, in batches of similar length; keeps values and errors."""
         results: list[Any] = list(examples)
         lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Example)}
         by_length = sorted(lengths, key=lengths.__getitem__)
         for indices in list(batches(by_length, lengths.__getitem__, max_tokens)):
-            # A user's own thread may compute at the same time, and would stay with one thread for good.
+            # A thread of the user that computes for the first time in the block would stay single-threaded.
             is_small = self.in_own_process and sum(map(lengths.__getitem__, indices)) <= SMALL_BATCH
             with one_thread_each() if is_small else nullcontext():
                 batch = self._run_batch([results[index].instance for index in indices])
@@ -281,7 +281,7 @@ class TaskPredictor(Interpretable):
         return results
 
     def _run_batch(self, instances: list[Instance]) -> list[Result]:
-        """Runs the model on all instances at once, or, if that fails, one by one."""
+        """Runs the model on all instances together or, if that fails, one by one."""
         try:
             return list(self.predict_batch_instance(instances))
         except Exception as error:
@@ -303,7 +303,7 @@ def _plain(value: Any) -> Any:
 def _check_tokens(tokens: int, max_tokens: int | None) -> None:
     if max_tokens is not None and tokens > max_tokens:
         raise ConfigurationError(
-            f"the model would have to read {tokens:,} tokens, and {max_tokens:,} at most can be read at once"
+            f"the model would have to read {tokens:,} tokens, and the limit is {max_tokens:,}"
         )
 
 

@@ -45,7 +45,7 @@ class TrainedModel(Generic[Value]):
 
     def __call__(self, *texts: str, **fields: Any) -> Value:
         """
-        Predicts one example: the texts that the task reads, such as passage and question, in this order; or
+        Predicts one example: the texts that the task reads, in order, such as passage and question; or the
         fields of `allennlp predict` by their names, such as `tokens`.
 
         # Raises
@@ -113,11 +113,11 @@ def load(name: Literal["squad"], *, device: Device = -1) -> TrainedModel[Answer]
 def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]: ...
 def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
     """
-    Opens a model that comes with the project by its name, or any archive of ours by its path or URL. A name
-    is that of the model unless an archive or the folder of a run has it.
+    Opens a trained model of the project by its name, or any archive of ours by its path or URL. An archive or
+    the folder of a run in the working directory takes precedence over a trained model with the same name.
 
     # Raises
-    `ConfigurationError`: no archive has this name, or see `open_archive`.
+    `ConfigurationError`: the archive cannot be opened, see `open_archive`, or is not of one of our tasks.
     """
     path = Path(name)
     ours = str(name).isidentifier() and not path.exists()

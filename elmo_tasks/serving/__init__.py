@@ -1,1 +1,1 @@
-"""Archives as a service over HTTP: `allennlp elmo serve`. All but `answers` needs the extra `serve`."""
+"""Archives as a service over HTTP: `allennlp elmo serve`. It needs the extra `serve`, except `answers`."""

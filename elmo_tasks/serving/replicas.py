@@ -56,7 +56,7 @@ def replicated(
     address : of the cluster; by default one is started here.
 
     # Raises
-    `ConnectionError`: there is no Ray at the address.
+    `ConnectionError`: no Ray answers at the address.
     """
     with connected(address, cpus=replicas * len(archives), logs=True):
         logging.getLogger("ray.serve").setLevel(logging.ERROR)

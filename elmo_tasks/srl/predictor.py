@@ -61,8 +61,8 @@ class SrlPredictor(SentencePredictor):
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), its `char_start` and
     `char_end`, `arguments`, `tags` (IOB2) and a `description`, its sentence with labelled brackets. An
     argument has `label`, `text`, and its parts as `spans` of tokens and `char_spans` of characters; the
-    argument labelled V is the predicate itself. Ends are half-open; characters are those of the text, or of
-    the tokens joined by blanks. With a dataset reader, a sentence without predicates has the reason as
+    argument labelled V is the predicate itself. Ends are half-open; characters are of the text, or of the
+    tokens joined by blanks. With a dataset reader, a sentence without predicates has the reason as
     `no_prediction`; where the file does not mark them, they are found as above. An instance of one predicate
     gives a sentence with this one.
 
@@ -75,7 +75,7 @@ class SrlPredictor(SentencePredictor):
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
 
     def read(self, json_dict: JsonDict) -> SrlText:
-        """Returns the words of a text, its sentences, and the indices of its predicates if it has them."""
+        """Returns the words of a text, its sentences, and the predicates that the input gives."""
         text: Words = super().read(json_dict)
         starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
         if "predicates" not in json_dict:
@@ -142,7 +142,7 @@ class SrlPredictor(SentencePredictor):
         return self.predict_batch_instance([instance])[0]
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
-        """Predicts the predicates of all texts, many at once."""
+        """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in self.parts(sentence)]
         parts = batches(propositions, self._length, TOKENS_AT_ONCE)

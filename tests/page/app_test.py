@@ -85,7 +85,7 @@ def test_a_missing_model(ask):
     response = ask("GET", "/show/other<b>")
     assert response.status_code == 404
     assert "<b>" not in response.text
-    assert "There is no model 'other<b>'" in unescape(response.text)
+    assert "The service has no model 'other<b>'" in unescape(response.text)
 
 
 @pytest.mark.parametrize("path", ["/", "/show/names", "/show/names?sentence=Ana", "/show/other"])
@@ -148,7 +148,7 @@ def test_an_input_that_is_too_long_for_an_address(ask):
     ("sentence", "status", "message"),
     [
         ("", 422, "“Sentence” is empty"),
-        (" ".join("a" * 21), 422, "21 tokens, and 20 at most"),
+        (" ".join("a" * 21), 422, "21 tokens, and the limit is 20"),
         ("a" * 30_000, 413, "The text is too long."),
     ],
 )
