@@ -46,7 +46,8 @@ class CorefPredictor(TextPredictor):
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         """Predicts the documents one by one, since a batch of the model is one document."""
-        return [self.predict_instance(instance) for instance in instances]
+        predict = super().predict_batch_instance
+        return [result for instance in instances for result in predict([instance])]
 
     def empty_result(self, content: CorefDocument | None) -> JsonDict | None:
         if content is not None:

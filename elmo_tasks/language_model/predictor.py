@@ -35,9 +35,6 @@ class BiLmPredictor(TaskPredictor):
         """Returns the probabilities of one sentence."""
         return self.predict_json({"sentence": sentence})
 
-    def predict_instance(self, instance: Instance) -> JsonDict:
-        return self.predict_batch_instance([instance])[0]
-
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         sentences = [instance.words for instance in instances if isinstance(instance, _Sentence)]
         if len(sentences) < len(instances):

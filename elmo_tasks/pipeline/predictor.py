@@ -203,10 +203,17 @@ class TaskPredictor(Interpretable):
     def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
         return self.values(list(map(Record, inputs)))
 
+    def predict_instance(self, instance: Instance) -> JsonDict:
+        return self.predict_batch_instance([instance])[0]
+
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         for instance in instances:
             self._dataset_reader.apply_token_indexers(instance)
-        return list(map(_plain, self._model.forward_on_instances(instances)))
+        return list(map(self.to_json, self._model.forward_on_instances(instances)))
+
+    def to_json(self, outputs: dict[str, Any]) -> JsonDict:
+        """Returns the JSON object of a model's outputs for one instance."""
+        return _plain(outputs)
 
     def results(self, records: Sequence[Record], max_tokens: int | None = None) -> list[Result]:
         """

@@ -61,14 +61,6 @@ class SquadPredictor(StrictParams, TaskPredictor):
         """Returns the answer to one question."""
         return self.predict_json({"passage": passage, "question": question})
 
-    def predict_instance(self, instance: Instance) -> JsonDict:
-        return self.predict_batch_instance([instance])[0]
-
-    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
-        for instance in instances:
-            self._dataset_reader.apply_token_indexers(instance)
-        return [self._shown(output) for output in self._model.forward_on_instances(instances)]
-
     def read(self, json_dict: JsonDict) -> JsonDict:
         """Returns the texts of an input, and its id."""
         texts = {name: require(json_dict, name, str, _EXPECTED) for name in ("passage", "question")}
@@ -78,7 +70,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
         if content["passage"].strip() and content["question"].strip():
             return None
         passage, question = (self._dataset_reader.split(content[name]) for name in ("passage", "question"))
-        return self._shown(
+        return self.to_json(
             {
                 "id": content["id"],
                 "answer": "",
@@ -116,7 +108,8 @@ class SquadPredictor(StrictParams, TaskPredictor):
         answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []
         return replace(original, passage=passage, question=question, answers=answers)
 
-    def _shown(self, output: dict[str, Any]) -> JsonDict:
+    def to_json(self, outputs: dict[str, Any]) -> JsonDict:
+        output = dict(outputs)
         output["n_best"] = output["n_best"][: self._n_best]
         if output["id"] is None:
             del output["id"]

@@ -99,11 +99,8 @@ class SrlPredictor(SentencePredictor):
         found = self._find_predicates([contents[index].words.words for index in unmarked])
         completed = list(contents)
         for index, predicates in zip(unmarked, found, strict=True):
-            completed[index] = (
-                predicates
-                if isinstance(predicates, Exception)
-                else contents[index]._replace(predicates=predicates)
-            )
+            is_error = isinstance(predicates, Exception)
+            completed[index] = predicates if is_error else contents[index]._replace(predicates=predicates)
         return completed
 
     def min_tokens(self, content: SrlText) -> int:
@@ -138,9 +135,6 @@ class SrlPredictor(SentencePredictor):
     def parts(self, instance: Instance) -> list[Instance]:
         return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
 
-    def predict_instance(self, instance: Instance) -> JsonDict:
-        return self.predict_batch_instance([instance])[0]
-
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
@@ -165,25 +159,27 @@ class SrlPredictor(SentencePredictor):
         return len(proposition["metadata"].metadata)
 
     def _sentences(self, instances: list[Instance]) -> list[SentenceInstance]:
-        """Returns the sentences of instances; the predicates of those that a file does not mark are found."""
-        sentences = [
-            each
-            if isinstance(each, SentenceInstance)
-            else SentenceInstance(join_words(each["metadata"].metadata.words), [each])
+        """Returns the sentences of instances; where a file marks no predicates, they are found."""
+        contents = [
+            SrlText(each.text, [0], None)
+            if isinstance(each, SentenceInstance) and each.propositions is None
+            else each
             for each in instances
         ]
-        unmarked = [index for index, each in enumerate(sentences) if each.propositions is None]
-        found = self._find_predicates([sentences[index].text.words for index in unmarked])
-        for index, predicates in zip(unmarked, found, strict=True):
-            text = sentences[index].text
-            if isinstance(predicates, ConfigurationError):
-                sentences[index] = SentenceInstance(text, [], predicates.message)
-                continue
-            if isinstance(predicates, Exception):
-                raise predicates
-            sentences[index] = self.to_instance(SrlText(text, [0], predicates))
-            sentences[index].reason = "" if predicates else "no predicate is found in the sentence"
-        return sentences
+        return list(map(self._sentence, instances, self.complete(contents)))
+
+    def _sentence(self, instance: Instance, content: Any) -> SentenceInstance:
+        if isinstance(instance, SentenceInstance) and isinstance(content, ConfigurationError):
+            return SentenceInstance(instance.text, [], str(content))
+        if isinstance(content, Exception):
+            raise content
+        if isinstance(content, SrlText):
+            sentence = self.to_instance(content)
+            sentence.reason = "" if content.predicates else "no predicate is found in the sentence"
+            return sentence
+        if isinstance(instance, SentenceInstance):
+            return instance
+        return SentenceInstance(join_words(instance["metadata"].metadata.words), [instance])
 
     def _find_predicates(self, sentences: list[list[str]]) -> list[list[int] | Exception]:
         """Returns the indices of the predicates of each sentence, or an error."""

@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from tests.forked import FORKED
 from tests.pipeline.archives import predictor_of
@@ -91,22 +90,6 @@ def test_the_result_of_an_input_in_all_forms(config, predictor):
 def test_inputs_without_words_have_no_label(config, predictor):
     for json_dict, result in EMPTY[config]:
         assert predictor.predict_json(json_dict) == {"label": None, "probabilities": {}, **result}
-
-
-@pytest.mark.parametrize(
-    ("config", "inputs"),
-    [
-        ("snli", {"premise": "A."}),
-        ("snli", {"premise": 5, "hypothesis": "B."}),
-        ("snli", {"premise_tokens": ["A", 1], "hypothesis": "B."}),
-        ("sst", {}),
-        ("mrpc", {"sentence1": "a"}),
-    ],
-    scope="module",
-)
-def test_wrong_fields(predictor, config, inputs):
-    with pytest.raises(ConfigurationError):
-        predictor.predict_json(inputs)
 
 
 SENTENCE = {"sentence": "The small dog sleeps in Leeds."}

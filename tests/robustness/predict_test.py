@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from elmo_tasks.data.input_files import InputError
 from tests.common.files_test import UNREADABLE
 from tests.conftest import environment
-from tests.errors import mentions
 from tests.ner.archives import DEV
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
@@ -72,29 +71,11 @@ def test_the_lines_before_a_bad_one(predictor, tmp_path, line, batch_size):
     message.encode()
 
 
-def test_what_is_wrong_with_a_line(predictor, tmp_path):
-    def message(line: bytes) -> str:
-        return outcome(predictor, tmp_path, line)[1].partition("line 1: ")[2]
-
-    assert mentions(message(BAD["no UTF-8"]), "0xe9", "offset 17")
-    assert mentions(message(BAD["a word of a million letters"]), "1,000,000", "position 0", "10,000")
-    assert message(BAD["half a pair in a word"]).startswith("not JSON (Half of a surrogate pair")
-
-
 def test_the_longest_words_that_are_taken(predictor, tmp_path):
     line = json.dumps({"tokens": ["x" * 10_000] + [f"w{number}" for number in range(40)]}).encode()
     results, message = outcome(predictor, tmp_path, b"\n".join([line] * 4), 4)
     assert (len(results), message) == (4, "")
     assert results[0] == results[3]
-
-
-@given(lines=st.lists(st.sampled_from([*GOOD, b"", *BAD.values()]), max_size=6), size=st.integers(1, 4))
-def test_any_lines(predictor, tmp_path, lines, size):
-    results, message = outcome(predictor, tmp_path, b"\n".join(lines), size)
-    first = next((i for i, line in enumerate(lines) if line in BAD.values()), len(lines))
-    assert len(results) == sum(bool(line) for line in lines[:first])
-    assert message.startswith(f"{tmp_path}/in.jsonl, line {first + 1}: " if first < len(lines) else "")
-    assert bool(message) == (first < len(lines))
 
 
 @given(content=st.binary(max_size=200), position=st.integers(0), size=st.integers(1, 4))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -69,14 +68,6 @@ def test_eight_clients(service, inputs):
                 assert difference(answer, json.loads(service.expected[index])) < 1e-5
 
 
-def raw(service, request):
-    """Returns the server's answer to bytes that are no request."""
-    host, port = service.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
-        connection.sendall(request)
-        return connection.makefile("rb").readline()
-
-
 REFUSALS = {
     "nothing": (400, ""),
     "no JSON": (400, "Expecting property name enclosed in double quotes"),
@@ -135,14 +126,6 @@ def test_a_bad_request(service, method, path, headers, status, reason):
     response = httpx.request(method, service.address + path, headers=headers)
     assert response.status_code == status
     assert reason in response.json()["error"]
-
-
-@pytest.mark.parametrize(
-    "request_line",
-    [b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"POST /predict/ner HTTP/1.1\r\nContent-Length: -1\r\n\r\n"],
-)
-def test_no_http(service, request_line):
-    assert raw(service, request_line).split()[1].startswith(b"4")
 
 
 def test_the_queue_is_full(service, inputs):
@@ -228,22 +211,6 @@ def test_everything_but_health_asks_for_it(models):
     assert [response.status_code for response in responses] == [200] + [401] * 5
 
 
-def test_the_documents_say_what_asks_for_it(models):
-    without, with_token = (
-        ask(
-            models, LIMITS, ("GET", "/openapi.json", {"headers": {"Authorization": "Bearer secret"}}), **more
-        )[0]
-        for more in ({}, {"token": "secret"})
-    )
-    assert "components" not in without.json()
-    (scheme,) = with_token.json()["components"]["securitySchemes"].items()
-    assert scheme == ("HTTPBearer", {"type": "http", "scheme": "bearer"})
-    asked = {
-        path: "security" in next(iter(ways.values())) for path, ways in with_token.json()["paths"].items()
-    }
-    assert asked == {"/predict/double": True, "/metrics": True, "/health": False}
-
-
 def test_a_client_that_leaves_before_the_answer():
     slow = Unfinished()
     with running({"slow": model_of(slow)}, LIMITS) as address:
@@ -313,15 +280,6 @@ def test_a_client_that_leaves():
     with pytest.raises(HTTPException, match="the client has gone") as caught:
         asyncio.run(read_body(Request({"type": "http", "headers": []}, receive), SMALL))
     assert caught.value.status_code == 400
-
-
-def test_a_body_of_several_parts():
-    assert read(b"12345", b"67890") == b"1234567890"
-
-
-@pytest.mark.parametrize("coding", ["identity", "Identity"])
-def test_a_body_without_compression(coding):
-    assert read(b"1", **{"content-encoding": coding}) == b"1"
 
 
 @pytest.mark.parametrize(

@@ -221,13 +221,3 @@ def test_the_schema_allows_the_fields_that_predictors_read(predictor):
                 validate(bad, schema)
             with pytest.raises(ConfigurationError):
                 predictor.to_instance(predictor.read(bad))
-
-
-def test_optional_fields_have_a_value_or_are_missing(predictor):
-    schema = request_schema(predictor)
-    for form in predictor.forms:
-        content = {name: VALUES[kind] for name, kind in form.items()}
-        validate(content, schema)
-        for name in predictor.optional_fields:
-            with pytest.raises(ValidationError):
-                validate(content | {name: None}, schema)
