@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
@@ -80,6 +80,11 @@ class ConfigError(ConfigurationError, ElmoError):
     def __init__(self, what: str, **parts: Any) -> None:
         ElmoError.__init__(self, what, **parts)
 
+    @classmethod
+    def of(cls, error: ElmoError) -> Self:
+        """Returns an error with the parts of another one."""
+        return cls(error.what, where=error.where, line=error.line, key=error.key, remedy=error.remedy)
+
     @property
     def message(self) -> str:
         """The whole sentence, by AllenNLP's name."""
@@ -98,9 +103,7 @@ def block_errors(block: str = "") -> Iterator[None]:
         _locate(error, block)
         raise
     except ElmoError as error:
-        config_error = ConfigError(
-            error.what, where=error.where, line=error.line, key=error.key, remedy=error.remedy
-        )
+        config_error = ConfigError.of(error)
         _locate(config_error, block)
         raise config_error from error
     except (ConfigurationError, OSError) as error:

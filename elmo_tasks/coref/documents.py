@@ -163,7 +163,7 @@ def _read_json(path: Path, line_number: int, line: str) -> CorefDocument:
         except ConfigurationError as error:
             sentences = content["sentences"]
             kind = NoWordsError if isinstance(sentences, list) and not any(sentences) else InputError
-            raise kind(f"{path}, line {line_number}: {error.message}") from error
+            raise kind(error.message, where=path, line=line_number) from error
     document.line = line_number
     return document
 

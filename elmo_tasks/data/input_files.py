@@ -168,11 +168,11 @@ def read_lines(
     try:
         yield from common_files.read_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
     except ElmoError as error:
-        message = str(error)
+        input_error = InputError.of(error)
         is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
         if is_of_another and (fitting := likely_encoding(path)):
-            message += f"; it looks like {fitting}: the reader's key `encoding` takes it"
-        raise InputError(message) from error
+            input_error.remedy = f"it looks like {fitting}: set the reader's key `encoding`"
+        raise input_error from error
 
 
 def first_lines(path: Path, count: int, encoding: str) -> list[str]:
@@ -197,7 +197,7 @@ def read_sentences(
     except InputError:
         raise
     except ElmoError as error:
-        raise InputError(str(error)) from error
+        raise InputError.of(error) from error
 
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:

@@ -250,8 +250,8 @@ class BiLmReader(ShardedReader):
         try:
             yield from instance_sentences(self.source.read(path))
         except InputError as error:
-            reader = type(self.source).__name__
-            raise InputError(f"{error.message} (of {reader}, the source; null reads plain text)") from error
+            error.add_note(f"it is read by the source, {type(self.source).__name__}; null reads plain text")
+            raise
 
     def _texts(
         self,
