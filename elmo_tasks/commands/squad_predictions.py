@@ -39,7 +39,7 @@ class SquadPredictions(ModelVerb):
                     f"{self.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"
                 )
             instances = [
-                reader.text_to_instance(paragraph.passage, question.text, id=question.id)
+                reader.text_to_instance(question.text, paragraph.passage, id=question.id)
                 for dataset in read_datasets(self.input, answers=False)
                 for paragraph in dataset.paragraphs
                 for question in paragraph.questions
