@@ -2,7 +2,7 @@
 Registers the suite with AllenNLP when AllenNLP is there, and not before.
 
 `import elmo_tasks` alone imports neither AllenNLP nor PyTorch. If AllenNLP is imported already, the suite is
-registered at once. If not, a finder waits for the first import of AllenNLP, or of one of our modules that
+registered immediately. If not, a finder waits for the first import of AllenNLP, or of one of our modules that
 needs it, and imports `elmo_tasks.suite` first. So the suite is always imported as a whole and in one order,
 and before anyone holds a name of AllenNLP that the suite replaces.
 """
@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from elmo_tasks.common.garbage import without_garbage_collection
+from elmo_tasks.common.garbage_collection import without_garbage_collection
 
 LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration", "suite")
 """The packages and modules that can be imported without AllenNLP; `suite` then imports it."""
@@ -29,7 +29,7 @@ HEAVY = (
 
 
 def install() -> None:
-    """Imports the suite now if AllenNLP is there, or else as soon as it is imported."""
+    """Imports the suite now if AllenNLP is imported, or else together with it."""
     if sys.modules.get("allennlp"):
         import_module("elmo_tasks.suite")
     else:
@@ -44,8 +44,8 @@ def needs_allennlp(module: str) -> bool:
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """
-    Imports without Python's garbage collection, which would look through all modules time and again. It
-    passes them by later, too, unless PyTorch was there before: tensors in cycles would stay in memory.
+    Imports with the garbage collector off, which would look through all modules repeatedly. Freezes the
+    modules, unless PyTorch was imported before: tensors in cycles would stay in memory.
     """
     has_tensors = "torch" in sys.modules
     with without_garbage_collection():
@@ -72,7 +72,7 @@ class _Finder(MetaPathFinder):
 
 
 class _SuiteFirst(Loader):
-    """A loader in front of another one, which may be shared with other modules and stays as it is."""
+    """A loader in front of another one, which other modules may share."""
 
     def __init__(self, finder: _Finder, loader: Any) -> None:
         self._finder = finder

@@ -19,7 +19,7 @@ from allennlp.models.archival import CONFIG_NAME
 from elmo_tasks.common.strict_params import ConfigError
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
-"""The environment variable that, set to 1, lets the config of an archive name any Python object."""
+"""The environment variable that, if it is 1, lets the config of an archive name any Python object."""
 _MAX_CONFIG = 1 << 24
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
@@ -97,7 +97,7 @@ def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 
 def resolve_registered(cls: type[Registrable], name: str) -> Any:
     """
-    Stands for AllenNLP's `resolve_class_name`, which imports whatever a dotted name says. A config may name a
+    Replaces AllenNLP's `resolve_class_name`, which imports whatever a dotted name says. A config may name a
     class by a mere string, which `check_config` cannot tell from other strings.
     """
     trusted = _trusted.get()

@@ -51,7 +51,7 @@ def local_archive(archive: str | PathLike[str]) -> Path:
 
 def packed_archive(archive: str | PathLike[str]) -> Path:
     """
-    Returns the local path of an archive; for the folder of a run, that of its `model.tar.gz`.
+    Returns the local path of an archive, or of the `model.tar.gz` in the folder of a run.
 
     # Raises
     `ArchiveError`: there is no such file; and see `archive_path`.
@@ -60,7 +60,7 @@ def packed_archive(archive: str | PathLike[str]) -> Path:
     if path.is_dir():
         path /= "model.tar.gz"
     if not path.is_file():
-        raise ArchiveError("there is no model.tar.gz", where=archive)
+        raise ArchiveError("the model.tar.gz is missing", where=archive)
     return path
 
 
@@ -114,7 +114,7 @@ def _gpu(device: Device) -> int:
 
 
 def _unsampled(reader: DatasetReader) -> DatasetReader:
-    """Returns the reader of all data for an `elmo_sample`, and other readers as they are."""
+    """Returns the reader inside an `elmo_sample`, which reads all data; other readers unchanged."""
     return getattr(reader, "wrapped_reader", reader)
 
 

@@ -37,7 +37,7 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str)
     # Parameters
 
     folder : the unpacked archive.
-    dtype : of the stored weights, `float32` or `float16`. A weight that float16 cannot hold stays as it is.
+    dtype : of the stored weights, `float32` or `float16`. A weight that float16 cannot hold keeps its type.
     version : noted, so that an error can name it.
 
     # Raises
@@ -91,7 +91,7 @@ def missing_weights(weights_file: str | PathLike[str]) -> dict[str, torch.Tensor
 
 
 def read_whole_state(path: str | PathLike[str], *args: Any, **options: Any) -> dict[str, Any]:
-    """Stands for AllenNLP's `read_state_dict`, and adds the `missing_weights`."""
+    """Replaces AllenNLP's `read_state_dict`, and adds the `missing_weights`."""
     return _read_state_dict(path, *args, **options) | missing_weights(path)
 
 

@@ -156,7 +156,7 @@ def _problem(need: Requirement) -> str:
     if version == "not installed":
         return f"{need.name} is not installed"
     fits = need.specifier.contains(version, prereleases=True)
-    return "" if fits else f"{need.name} is {version}, expected {need.specifier}"
+    return "" if fits else f"{need.name} is {version}, not {need.specifier}"
 
 
 def _version(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Config blocks whose errors name the path of the key, its value, and what is expected."""
+"""Config blocks whose errors name the path of the key, its value, and the values that it takes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class StrictParams(FromParams):
     """
 
     renamed_keys: ClassVar[Mapping[str, str]] = {}
-    """The former names of keys, which configs may still have, and their current names."""
+    """Old names of keys, which configs may still have, with the current names."""
     inherited_values: ClassVar[Mapping[str, Any]] = {}
     """Types for parameters of AllenNLP's base class, where its own annotations say less."""
 
@@ -61,14 +61,14 @@ class StrictParams(FromParams):
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
         """
-        Changes a block before it is checked: former names of keys become the current ones. `extras` are what
+        Changes a block before it is checked: old names of keys become the current ones. `extras` are what
         AllenNLP passes on to everything that it builds, such as `serialization_dir`.
         """
         for old, new in cls.renamed_keys.items():
             if old not in params:
                 continue
             if new in params:
-                raise ElmoError(f"{old!r} is the former name of {new!r}", remedy=f"remove {old!r}")
+                raise ElmoError(f"{old!r} is the old name of {new!r}", remedy=f"remove {old!r}")
             params[new] = params.pop(old, keep_as_dict=True)
 
 
@@ -94,8 +94,8 @@ class ConfigError(ConfigurationError, ElmoError):
 @contextmanager
 def block_errors(block: str = "") -> Iterator[None]:
     """
-    Raises an `ElmoError`, and AllenNLP's own or that of a missing file, as a `ConfigError` with a key below
-    `block`, such as `model.elmo.`; an error that has such a key comes from a block within it.
+    Raises each `ElmoError`, `ConfigurationError` and `OSError` as a `ConfigError` whose key is below `block`,
+    such as `model.elmo.`. An error that has such a key already comes from an inner block.
     """
     try:
         yield

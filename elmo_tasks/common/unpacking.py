@@ -17,7 +17,7 @@ MAX_MEMBERS = 200_000
 MAX_BYTES, MAX_TIMES = 1 << 30, 200
 """The most that an archive may hold, unpacked: bytes, or times its own size if that is more."""
 _MAX_READ = 1 << 24
-"""`tarfile` reads contents in small pieces, and a header of any size at once."""
+"""`tarfile` reads contents in small pieces, but a header of any size in one piece."""
 
 
 def unpacked(file: Path) -> Path:

@@ -158,7 +158,7 @@ def check_block(
     and `path` the block's, with a dot at its end.
 
     # Raises
-    `ElmoError`: a key that is no parameter; a value that its parameter does not take.
+    `ElmoError`: a key that is not a parameter; a value that its parameter does not take.
     """
     for key, value in block.items():
         if key not in parameters:
@@ -223,7 +223,7 @@ def _fits(value: Any, kind: Any, path: str) -> bool:
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Checks the value itself, but not its members; `kind` is no union, and has no limit."""
+    """Checks the value itself, but not its members; `kind` is neither a union nor annotated."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is Literal:
         return value in arguments

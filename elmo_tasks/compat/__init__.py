@@ -52,7 +52,7 @@ CHANGES = (
         repairs.count_batches_trained,
         "the training loss of an epoch that is resumed half-way is half as large: its sum over the later "
         "batches is divided by the number of all; and data without a batch, as with `drop_last`, train "
-        "nothing without a word",
+        "nothing silently",
         "GradientDescentTrainer._train_epoch",
         "compat/repairs_test.py::TestTrainingLoss::test_stock_fails",
     ),

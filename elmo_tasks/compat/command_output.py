@@ -96,7 +96,7 @@ def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) 
 
 
 def write_lines_to_files() -> None:
-    """Replaces AllenNLP's progress bars, and adds `EpochLines`; it may be called twice."""
+    """Replaces AllenNLP's progress bars, and adds `EpochLines`."""
     common_tqdm.Tqdm.tqdm = staticmethod(_bar)
     callbacks = gradient_descent_trainer.DEFAULT_CALLBACKS
     if EpochLines not in callbacks:
@@ -114,8 +114,8 @@ def _bar(*args: Any, **options: Any) -> Any:
 
 class EpochLines(TrainerCallback):
     """
-    Prints after each epoch, where stderr is no terminal, for example `epoch 3 of 40: training loss 22.07,
-    validation f1 0.6521 (best 0.6733, epoch 2), 12 s; 7 min left`. The time left is that of all epochs.
+    Prints a line after each epoch where stderr is a file, such as `epoch 3 of 40: training loss 22.07,
+    validation f1 0.6521 (best 0.6733, epoch 2), 12 s; 7 min left`, with the time left for all epochs.
     """
 
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:

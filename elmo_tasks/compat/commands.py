@@ -78,7 +78,7 @@ def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
     outputs = [name for names in given if names is not None for name in names.split(",")]
     for output in map(Path, outputs):
         if not output.parent.is_dir():
-            raise ConfigurationError(f"{output}: there is no folder {output.parent}")
+            raise ConfigurationError(f"{output}: the folder {output.parent} does not exist")
     sources = [arguments["archive_file"], arguments["weights_file"], *data]
     paths = [source for source in sources if isinstance(source, str | os.PathLike)]
     check_sources_stay(outputs, paths, error=ConfigurationError)

@@ -1,5 +1,5 @@
 """
-`allennlp train`: what it drops without a word, or finds only after hours, and runs that it does not resume.
+`allennlp train`: keys that it drops silently, errors that it finds after hours, and runs that cannot resume.
 
 `compat.CHANGES` says what each function changes; each may be called twice.
 """
@@ -35,7 +35,7 @@ from elmo_tasks.data.reader import check_readable
 logger = logging.getLogger(__name__)
 
 _MAY_GROW = {"trainer.num_epochs": 20, "trainer.patience": None}
-"""Keys that may grow when a run goes on, and what they are where they are missing."""
+"""Keys that may grow when a run is resumed, with their defaults."""
 _LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
 """Attributes of a scheduler that follow from the number of epochs."""
 
@@ -46,7 +46,7 @@ def check_data_first() -> None:
 
 def _with_readable_data(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
     if parts.get("evaluate_on_test") and not parts.get("test_data_path"):
-        raise ConfigError("there is no test_data_path", key="evaluate_on_test")
+        raise ConfigError("test_data_path is missing", key="evaluate_on_test")
     if parts.get("evaluate_on_test") and is_distributed():
         raise ConfigError(
             "only the first of several processes would evaluate",
@@ -62,7 +62,7 @@ def _with_readable_data(stock: Callable[..., TrainModel], cls: type[TrainModel],
 
 
 def _check_apart(reader: DatasetReader, path: Any) -> None:
-    """Checks data without a trace in the log, which comes when they are read, or in random numbers."""
+    """Checks data, and leaves the log and the random numbers unchanged."""
     disabled, drawn = logging.root.manager.disable, random.getstate()
     logging.disable(logging.WARNING)
     try:

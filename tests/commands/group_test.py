@@ -160,7 +160,7 @@ class TestDoctor:
         ]
         monkeypatch.setattr(metadata, "requires", lambda name: requires)
         facts = dict(doctor.versions())
-        assert facts["not as required"] == f"torch is {metadata.version('torch')}, expected <1"
+        assert facts["not as required"] == f"torch is {metadata.version('torch')}, not <1"
         extras = {"Provides-Extra": ["bad", "good", "models"]}
         monkeypatch.setattr(metadata, "metadata", lambda name: type("", (), {"get_all": extras.get}))
         expected = {"bad": "no-such-package is not installed", "good": "can be used"}

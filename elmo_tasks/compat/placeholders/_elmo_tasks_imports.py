@@ -90,8 +90,8 @@ POSTPONED = (
 """Tools that AllenNLP imports and does not use. They are executed when they are asked for a name."""
 COMMAND = ("allennlp", "allennlp.commands", "allennlp_server")
 """
-The modules that import most of what an `allennlp` command needs, the last one this suite. They leave no
-garbage, and looking for it, again and again and once more at the end, would take a quarter of the start.
+The modules that import most of what an `allennlp` command needs, the last one this suite. The garbage
+collector would find nothing in them, and would take a quarter of the start.
 """
 SPINS = "5000"
 """
@@ -157,7 +157,7 @@ def _execute(execute, module):  # type: ignore[no-untyped-def]
 
 
 def _without_collection(execute, module):  # type: ignore[no-untyped-def]
-    """Executes a module of a program that has just started; later, garbage must be collected."""
+    """Executes a module with the garbage collector off, and freezes the objects that it made."""
     gc.disable()
     try:
         _execute(execute, module)

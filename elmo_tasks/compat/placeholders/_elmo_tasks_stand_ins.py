@@ -130,7 +130,7 @@ class Deferred:
         return self._target[key]
 
     def __instancecheck__(self, value: Any) -> bool:
-        # A class that nobody has imported has no instances.
+        # A class has no instances before its package is imported.
         return self._path.partition(".")[0] in sys.modules and isinstance(value, self._target)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:

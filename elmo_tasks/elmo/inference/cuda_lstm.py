@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.garbage import without_garbage_collection
+from elmo_tasks.common.garbage_collection import without_garbage_collection
 from elmo_tasks.elmo.inference.cell import Directions, PackedLayer, half_output
 from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState

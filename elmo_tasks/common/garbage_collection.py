@@ -1,4 +1,4 @@
-"""Python's garbage collection, stopped for a while."""
+"""A pause of Python's garbage collector."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Collects no garbage within the block; afterwards collection is on if it was on before."""
+    """Pauses the collector inside the block, if it is on."""
     enabled = gc.isenabled()
     gc.disable()
     try:
