@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from benchmarks.configs import Settings, read_config
+from elmo_tasks.commands.bilm import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.commands.experiments import train_and_report
-from elmo_tasks.commands.export import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions

@@ -6,14 +6,13 @@ from allennlp.commands import Subcommand
 
 from elmo_tasks.commands.archives import Mix, Models, Slim
 from elmo_tasks.commands.base import Subparsers, Verb, VerbGroup
-from elmo_tasks.commands.calibrate import Calibrate
+from elmo_tasks.commands.bilm import Calibrate, Export
 from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.doctor import Doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.experiments import Ablate, Compare
 from elmo_tasks.commands.explain import Explain
-from elmo_tasks.commands.export import Export
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
 from elmo_tasks.commands.own_data import Classify, Tag

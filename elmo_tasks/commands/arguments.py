@@ -69,7 +69,7 @@ def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorArguments:
-    """The vectors that are evaluated: those of a biLM, and static ones."""
+    """The vectors to evaluate, from a biLM and from tables of static vectors."""
 
     mix: list[Input] = option(
         "evaluate a weighted sum of the layers, too: numbers with commas, the token layer's first, or the "

@@ -2,7 +2,7 @@
 The base classes of the verbs of `allennlp elmo`, and how a verb declares its arguments.
 
 A verb is a frozen dataclass whose fields are its arguments. `positional`, `option` and `flag` make the
-fields, and their types say how an argument is read. A field whose type is another dataclass stands for a
+fields, and their types say how an argument is read. A field whose type is another dataclass is a
 group of arguments that several verbs share. `Verb` turns argparse's Namespace into the object; no other
 function sees it.
 """
@@ -79,7 +79,7 @@ class Verb(ABC):
             action="append",
             default=argparse.SUPPRESS,
             metavar="PACKAGE",
-            help="package to import, such as that of a task of your own; may be repeated",
+            help="package to import, such as the package of your own task; may be repeated",
         )
         parser.set_defaults(func=cls._start)
         return parser
@@ -107,7 +107,7 @@ class VerbGroup:
 
     # Parameters
 
-    title : the heading of the list of its verbs, a plural; the singular in capitals stands for one of them.
+    title : the heading of the list of its verbs, a plural; its singular in capitals is the metavar.
     """
 
     name: str

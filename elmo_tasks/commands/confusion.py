@@ -32,7 +32,7 @@ class Confusion(ModelVerb):
     input: Input = positional("FILE", "data, as the archive's dataset reader reads it")
     output: Path = positional("PNG", "picture to write; its suffix says in which format")
     force: bool = flag("overwrite PNG")
-    batch_size: Positive = option("instances at once", 64)
+    batch_size: Positive = option("instances in a batch", 64)
 
     def run(self) -> None:
         _check_format(self.output)

@@ -28,7 +28,7 @@ from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import elmo_from_state
 from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.modules.ensemble import EnsembleModel
-from elmo_tasks.training.sample_reader import unwrapped_block
+from elmo_tasks.training.sampling import unwrapped_block
 
 WEIGHTS = "weights.th"
 

@@ -42,7 +42,7 @@ from elmo_tasks.training.experiments import (
     train,
     validation_metric,
 )
-from elmo_tasks.training.sample_reader import sample_size, unwrapped_block
+from elmo_tasks.training.sampling import sample_size, unwrapped_block
 from elmo_tasks.vectors.files import vector_size
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RunVerb(Verb):
     )
     jobs: Positive = option("runs at a time", 1)
     include_package: list[str]
-    """Every verb has it."""
+    """The option --include-package, which every verb has."""
 
     def elmo_config(self) -> dict[str, Any]:
         """Reads CONFIG. It must have ELMo, validation data, and one metric that chooses the best epoch."""
@@ -308,7 +308,7 @@ def _runs_of(setting: Setting, runs: list[TrainingRun]) -> list[TrainingRun]:
 
 
 def _epochs_to_best(run: TrainingRun, other: TrainingRun) -> int | None:
-    """Returns the number of epochs after which a run is as good as the best epoch of `other`."""
+    """Returns the number of epochs after which a run reaches the best score of `other`."""
     metric = validation_metric(run.config)
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
     wanted = score(other)

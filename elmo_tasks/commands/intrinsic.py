@@ -245,8 +245,8 @@ PROBE = VerbGroup(
     name="probe",
     help="Parts of speech and word senses, layer by layer.",
     description="""Trains a simple classifier on the frozen vectors of TRAIN, and reports its accuracy on DEV:
-        for each layer of a biLM, their average, given mixes and static vectors, beside a baseline that needs
-        no vectors.""",
+        for each layer of a biLM, their average, given mixes and static vectors, and for a baseline that
+        needs no vectors.""",
     title="Probes",
     verbs=(TagProbe, SensesProbe, UseProbe),
 )
@@ -264,7 +264,7 @@ class Neighbors(Verb):
         the words that are nearest by static vectors. The search is exact, and memory does not grow with the
         text."""
 
-    word: str = positional("WORD", "the word, as it is written in the sentence")
+    word: str = positional("WORD", "the word, as written in the sentence")
     corpus: Input = option(
         "text, one tokenised sentence a line, gzip or not: a file, folder, pattern or URL, or - for stdin",
         metavar="TEXT",
@@ -277,7 +277,7 @@ class Neighbors(Verb):
         metavar="TEXT",
     )
     line: list[Positive] = option(
-        "the number of a line of TEXT with WORD, from 1; may be repeated (default, if there is no "
+        "the number of a line of TEXT with WORD, from 1; may be repeated (default, without "
         "--sentence: the first that has WORD)",
         [],
         action="append",

@@ -24,7 +24,7 @@ from elmo_tasks.data.formats import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.inspection import Inspection, inspect
 from elmo_tasks.training.experiments import METRICS, validation_metric
-from elmo_tasks.training.sample_reader import sample_size
+from elmo_tasks.training.sampling import sample_size
 
 TRAINED_SHARE = 0.9
 """The share of the records that is trained on, where no dev data are given."""

@@ -32,7 +32,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def bundled(name: str) -> Path:
     """
     Returns the path of a file or folder that comes with the project: `fixtures/...`, `pretrained/...` or
-    `training_configs/...`. They are beside the package in a checkout, and inside it in a wheel.
+    `training_configs/...`. They are next to the package in a checkout, and inside it in a wheel.
     """
     inside = _PACKAGE / name
     return inside if inside.exists() else _PACKAGE.parent / name
@@ -81,12 +81,16 @@ def read_text(path: FilePath, *, max_bytes: int, where: str | None = None) -> st
         content = file.read(max_bytes + 1)
     where = where or str(path)
     if len(content) > max_bytes:
-        raise ElmoError.at(where, None, found=f"more than {max_bytes:,} bytes", expected="a smaller file")
+        raise ElmoError(f"the file has more than {max_bytes:,} bytes", where=where)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = f"the byte 0x{content[error.start]:02x} at offset {error.start}"
-        raise ElmoError.at(where, None, found=found, expected="UTF-8") from error
+        raise ElmoError(not_utf8(error), where=where) from error
+
+
+def not_utf8(error: UnicodeDecodeError, offset: int = 0) -> str:
+    """Names the byte that is not UTF-8, in a text of which the decoded part starts at `offset`."""
+    return f"the byte 0x{error.object[error.start]:02x} at offset {offset + error.start} is not UTF-8"
 
 
 def read_lines(
@@ -121,15 +125,12 @@ def read_lines(
                 try:
                     text = content.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    found = f"the byte 0x{content[error.start]:02x} at offset {offset + error.start}"
-                    raise ElmoError.at(path, line_number, found=found, expected="UTF-8") from error
+                    raise ElmoError(not_utf8(error, offset), where=path, line=line_number) from error
                 yield line_number, text if offset else text.removeprefix("\ufeff")
                 offset += len(line)
-    except UnicodeError as error:
-        raise ElmoError.at(path, line_number + 1, found=str(error), expected=encoding) from error
-    except UNREADABLE as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise ElmoError.at(path, line_number + 1, found=found, expected="a readable file") from error
+    except (UnicodeError, *UNREADABLE) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        raise ElmoError(what, where=path, line=line_number + 1) from error
 
 
 def _line_pieces(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -150,7 +151,7 @@ def _line_pieces(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
 def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]:
     """
     Opens a file to write to. Its content appears at `path` when it is whole and on the disk. Until then the
-    file `partial` beside it holds the content, and `path` stays as it was, also after an exception.
+    file `partial` in the same folder holds the content, and `path` is unchanged, also after an exception.
     """
     unfinished = path.with_name(partial or f"{path.name}.partial")
     try:
@@ -196,4 +197,4 @@ def check_sources_stay(
     existing = [source for source in sources if os.path.exists(source)]
     for output in outputs:
         if os.path.exists(output) and any(os.path.samefile(source, output) for source in existing):
-            raise error(f"{output} is the input, expected another file for the output")
+            raise error(f"{output} is the input; choose another file for the output")

@@ -14,22 +14,12 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Table:
-    """
-    Rows of cells under named columns.
-
-    # Raises
-    `ValueError`: a row does not have one cell per column.
-    """
+    """Rows of cells under named columns, each with one cell per column."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            self._check(row)
-
     def add(self, *cells: Cell) -> None:
-        self._check(cells)
         self.rows.append(cells)
 
     def column(self, name: str) -> list[Cell]:
@@ -59,13 +49,13 @@ class Table:
             table = cls(tuple(next(lines, ())))
             for cells in lines:
                 if len(cells) != len(table.columns):
-                    expected = f"{len(table.columns)}: {', '.join(table.columns)}"
-                    raise ElmoError.at(path, lines.line_num, found=f"{len(cells)} cells", expected=expected)
+                    what = f"the row has {len(cells)} cells in {len(table.columns)} columns"
+                    raise ElmoError(what, where=path, line=lines.line_num)
                 table.add(*map(_parsed, cells))
         except csv.Error as error:
-            raise ElmoError.at(path, lines.line_num, found=str(error), expected="CSV") from error
+            raise ElmoError(f"the CSV is damaged: {error}", where=path, line=lines.line_num) from error
         if not table.columns:
-            raise ElmoError.at(path, found="nothing", expected="a line with the names of columns")
+            raise ElmoError("the file has no columns", where=path)
         return table
 
     def csv(self) -> str:
@@ -79,11 +69,6 @@ class Table:
         marks = ["---:" if self.has_numbers(name) else "---" for name in self.columns]
         lines = [map(_escaped, self.columns), marks, *(map(_escaped, row) for row in self.rows)]
         return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-    def _check(self, row: tuple[Cell, ...]) -> None:
-        if len(row) != len(self.columns):
-            expected = f"{len(self.columns)}: {', '.join(self.columns)}"
-            raise ValueError(f"found a row of {len(row)} cells, expected {expected}")
 
 
 def shown(cell: Cell) -> str:

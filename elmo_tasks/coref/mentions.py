@@ -163,7 +163,7 @@ def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, max_spans: 
     *Shape:* first and last token `(spans, 2)`, `(spans,)` to the indices of the spans taken, in rising order,
     `(at most max_spans,)`.
     """
-    # `tolist` of numpy is much faster than that of torch.
+    # NumPy's `tolist` is much faster than PyTorch's.
     bounds = spans.numpy(force=True).tolist()
     size = 1 + max((last for _, last in bounds), default=0)
     # For each token: the last token of the longest span taken there, the first of the longest that ends there

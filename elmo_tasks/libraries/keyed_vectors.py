@@ -39,8 +39,8 @@ def keyed_vectors(
     # Parameters
 
     words : the words; repeated ones count once.
-    contexts : sentences as lists of tokens, in which the words are encoded; if a word never occurs as it is
-        spelt, case is ignored. `None`: each word is a sentence of its own.
+    contexts : sentences as lists of tokens, in which the words are encoded; if a word never occurs in this
+        spelling, case is ignored. `None`: each word is a sentence of its own.
     layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
     embedder : has the biLM; by default the biLM that comes with the project.
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.

@@ -32,7 +32,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     A transformer of sentences, strings or lists of tokens, into one vector each.
 
     There is nothing to fit. Pickles hold no weights: another process reads the files again. Within a process
-    all vectorizers share the weights that were read last. Several threads may call `transform` at once.
+    all vectorizers share the weights that were read last. Several threads may call `transform` concurrently.
 
     # Parameters
 

@@ -33,7 +33,7 @@ Outputs = dict[str, Any]
 
 class ElmoModel(StrictParams, Model):
     """
-    Base class of a task model with an optional `Elmo` beside its word vectors.
+    Base class of a task model with word vectors and an optional `Elmo`.
 
     A task's `forward` is `decode(scores(<input fields>), <metadata, gold fields>)`. So an ensemble can decode
     from the `average` of its members' scores.
@@ -237,7 +237,7 @@ class ElmoModel(StrictParams, Model):
 
 def average_with_logits(members: list[Scores]) -> Scores:
     """
-    Returns `ElmoModel.average`, but for `logits` the logarithm of the mean of the members' probabilities,
+    Returns `ElmoModel.average`, and for `logits` the logarithm of the mean of the members' probabilities,
     which is finite however far the logits are apart.
     """
     logits = torch.stack([scores["logits"] for scores in members])

@@ -22,9 +22,9 @@ from elmo_tasks.common.values import Name, Size
 class BiLstm(nn.Module):
     """
     A bidirectional LSTM over padded batches. Each direction is a fused LSTM of PyTorch; the backward one
-    reads each sequence reversed, with the padding still at its end. The result equals that of packed
-    sequences, and takes less time on batches of similar length. Without gradients, a CPU reads each direction
-    in a thread of its own, since the operations of a step are too small to be worth many.
+    reads each sequence reversed, with the padding still at its end. The result is the same as with
+    packed sequences, and takes less time on batches of similar length. Without gradients, a CPU reads each
+    direction in a thread of its own, since the operations of a step are too small to be worth many.
 
     # Parameters
 
@@ -75,7 +75,7 @@ class BiLstm(nn.Module):
         return outputs * mask.unsqueeze(2)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Renames the layers of archives that have their former names; PyTorch calls it."""
+        """Accepts the old names of the layers in archives; PyTorch calls it."""
         for old, new in (("onward.", "forward_layers."), ("back.", "backward_layers.")):
             for key in [key for key in state_dict if key.startswith(prefix + old)]:
                 state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
@@ -90,7 +90,7 @@ class _Dropout(InputVariationalDropout):
 
 
 class BiGru(BiLstm):
-    """See `BiLstm`; the recurrent unit is that of Cho et al. 2014, arXiv:1406.1078, as in cuDNN."""
+    """See `BiLstm`; the recurrent unit comes from Cho et al. 2014, arXiv:1406.1078, as in cuDNN."""
 
     cell = nn.GRU
 
@@ -133,7 +133,7 @@ def _take(steps: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 class OrthogonalGates(StrictParams, Initializer):
     """
     Fills the matrix of each gate of an LSTM with an orthogonal one (Saxe et al. 2014, arXiv:1312.6120).
-    AllenNLP's `orthogonal` treats all gates as one matrix; its `block_orthogonal` has to be told the sizes.
+    AllenNLP's `orthogonal` treats all gates as one matrix; its `block_orthogonal` needs the sizes.
     """
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
 def attention(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
     Returns the softmax over the keys that the mask allows; other keys have 0, and so has a row without any.
-    AllenNLP's default softmax scores padding as 0, so that very low real scores vanish beside it.
+    AllenNLP's default softmax scores padding as 0, so that very low real scores vanish next to it.
 
     *Shape:* `(..., keys)`, `mask` (booleans) of a shape that broadcasts to it, of as many dimensions.
     """

@@ -1,7 +1,7 @@
 """
 A linear-chain CRF (Lafferty et al. 2001) whose impossible transitions take no part in training or decoding.
 
-The recursions along a sentence run for all sentences of a batch at once: they share one tensor of step
+The recursions along a sentence run for all sentences of a batch together: they share one tensor of step
 scores, in which a step after the end of a sentence is the identity. So the likelihood takes fewer kernels
 than pytorch-crf's, decoding does without a loop over sentences, and there are marginals.
 """
@@ -67,7 +67,7 @@ class Chain(NamedTuple):
         *Shape:* alpha `(batch, tokens, tags)`, all sequences up to a tag, with its emission; beta `(batch,
         tokens, tags)`, all sequences after it; the partition `(batch,)`, all sequences.
         """
-        # As minus infinities, whose `exp` is faster than that of large negative numbers
+        # As minus infinities, whose `exp` is faster than for large negative numbers
         start, end, transitions = map(_mask_impossible, (self.start, self.end, self.transitions))
         emissions = self.emissions.double()
         steps = self._replace(emissions=emissions, transitions=transitions)._steps(-math.inf)

@@ -28,14 +28,14 @@ def report(data_file: str, predictions_file: str) -> str:
     and without. With 1.1, a question without a prediction is named on stderr, and counts as wrong.
 
     # Raises
-    `InputError`: see `read_datasets`; the predictions are no object of strings; with 1.1, a question has no
-    answer; with 2.0, no prediction.
+    `InputError`: see `read_datasets`; the predictions are not an object of strings; with 1.1, a question has
+    no answer; with 2.0, no prediction.
     """
     predictions = _predictions(predictions_file)
     datasets = list(read_datasets(data_file))
     questions = [q for dataset in datasets for p in dataset.paragraphs for q in p.questions]
     version = datasets[0].version
-    # Data without any answer are those of a test set.
+    # The data of a test set have no answers at all.
     has_both = len({bool(question.answers) for question in questions}) > 1
     metric = SquadMetric("2.0" if version.endswith("2.0") or (has_both and not version) else "1.1")
     for question in questions:

@@ -30,8 +30,8 @@ from elmo_tasks.srl.reader import SrlProposition
 class SrlModel(ElmoModel):
     """
     He et al. 2017 (ACL 2017, P17-1044); Peters et al. 2018, section 4 and supplement: each word vector gets a
-    vector that marks the predicate, eight LSTM layers read forward and backward in turn, and each word gets a
-    tag. The best tags are the likeliest sequence that IOB2 allows.
+    vector that marks the predicate, eight LSTM layers alternately read forward and backward, and each word
+    gets a tag. The best tags are the likeliest sequence that IOB2 allows.
 
     Word vectors and ELMo, with its dropout, are computed once a sentence, not once a predicate.
 
@@ -171,8 +171,8 @@ class Iob2Viterbi(nn.Module):
     """
     A decoder that finds the tags with the highest sum of scores among the sequences that IOB2 allows (Viterbi
     1967): none starts with I-X, and only B-X and I-X come before I-X. So a step looks at the best of all
-    tags, and for I-X at two more, for all sentences of a batch at once, in time that grows with the number of
-    tags and not of their pairs.
+    tags, and for I-X at two more, for all sentences of a batch together, in time that grows with the number
+    of tags and not of their pairs.
 
     # Parameters
 
@@ -187,7 +187,7 @@ class Iob2Viterbi(nn.Module):
 
     def __init__(self, tags: Sequence[str]) -> None:
         super().__init__()
-        # (tags,): whether the tag may start a sentence; all but I-X may
+        # (tags,): whether the tag may start a sentence; only I-X may not
         self.register_buffer("starts", allowed_transitions(tags, Scheme.IOB2).start, persistent=False)
         ids = {tag: i for i, tag in enumerate(tags)}
         # (tags,): B-X for I-X, else the tag itself

@@ -4,8 +4,7 @@ from elmo_tasks.training.callbacks import RepeatableCallback, ShareCoresCallback
 from elmo_tasks.training.checkpointer import SafeCheckpointer
 from elmo_tasks.training.mlflow import MlflowCallback
 from elmo_tasks.training.optimizers import FusedAdam, LinearWithWarmupShare
-from elmo_tasks.training.sample_reader import SampleReader
-from elmo_tasks.training.sampling import ElmoBucketSampler, GroupedBucketSampler
+from elmo_tasks.training.sampling import ElmoBucketSampler, GroupedBucketSampler, SampleReader
 
 __all__ = [
     "ElmoBucketSampler",

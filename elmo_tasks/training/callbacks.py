@@ -30,14 +30,14 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     the training metrics of that epoch over its later batches alone.
 
     AllenNLP repeats the order of the data, but not dropout. This callback seeds PyTorch's generator before
-    each training batch, from the run's seed, the epoch, the batch and the worker, so that nothing has to be
+    each training batch, from the run's seed, the epoch, the batch and the worker. So no state has to be
     saved, and other callbacks may draw random numbers. The state that an `Elmo` with `stateful: true` carries
     from batch to batch is in the checkpoint.
 
     A resumed run does not repeat past validations. So a validation leaves Python's random numbers as they
     were, and `shuffle` of its data loader is ignored. After a kill that follows the last epoch, or after
     early stopping, the run ends with the metrics of its last epoch. A data loader with several `num_workers`
-    yields instances in a different order each time; the log says so.
+    yields instances in a different order each time; the log warns of it.
 
     # Raises
     `ConfigurationError`, when a run starts: its data loader has `max_instances_in_memory`, while a sampler
@@ -138,8 +138,8 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         if self._carried and is_distributed() and self._saved_by != _process():
             rank, world_size = _process()
             raise ConfigurationError(
-                "stateful: true carries a state in each process, and the checkpoint holds none of process "
-                f"{rank} of {world_size}; expected as many processes as before and the checkpointer elmo_safe"
+                "stateful: true carries a state in each process, but the checkpoint has no state of process "
+                f"{rank} of {world_size}; use the checkpointer elmo_safe and as many processes as before"
             )
         for name, state in self._carried.items():
             elmo = self._elmos[name]
@@ -181,8 +181,8 @@ def _check_loader(loader: DataLoader | None) -> None:
     if is_distributed() and isinstance(loader.batch_sampler, ElmoBucketSampler):
         if loader.max_instances_in_memory is not None:
             raise ConfigurationError(
-                f"data_loader.max_instances_in_memory is {loader.max_instances_in_memory}, expected null: in "
-                "several processes the batches of all instances are made together"
+                "data_loader.max_instances_in_memory must be null in several processes, which make "
+                "the batches of all instances together"
             )
         len(loader)  # all workers must ask before the first epoch, see `ElmoBucketSampler`
 

@@ -136,7 +136,7 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     def _restore_best(self, checkpoint: TrainerCheckpoint) -> None:
         """
-        Writes `best.th` anew from the checkpoint of the best epoch: the trainer writes it after the
+        Writes `best.th` again from the checkpoint of the best epoch: the trainer writes it after the
         checkpoint, so that a kill between the two leaves it missing, cut off or old. The folder may have
         another name.
         """

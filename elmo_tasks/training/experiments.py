@@ -35,7 +35,7 @@ from elmo_tasks.common.table import Table
 METRICS, BEST = "metrics.json", "best.th"
 SPREAD = ("standard deviation", "runs")
 
-# With `forkserver`, which Windows lacks, processes start at once: they are forked from one that has imported
+# With `forkserver`, which Windows lacks, processes start fast: they are forked from one that has imported
 # everything.
 _PROCESSES: Any = multiprocessing.get_context(
     "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
@@ -43,7 +43,7 @@ _PROCESSES: Any = multiprocessing.get_context(
 
 
 class TrainingRun(NamedTuple):
-    """One training of a variant in `folder`; its log, `NAME.log`, is beside it."""
+    """One training of a variant in `folder`; its log is `FOLDER.log`."""
 
     variant: str
     seed: int
@@ -143,8 +143,8 @@ def check_same_config(run: TrainingRun) -> None:
     for key in sorted(old | new):
         if old.get(key) != new.get(key):
             raise ConfigurationError(
-                f"{run.folder} has a run with another {key} (was {old.get(key)}, is {new.get(key)}); "
-                "take another folder, or remove this one"
+                f"{run.folder} has a run in which {key} is {old.get(key)}, not {new.get(key)}; use another "
+                "folder, or remove this one"
             )
 
 
@@ -195,7 +195,7 @@ def _read_metrics(path: Path) -> dict[str, Any] | None:
 def _failure(run: TrainingRun, exit_code: int) -> str:
     if exit_code < 0:
         ended_by = signal.Signals(-exit_code).name
-        return f"was ended by {ended_by}, as happens if memory runs out; the same command goes on with it"
+        return f"was ended by {ended_by}, as happens if memory runs out; the same command resumes it"
     return f"failed, {run.log} says why: {_last_line(run.log)}"
 
 

@@ -58,8 +58,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
             import mlflow
         except ImportError as error:
             raise ConfigurationError(
-                "elmo_mlflow: MLflow is not installed; install it beside what is pinned here: "
-                "pip install mlflow -c requirements.lock"
+                "elmo_mlflow needs MLflow, which is not installed: pip install mlflow -c requirements.lock"
             ) from error
         self._mlflow = mlflow
         self._folder = Path(serialization_dir).resolve()

@@ -1,21 +1,24 @@
-"""Batches of instances of similar length, whole groups in one."""
+"""The instances of a training: a random part of the data, and batches of similar length."""
 
 import logging
 import multiprocessing
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any, ClassVar, Optional, cast
 
 import torch.distributed as dist
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
-from allennlp.data import Instance
+from allennlp.data import DatasetReader, Instance
+from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
 from allennlp.data.fields import LabelField
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Name, NonNegativeFloat, PositiveInt
+from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, PositiveInt, Share
+from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +34,7 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     worker with the most.
 
     A worker that has fewer sentences than another one has batches reads some again in training. In
-    evaluation, which has no `shuffle`, the last batches of the other workers are left out. The log says so.
+    evaluation, which has no `shuffle`, the last batches of the other workers are left out, with a warning.
 
     # Raises
     `ConfigurationError`, in a run of several workers: one of them has no batch.
@@ -76,15 +79,15 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         """Raises `ConfigurationError` in a process that has no batch."""
         if not batches:
             ways = "a smaller batch_size, or no drop_last" if self.drop_last else "or more data"
-            raise ConfigurationError(
-                f"{_this_process()} found no batch, expected one: take fewer processes, {ways}"
-            )
+            raise ConfigurationError(f"{_this_process()} has no batch; use fewer processes, {ways}")
 
     def _again(self, batches: list[list[int]], wanted: int) -> list[list[int]]:
         """Returns batches to read again in training; none in evaluation."""
         missing = wanted - len(batches)
         if self.shuffle:
-            logger.warning("Read again in this epoch, since other processes have more: %d batches", missing)
+            logger.warning(
+                "%d batches are read again in this epoch, since other processes have more", missing
+            )
             return list(islice(cycle(batches), missing))
         logger.warning(
             "This evaluation ends with the process that has the fewest batches, and leaves out the last ones "
@@ -150,3 +153,85 @@ class GroupedBucketSampler(ElmoBucketSampler):
         if not hasattr(metadata, self.group):
             raise ConfigurationError(f"group: {self.group!r} is neither a field nor in the metadata")
         return cast(int, getattr(metadata, self.group))
+
+
+@DatasetReader.register("elmo_sample")
+class SampleReader(StrictParams, DatasetReader):
+    """
+    A random part of the instances of another reader, in their order, for training on less data.
+
+    The same seed always draws the same instances, and a smaller fraction is part of a larger one. Each of
+    several workers draws from its own share. Archives read with the other reader, so that they evaluate
+    and predict all that a file has.
+
+    # Parameters
+
+    reader : reads the whole data.
+    fraction : the part to draw, above 0, up to 1.
+    seed : seed of the draw.
+    rest : read the instances that are not drawn, in place of those that are.
+    max_instances : the number of drawn instances to read, the first ones; null for all.
+
+    # Raises
+    `ConfigurationError`: an impossible fraction; when reading, a fraction that leaves no instance.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: DatasetReader,
+        fraction: Share,
+        seed: int,
+        rest: bool = False,
+        max_instances: Optional[NonNegativeInt] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances,
+            manual_distributed_sharding=True,
+            manual_multiprocess_sharding=True,
+        )
+        self.wrapped_reader = reader
+        self.fraction = fraction
+        self.seed = seed
+        self.rest = rest
+
+    def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
+        instances = list(self.wrapped_reader.read(file_path))
+        order = list(range(len(instances)))
+        random.Random(self.seed).shuffle(order)
+        size = sample_size(self.fraction, len(instances))
+        if self.rest and size == len(instances):
+            raise ConfigurationError(
+                f"fraction {self.fraction:g} of {size} instances leaves none as the rest"
+            )
+        drawn = [instances[index] for index in sorted(order[size:] if self.rest else order[:size])]
+        if isinstance(self.wrapped_reader, TaskReader):
+            self.wrapped_reader.sampled(drawn)
+        yield from drawn
+
+    def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
+        return self.wrapped_reader.text_to_instance(*inputs, **named_inputs)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        self.wrapped_reader.apply_token_indexers(instance)
+
+    def _set_worker_info(self, info: WorkerInfo | None) -> None:
+        super()._set_worker_info(info)
+        self.wrapped_reader._set_worker_info(info)
+
+    def _set_distributed_info(self, info: DistributedInfo | None) -> None:
+        super()._set_distributed_info(info)
+        self.wrapped_reader._set_distributed_info(info)
+
+
+def unwrapped_block(block: dict[str, Any]) -> dict[str, Any]:
+    """Returns the config block of the reader that makes the instances, without `elmo_sample`."""
+    return unwrapped_block(block["reader"]) if block.get("type") == "elmo_sample" else block
+
+
+def sample_size(fraction: float, total: int) -> int:
+    """Returns `fraction` of `total` instances, rounded; `ConfigurationError` if that is none."""
+    size = round(fraction * total)
+    if size == 0:
+        raise ConfigurationError(f"fraction {fraction:g} of {total} instances is less than one")
+    return size

@@ -96,8 +96,8 @@ class BiLmEncoder(WordEncoder):
 class StaticVectors(WordEncoder):
     """
     An encoder with one row, `name`, a table of word vectors: one vector per word, whatever its context. A
-    word is looked up as it is spelt, or else as the first word of the table that differs only in case; the
-    first of equal words counts. An unknown word has zeros.
+    word is looked up in its own spelling, or else as the first word of the table that differs only in case;
+    the first of equal words counts. An unknown word has zeros.
     """
 
     def __init__(self, *, name: str, table: VectorTable) -> None:
@@ -198,7 +198,7 @@ def sample_occurrences(
     `words`.
 
     If a word has more than `limit` occurrences, `limit` of them are drawn, all with the same chance. If it
-    never occurs as it is spelt, case is ignored.
+    never occurs in this spelling, case is ignored.
     """
     draw = random.Random(seed)
     exact = {word: _Sample() for word in words}

@@ -69,7 +69,7 @@ def read_vectors(path: str) -> VectorTable:
 @torch.no_grad()
 def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
     """
-    Writes the vectors of a file into the rows of their words; other rows stay as they are. If a word is
+    Writes the vectors of a file into the rows of their words; other rows are unchanged. If a word is
     twice in the file, the first vector counts. Lines of other words are not checked. Vectors of another size,
     and a file with none of the words, are an `InputError`.
 

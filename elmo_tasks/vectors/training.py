@@ -156,7 +156,7 @@ def ppmi_svd(
     from scipy.sparse.linalg import svds
 
     left, values, _ = svds(matrix, k=dim, v0=start)
-    # The largest value first; of the two signs, the one that makes the largest number positive
+    # The largest value first; the sign makes the largest number of a column positive
     order = values.argsort()[::-1]
     left, values = left[:, order], values[order]
     left *= np.sign(left[np.abs(left).argmax(axis=0), np.arange(dim)])

@@ -361,7 +361,7 @@ def test_no_record(tmp_path, format, content):
         ("fasttext", "__label__good __label__bad x\n", ', line 1: found the label \'["good", "bad"]\' in'),
         ("fasttext", "x y\n", ", line 1: found the label '[]' in the column 'label'"),
         ("json", '{"more": {"data": []}}', ", line 1: found the columns 'more', expected also 'text'"),
-        ("tsv", b"text\tclass\nx\xff\tgood\n", ", line 2: found the byte 0xff at offset 12, expected UTF-8"),
+        ("tsv", b"text\tclass\nx\xff\tgood\n", ", line 2: the byte 0xff at offset 12 is not UTF-8"),
     ],
 )
 def test_errors_of_formats_name_the_line(tmp_path, format, content, expected):

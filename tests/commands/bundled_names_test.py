@@ -7,7 +7,7 @@ import allennlp.commands
 import pytest
 
 from elmo_tasks.commands.base import Source
-from elmo_tasks.commands.calibrate import Calibrate
+from elmo_tasks.commands.bilm import Calibrate
 from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.intrinsic import Intrinsic, Neighbors, TagProbe
 from elmo_tasks.commands.own_data import Tag

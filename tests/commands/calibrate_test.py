@@ -9,7 +9,7 @@ import h5py
 import pytest
 import torch
 
-from elmo_tasks.commands import calibrate
+from elmo_tasks.commands import bilm as calibrate
 from elmo_tasks.elmo import Elmo, files
 from elmo_tasks.elmo.files import read_initial_state
 from tests.commands.texts import LINES, TEXT, default_bilm, encode, feed_stdin

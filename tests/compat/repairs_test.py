@@ -499,7 +499,7 @@ class TestVectors:
         ("content", "message"),
         [
             (BINARY[:-5], "v: "),
-            (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: found the byte 0xe9"),
+            (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: the byte 0xe9"),
             (None, "2 files"),
         ],
     )

@@ -17,7 +17,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch
 from allennlp.models.archival import archive_model, load_archive
 
-from elmo_tasks.commands.export import read_trained, write_bilm
+from elmo_tasks.commands.bilm import read_trained, write_bilm
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import BiLmOptions, Elmo, ElmoTokenEmbedder

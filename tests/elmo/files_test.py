@@ -25,9 +25,7 @@ def test_vocabulary(tmp_path):
     file.write_bytes(b"<S>\n</S>\n\n<UNK>\n")
     assert f"{file}, line 3" in error_of(ElmoError, read_words, file)
     file.write_bytes(b"<S>\n</S>\nc\xe9t\n<UNK>\n")
-    assert error_of(ElmoError, read_words, file).startswith(
-        f"{file}, line 3: found the byte 0xe9 at offset 10"
-    )
+    assert error_of(ElmoError, read_words, file).startswith(f"{file}, line 3: the byte 0xe9 at offset 10")
 
 
 def test_paths_and_urls(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
-from elmo_tasks.commands.export import write_bilm
+from elmo_tasks.commands.bilm import write_bilm
 from elmo_tasks.common.files import bundled
 from elmo_tasks.language_model.model import words_by_class
 from tests.elmo.files import VOCABULARY, make_files, read_bilm

@@ -85,7 +85,7 @@ def test_the_instances(tmp_path, caplog):
         (lines(SNLI[0] | {"sentence2": ""}), "line 1: found no words"),
         (lines(SNLI[1]), "found no record; left out: 1 with the label '-'"),
         ("", "found no record"),
-        (b"\n\xff", "line 2: found the byte 0xff at offset 1"),
+        (b"\n\xff", "line 2: the byte 0xff at offset 1"),
     ],
 )
 def test_errors_with_file_and_line(tmp_path, content, message):

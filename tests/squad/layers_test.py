@@ -8,8 +8,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from elmo_tasks.squad.model import NoAnswerHead, Windows, best_spans, span_scores
-from elmo_tasks.squad.tri_linear_attention import BidirectionalAttention, SelfAttention
+from elmo_tasks.squad.model import (
+    BidirectionalAttention,
+    NoAnswerHead,
+    SelfAttention,
+    Windows,
+    best_spans,
+    span_scores,
+)
 from tests.modules.numpy_reference import softmax
 
 DIM = 5

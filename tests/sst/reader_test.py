@@ -126,7 +126,7 @@ def test_workers_share_the_phrases(tmp_path):
     [
         (f"{GOOD}\n\n(3 (5 It))\n", "line 3: found the label '5' in column 5"),
         (f"{GOOD}\n(3 (2 It)", "line 2: found the end"),
-        (b"(2 M\xfcller)", "line 1: found the byte 0xfc at offset 4"),
+        (b"(2 M\xfcller)", "line 1: the byte 0xfc at offset 4"),
         ("", "found 0 sentences and 0 phrases inside them"),
         (NEUTRAL, "found 0 sentences and 0 phrases inside them; 1 neutral left out"),
     ],

@@ -120,7 +120,7 @@ def test_the_state_of_another_process_is_refused(monkeypatch):
     resumed = RepeatableCallback("folder")
     for saved_by in ((0, 1), (0, 2), None):
         resumed.load_state_dict(state | {"process": saved_by})
-        with pytest.raises(ConfigurationError, match="none of process 1 of 2"):
+        with pytest.raises(ConfigurationError, match="process 1 of 2"):
             resumed.on_start(trainer_of(nn.ModuleDict({"elmo": copy.deepcopy(elmo)})))
     resumed.load_state_dict(state | {"process": (1, 2)})
     resumed.on_start(trainer_of(nn.ModuleDict({"elmo": copy.deepcopy(elmo)})))
@@ -227,7 +227,7 @@ def test_data_loaders_that_cannot_be_repeated(monkeypatch, caplog):
     RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
     assert not caplog.text
     monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
-    with pytest.raises(ConfigurationError, match=r"max_instances_in_memory.*8"):
+    with pytest.raises(ConfigurationError, match="max_instances_in_memory"):
         RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
 
 

@@ -130,8 +130,7 @@ def test_a_run_ends_with_the_process_that_started_it(tmp_path):
 
 def test_a_run_of_another_config_is_an_error(tmp_path):
     finish(only_run(tmp_path), [0.5])
-    message = r"seed-1 has a run with another trainer.num_epochs \(was 3, is 4\)"
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ConfigurationError, match=r"seed-1 .*trainer\.num_epochs"):
         train_all([only_run(tmp_path, **{"trainer.num_epochs": 4})])
 
 

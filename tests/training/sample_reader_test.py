@@ -12,7 +12,7 @@ from allennlp.predictors import Predictor
 import elmo_tasks  # noqa: F401
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner import NerReader
-from elmo_tasks.training.sample_reader import SampleReader
+from elmo_tasks.training.sampling import SampleReader
 from tests.conftest import SMALL_NER
 
 FIXTURES = bundled("fixtures").resolve()

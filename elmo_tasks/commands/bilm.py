@@ -1,8 +1,16 @@
-"""The verb `export`: a trained biLM in the official layout, or as ONNX."""
+"""
+The verbs about a biLM itself. `export` writes a trained biLM in the official layout, or as ONNX; `calibrate`
+an initial state of the LSTMs, from real text.
+
+The original biLM carried its state from sentence to sentence in training, and hardly ever started from zeros.
+The mean of the states between the sentences of a text is a start that it knows.
+"""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,26 +19,32 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.commands.arguments import BilmArguments
 from elmo_tasks.commands.base import (
     DType,
     Input,
+    Positive,
     Verb,
     archive_argument,
     flag,
     option,
     positional,
     refuse_given,
+    text_argument,
 )
-from elmo_tasks.commands.partial_outputs import check_output, partial_folder, publish
+from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
+from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, read_lines
-from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, WordOptions
+from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, LstmState, WordOptions
 from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
 from elmo_tasks.elmo.model.bilm_folder import opened_folder
-from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_weights
+from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
 from elmo_tasks.elmo.onnx_file import write_onnx
 from elmo_tasks.elmo.standardization import standardize_tokens
+from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length, padded_ids
+from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.model import words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
@@ -61,7 +75,7 @@ class Export(Verb):
     )
     standardize: str | None = option(
         "give each feature of the token layer mean 0 and deviation 1 over this text, one tokenised sentence "
-        "a line; all other layers stay as they are",
+        "a line; all other layers are unchanged",
         metavar="TEXT",
     )
     no_softmax: bool = flag("leave the softmax out")
@@ -89,7 +103,7 @@ class Export(Verb):
             try:
                 write_bilm(folder, *trained, dtype=self.dtype)
             except ElmoError as error:
-                raise ElmoError(f"{self.archive}: {error}") from error
+                raise ElmoError(str(error), where=self.archive) from error
             written = _move(folder, output)
         print(f"{output}: {', '.join(written)}; {self.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
@@ -207,7 +221,7 @@ def write_bilm(
 
 
 def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
-    """Returns whether the rows of a stored matrix stand for words."""
+    """Returns whether the rows of a stored matrix belong to words."""
     return isinstance(softmax, FullSoftmax) or isinstance(bilm.options.tokens, WordOptions)
 
 
@@ -232,3 +246,81 @@ def _softmax_in_words(softmax: Softmax | None) -> str:
     if isinstance(softmax, FullSoftmax):
         return f"with the softmax over {len(softmax.bias):,} words"
     return "without the adaptive softmax, which has no place in this layout"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrate(Verb):
+    name = "calibrate"
+    help = "An initial LSTM state, from a text."
+    description = """Runs the biLM over a text, one tokenised sentence a line, with its state carried from
+        sentence to sentence, and writes the mean of the states that sentences start from. Empty lines are
+        left out. `embed --initial-state OUT` and the key initial_state of a config's elmo block read it."""
+
+    input: str = text_argument("TEXT")
+    output: Path = positional("OUT", "HDF5 file to write")
+    force: bool = flag("overwrite OUT")
+    bilm: BilmArguments
+    lanes: Positive = option("parts of the text that are run in parallel, each from zeros", 32)
+    max_sentences: Positive | None = option("the largest number of lines to read (default: all)")
+
+    def run(self) -> None:
+        began = time.monotonic()
+        with partial_file(self.output, force=self.force) as path:
+            bilm = self.bilm.read()
+            limit = self.max_sentences
+            text = copy_corpus(self.input, path.parent, skip_empty=True, limit=limit)
+            mean, starts = mean_start(bilm, text, lanes=self.lanes)
+            counts = {"sentences": len(text), "starts": starts}
+            write_initial_state(path, *mean, attributes={**counts, "digest": bilm.digest()})
+        seconds = time.monotonic() - began
+        print(
+            f"{self.output}: the mean of {starts:,} starts; {len(text):,} sentences, "
+            f"{text.tokens:,} tokens, {text.tokens / seconds:,.0f} tokens/s, {seconds:.1f} s"
+        )
+
+
+def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState, int]:
+    """
+    Returns the mean of the states that sentences start from, and the number of these states.
+
+    The text is cut into `lanes` consecutive parts, or fewer, so that each has two sentences. The first
+    sentence of a lane starts from zeros, and does not count. A sentence hands on the state after its last
+    step: `</S>` in the forward and `<S>` in the backward direction.
+
+    *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
+    """
+    if len(text) < 2:
+        raise ConfigurationError("the text needs two sentences or more: a start follows a sentence")
+    lanes = min(lanes, len(text) // 2)
+    bounds = [lane * len(text) // lanes for lane in range(lanes + 1)]
+    bar = progress(work="calibrate", total=text.tokens, unit="tokens", unit_scale=True)
+    with bar, torch.no_grad():
+        state = bilm.initial_state(lanes)
+        sums = [torch.zeros(*part.shape[:2], part.shape[3], dtype=torch.float64) for part in state]
+        # No lane is longer than the last.
+        for step in range(bounds[-1] - bounds[-2]):
+            # The lanes that have a sentence at this step, and the line of each
+            lines = {
+                lane: first + step for lane, (first, end) in enumerate(pairwise(bounds)) if first + step < end
+            }
+            if step:
+                running = list(lines)
+                for total, part in zip(sums, state, strict=True):
+                    total += part[:, :, running].sum(dim=2, dtype=torch.float64).cpu()
+            # Lanes that do not fit into one batch are run in another.
+            for batch in batches_by_length(
+                (NumberedSentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
+            ):
+                _advance(bilm, batch, state)
+                bar.update(sum(len(words) for _, words in batch))
+    starts = len(text) - lanes
+    return LstmState(*(total / starts for total in sums)), starts
+
+
+def _advance(bilm: FrozenBiLm, batch: list[NumberedSentence], state: LstmState) -> None:
+    """Takes the lanes of `batch` over their next sentence, and writes the state after it into `state`."""
+    rows = [sentence.number for sentence in batch]
+    ids = padded_ids(batch, bilm)
+    _, after = bilm(ids, LstmState(*(part[:, :, rows] for part in state)))
+    for part, new in zip(state, after, strict=True):
+        part[:, :, rows] = new
