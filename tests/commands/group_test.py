@@ -90,7 +90,7 @@ def test_the_installed_script_knows_the_group(script, tmp_path):
     done = script("elmo", "embed", tmp_path / "in.txt", tmp_path / "out.hdf5")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line == (f"error: {tmp_path / 'in.txt'}, line 2: found the byte 0xff at offset 9, expected UTF-8")
+    assert line.startswith(f"error: {tmp_path / 'in.txt'}, line 2: ")
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_other_encodings(tmp_path, text, encoding):
     with pytest.raises(InputError, match=f"a, line 1: .* looks like {encoding}.*`encoding`"):
         list(read_lines(tmp_path / "a", encoding="utf-8"))
     assert list(read_lines(tmp_path / "a", encoding=encoding)) == [(i, text.rstrip()) for i in (1, 2, 3)]
-    with pytest.raises(InputError, match="a, line 1: .*ascii"):
+    with pytest.raises(InputError, match=r"a, line 1: .*ascii"):
         list(read_lines(tmp_path / "a", encoding="ascii"))
 
 
