@@ -61,8 +61,8 @@ def num_threads() -> int:
 def one_thread_each() -> Iterator[None]:
     """
     Gives each operation of this thread one thread: small operations lose more time to threads that wake than
-    these save. `in_two_threads` still has all. For a program of our own, since PyTorch gives a thread that
-    computes for the first time meanwhile one thread for good.
+    these save. `in_two_threads` still has all. For programs of our own: a thread that is first used inside
+    the block stays single-threaded.
     """
     _of_thread.threads = threads = num_threads()
     torch.set_num_threads(1)
@@ -75,8 +75,8 @@ def one_thread_each() -> Iterator[None]:
 
 def in_two_threads(run: Callable[[int, int], Returned]) -> list[Returned]:
     """
-    Calls a function with 0 and with 1 and the number of threads that its operations have: at once in two
-    threads that share those of the caller, or one after the other if it has one.
+    Calls a function with 0 and with 1 and the number of threads that its operations have: together in two
+    threads that share the caller's threads, or one after the other if it has one.
     """
     threads = num_threads()
     if threads == 1:

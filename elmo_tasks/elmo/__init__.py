@@ -46,7 +46,7 @@ _LAZY = {
     "ElmoUnicodeIndexer": "token_embedder",
     "ElmoWordIndexer": "token_embedder",
 }
-"""The modules of the names that are imported when they are first used; all but `embedder` need AllenNLP."""
+"""The modules of the names that are imported on first use; all except `embedder` need AllenNLP."""
 
 
 def __getattr__(name: str) -> Any:

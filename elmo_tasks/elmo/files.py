@@ -159,7 +159,7 @@ def read_bilm(
         trained.token_encoder.set_vocabulary(read_words(vocabulary_file))
     if trainable:
         return trained
-    logger.warning("The biLM is frozen, and its weights are random, since there is no weight_file")
+    logger.warning("The biLM is frozen with random weights, since weight_file is not set")
     return FrozenBiLm(options=options, precision=precision, weights=trained.state_dict())
 
 

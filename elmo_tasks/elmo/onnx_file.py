@@ -26,9 +26,11 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     `ElmoError`: the biLM does not read UTF-8 bytes; or the extra `onnx` is not installed. `OSError`.
     """
     if missing := [package for package in _NEEDED if find_spec(package) is None]:
-        raise ElmoError(f"ONNX needs {' and '.join(missing)}, not installed here: make install EXTRAS='onnx'")
+        raise ElmoError(
+            f"ONNX needs {' and '.join(missing)}", remedy="install the extra: make install EXTRAS='onnx'"
+        )
     if bilm.reads != "character_ids":
-        raise ElmoError(f"found a biLM that reads {bilm.reads}, expected character_ids for ONNX")
+        raise ElmoError(f"ONNX needs a biLM that reads character_ids, not {bilm.reads}")
     model = OnnxLayers(bilm)
     log = logging.getLogger("torch.onnx")
     level = log.level

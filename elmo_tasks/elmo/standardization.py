@@ -3,8 +3,7 @@ A standardized token layer.
 
 Training leaves features of the token layer of very different size and far from zero. A task's mix sees little
 but the largest of them. The standardized layer has features of mean 0 and deviation 1 over a text. The first
-LSTM layer reverses the change, so that all layers above, and the language model, stay as they are, except for
-rounding.
+LSTM layer reverses the change, so that all layers above, and the language model, change only by rounding.
 """
 
 from collections import Counter
@@ -51,7 +50,7 @@ def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tens
     """Returns mean and deviation of each feature over a text. *Shape:* both `(projection_dim,)`."""
     if len(counts) < 2:
         raise ElmoError(
-            f"found a text with {len(counts)} distinct words, expected 2 or more to standardize by"
+            f"the text has {len(counts)} distinct words; to standardize by it, it needs 2 or more"
         )
     total = weighted_sum = weighted_squares = torch.zeros((), dtype=torch.float64)
     distinct_words = list(counts)

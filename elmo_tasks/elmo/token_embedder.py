@@ -65,7 +65,7 @@ def elmo_from_state(
 
     prefix : of its weights in the state dict.
     path : of the block in the config.
-    archived : the block as it was archived, which shows what was overridden.
+    archived : the block in the archive, which shows what was overridden.
 
     # Raises
     `ConfigurationError`: an override of a key whose content the archive holds itself.
@@ -76,8 +76,8 @@ def elmo_from_state(
             block[key] = value
         elif key != "activations":
             raise ConfigurationError(
-                f"{path}.{key}: found an override, {block.get(key)!r}, expected none: the archive holds its "
-                "own biLM; train again with another one"
+                f"{path}.{key}: {block.get(key)!r} overrides the biLM that the archive holds; train again to "
+                "use another biLM"
             )
 
 
@@ -246,8 +246,8 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
             first = vars(parameter).setdefault(_FIRST, parameter.detach().clone())
             if not torch.equal(parameter, first.to(parameter)):
                 raise ConfigurationError(
-                    f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it: expected in its "
-                    'config "regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
+                    f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it; add to it "
+                    '"regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
                 )
 
     def _attach_lambda(self) -> None:
@@ -268,8 +268,7 @@ def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
     options = [key for key in state if key.endswith(ending)]
     if len({tuple(state[key].tolist()) for key in options}) != 1:
         raise ConfigurationError(
-            f"{path}: found {len(options)} biLMs of this name in the archive's weights, expected one, or "
-            "several of the same options"
+            f"{path}: the archive has {len(options)} biLMs of this name, with different options"
         )
     return options[0].removesuffix("options")
 

@@ -216,7 +216,7 @@ class BiLmModel(StrictParams, Model):
         softmax = read_softmax(source, self.bilm.options)
         if softmax is None:
             if softmax_file is not None:
-                raise ConfigurationError(f"{softmax_file}: there is no softmax/W and no softmax/b")
+                raise ConfigurationError(f"{softmax_file}: the datasets softmax/W and softmax/b are missing")
             self.softmax_is_new = True
             logger.warning(
                 "%s holds no softmax: a new, random one is made, and perplexities mean nothing until it is "

@@ -1,6 +1,6 @@
 """
-A stack of LSTM layers that read forward and backward in turn, with highway connections: the encoder of He et
-al. 2017 (ACL 2017, P17-1044), section 2.1.
+A stack of LSTM layers that read alternately forward and backward, with highway connections: the encoder of He
+et al. 2017 (ACL 2017, P17-1044), section 2.1.
 
 Its backward pass is written out, so that the loop over the steps holds no other product than the recurrent
 one: the projections of the inputs, and the gradients of inputs and weights, are one product over all steps of

@@ -150,7 +150,7 @@ def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"softmax_file": "weights.hdf5"}, r"weights\.hdf5: there is no softmax"),
+        ({"softmax_file": "weights.hdf5"}, r"weights\.hdf5: .*softmax/W"),
         ({"softmax_file": "options.json"}, r"options\.json: not a complete HDF5 file"),
         ({"weight_file": "."}, "it is a folder"),
         ({"softmax_file": "x", "weight_file": None}, "`softmax_file` .x. requires `weight_file`"),

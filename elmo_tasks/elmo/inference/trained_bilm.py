@@ -5,7 +5,7 @@ In the character CNN, each filter yields the maximum over a word's windows. Auto
 of all filters at all windows, and go over them several times. Here some windows at a time are computed while
 they are in the processor's cache, and only the positions of the maxima are kept.
 
-In evaluation, a frozen biLM of the weights runs, as they are now. PyTorch counts what is written into a
+In evaluation, a frozen biLM of the current weights runs. PyTorch counts what is written into a
 parameter, but not what is written through `parameter.data`, by NumPy, or by another process into the same
 memory. So the weights themselves are compared, by checksums.
 """
@@ -212,10 +212,7 @@ class TrainedBiLm(BiLm):
         """
         if structure(self) != self._structure:
             if has_bos_eos:
-                raise ElmoError(
-                    "bilm: found other modules, other weights or hooks, expected the biLM as it was made, "
-                    "which alone reads ids that have BOS and EOS"
-                )
+                self.check_structure()
             return super().forward(ids, state)
         if (frozen := self._without_gradients()) is not None:
             return frozen(ids, state, has_bos_eos)
@@ -324,13 +321,13 @@ class TrainedBiLm(BiLm):
         # Raises
         `ElmoError`: a module of another class, with other weights, or with hooks.
         """
-        found = structure(self)
-        for name, expected in self._structure.items() if found != self._structure else ():
-            if found.get(name) != expected:
-                raise ElmoError(
-                    f"bilm.{name}: found another module, other weights or hooks, expected the biLM as it "
-                    "was made: its training would pass them by"
-                )
+        current = structure(self)
+        names = sorted(current.keys() | self._structure)
+        if changed := [name for name in names if current.get(name) != self._structure.get(name)]:
+            raise ElmoError(
+                "this biLM runs without foreign modules, other weights and hooks",
+                key=f"bilm.{changed[0]}".rstrip("."),
+            )
 
     def _without_gradients(self) -> FrozenBiLm | None:
         """Returns the frozen biLM where no graph is wanted; otherwise `None`."""
@@ -391,7 +388,7 @@ WIDTH = 64
 
 
 class FrozenCopy:
-    """A frozen biLM of some weights, made anew when these change. Threads may share it."""
+    """A frozen biLM of some weights, which is made again when these change. Threads may share it."""
 
     def __init__(self) -> None:
         self._cached: tuple[FrozenBiLm, list[Any], torch.Tensor] | None = None
@@ -406,7 +403,7 @@ class FrozenCopy:
 
     def frozen(self, weights: Iterable[torch.Tensor], make: Callable[[], FrozenBiLm]) -> FrozenBiLm:
         """
-        Returns the frozen biLM, made anew if a value of `weights` is another one than before. The weights are
+        Returns the frozen biLM, which is made again if a value of `weights` has changed. The weights are
         read once, at the speed of the memory.
         """
         tensors = [weight.detach() for weight in weights]

@@ -1,5 +1,5 @@
 """
-One layer of the biLSTM with gradients, both directions at once.
+One layer of the biLSTM with gradients, both directions together.
 
 It writes out what autograd would record of every step: each step is a few computations over both directions,
 and the gradients of the weights are one product over all steps instead of a sum of small ones. A layer
@@ -121,9 +121,9 @@ class TrainedLayer(Function):
 
 class Saved(NamedTuple):
     """
-    The tensors that the backward pass reads, both directions in each. Those of all steps are packed.
+    The tensors that the backward pass reads, both directions in each. Steps are packed.
 
-    What a product takes, `gate_inputs` and the weights, has the dtype of products.
+    The factors of products, `gate_inputs` and the weights, have the dtype of products.
     """
 
     outputs: torch.Tensor
@@ -165,7 +165,7 @@ class LayerPasses:
         """
         Runs the layer on the `tensors` of `TrainedLayer`.
 
-        *Shape:* the hidden and the cell at the end, `(2, batch, ...)`, and those of `Saved`.
+        *Shape:* the hidden and the cell at the end, `(2, batch, ...)`, and the tensors of `Saved`.
         """
         inputs, hidden, cell, weight, bias, projection = _by_direction(tensors)
         start, dtype, total = torch.stack(cell), self.products.dtype(weight[0]), sum(batch_sizes)
@@ -229,10 +229,10 @@ class LayerPasses:
         self, batch_sizes: list[int], saved: Saved, grad_results: list[torch.Tensor]
     ) -> tuple[Sequence[torch.Tensor] | torch.Tensor, ...]:
         """
-        Computes the gradients. Those that it gets may be written over.
+        Computes the gradients, and may write over `grad_results`.
 
-        *Shape:* those of the outputs, and of the hidden and the cell at the end, `(2, ...)`; to those of the
-        tensors of a direction, for both directions each, `(0,)` for that of a missing projection.
+        *Shape:* the gradients of the outputs, and of the hidden and the cell at the end, `(2, ...)`; to the
+        gradients of the tensors of `TrainedLayer`, for both directions each; `(0,)` for a missing projection.
         """
         (grad_outputs, grad_hidden, grad_cell), start = grad_results, saved.start
         workspace = Workspace(self.products.buffers)
@@ -356,9 +356,10 @@ def _gate_gradients(
     out: torch.Tensor,
 ) -> None:
     """
-    Writes to `out` the gradients of a step's gates before their sigmoid or tanh, from those of what is
-    projected, `grad_unprojected`, and of the cell. *Shape:* `gates` and `out` `(2, rows, 4 dim)`, all others
-    `(2, rows, dim)`.
+    Writes to `out` the gradients of a step's gates before their sigmoid or tanh, from the gradients of the
+    projection's inputs, `grad_unprojected`, and of the cell.
+
+    *Shape:* `gates` and `out` `(2, rows, 4 dim)`, all others `(2, rows, dim)`.
     """
     input_gate, _, candidate, output_gate = gates.chunk(4, dim=2)
     grad_input_gate, grad_forget_gate, grad_candidate, grad_output_gate = out.chunk(4, dim=2)
@@ -391,7 +392,7 @@ def _multiply_both(
     dtype. The weights of the two directions may be packed.
     """
     if isinstance(weight, torch.Tensor) and weight.device.type != "cpu":
-        # A GPU takes longer to begin a computation than to do it: so both directions at once
+        # A GPU takes longer to begin a computation than to do it: so both directions together
         factors = rows, weight.transpose(1, 2)
         return out.copy_(torch.bmm(*factors) if bias is None else torch.baddbmm(bias.unsqueeze(1), *factors))
     for direction in range(2):
@@ -401,12 +402,12 @@ def _multiply_both(
 
 
 def _sigmoid_backward_(gradient: torch.Tensor, value: torch.Tensor) -> None:
-    """Turns the gradient of a sigmoid into that of its input, in place; `value` is the sigmoid."""
+    """Turns the gradient of a sigmoid into its input's, in place; `value` is the sigmoid."""
     torch.ops.aten.sigmoid_backward.grad_input(gradient, value, grad_input=gradient)
 
 
 def _tanh_backward_(gradient: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Turns the gradient of a tanh into that of its input, in place; `value` is the tanh."""
+    """Turns the gradient of a tanh into its input's, in place; `value` is the tanh."""
     return torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=gradient)
 
 

@@ -130,7 +130,7 @@ def trains_in_bfloat16() -> bool:
 def _onednn_dtypes() -> frozenset[torch.dtype]:
     """
     Returns the dtypes of the products that oneDNN computes. In float32 it is twice as fast as the MKL of
-    `torch.mm` on AMD's processors with AVX-512, and as fast on Intel's; with AVX2 there is no difference.
+    `torch.mm` on AMD's processors with AVX-512, and as fast on Intel's; with AVX2 both are equal.
     """
     if not has_onednn():
         return frozenset()

@@ -153,5 +153,5 @@ def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str
         if word != _NO_WORD:
             line_of_word[word] = line_number
     if missing := [token for token in SPECIAL_TOKENS if token not in line_of_word]:
-        raise ElmoError(f"there is no line {' and no line '.join(missing)}", where=where)
+        raise ElmoError(f"the lines {', '.join(missing)} are missing", where=where)
     return list(line_of_word)

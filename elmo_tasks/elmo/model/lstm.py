@@ -47,7 +47,7 @@ class ProjectedLstm(nn.Module):
         c = clip(sigmoid(f) * c + sigmoid(i) * tanh(g), cell_clip)
         h = clip(P (sigmoid(o) * tanh(c)), proj_clip)
 
-    `weight` holds the rows of i, f, g, o, in this order; its columns are those of `x` and then those of `h`.
+    `weight` holds the rows of i, f, g, o, in this order; its columns belong to `x` first, then to `h`.
     The official layout leaves the projection P out where `dim` is `projection_dim`; then `h` has no bound.
     """
 
@@ -168,6 +168,6 @@ class StackedBiLstm(nn.Module):
 def reversed_steps(sequences: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Reverses each sequence. *Shape:* `(batch, steps, size)` and `(batch,)` to `(batch, steps, size)`."""
     steps = torch.arange(sequences.size(1), device=sequences.device)
-    # (batch, steps): after the end of a sequence its last step again, which nobody reads
+    # (batch, steps): after the end of a sequence its last step again, as padding
     source = (lengths.unsqueeze(1) - 1 - steps).clamp(min=0)
     return sequences.gather(1, source.unsqueeze(2).expand_as(sequences))

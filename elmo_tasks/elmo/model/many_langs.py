@@ -110,7 +110,7 @@ def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Te
     another shape or kind.
     """
     if options != read_options(folder):
-        raise ElmoError("the options are those of another biLM", where=folder.where(CONFIG))
+        raise ElmoError("the options belong to another biLM", where=folder.where(CONFIG))
     weights = _State(folder, TOKEN_WEIGHTS)
     read = {f"token_encoder.{name}": part for name, part in _token_weights(folder, weights, options)}
     weights.refuse_surplus()
@@ -239,8 +239,7 @@ def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
     if name in SHIPPED:
         return cast(dict[str, Any], SHIPPED[name]), name
     raise ElmoError(
-        f"there is no file {name!r}, its config_path; add it to the folder, or use one of "
-        + ", ".join(SHIPPED),
+        f"config_path, {name!r}, is missing; add the file to the folder, or use one of " + ", ".join(SHIPPED),
         where=folder.where(CONFIG),
     )
 
@@ -285,7 +284,7 @@ def _dictionary(
                 )
             rows[parts[0] if len(parts) == 2 else "\u3000"] = int(parts[-1])
     if missing := [entry for entry in expected if entry not in rows]:
-        raise ElmoError(f"there is no line for {', '.join(missing)}", where=where)
+        raise ElmoError(f"the lines for {', '.join(missing)} are missing", where=where)
     return rows
 
 

@@ -127,7 +127,7 @@ class BiLmOptions:
         Reads a file, or takes the options themselves.
 
         # Raises
-        `ElmoError`, with the file, the key, what was found and what was expected.
+        `ElmoError`, with the file and the key: a wrong or missing value.
         """
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")

@@ -98,7 +98,7 @@ def test_vocabulary():
     [
         (["<S>", "</S>", " ", "<UNK>"], "text, line 3: "),
         (["<S>", "cat", "cat"], "text, line 3: 'cat' is also in line 2"),
-        (["<S>", "</S>"], "text: there is no line <UNK>"),
+        (["<S>", "</S>"], "text: the lines <UNK>"),
     ],
 )
 def test_wrong_vocabulary(lines, expected):

@@ -128,8 +128,8 @@ def error_of(path) -> str:
         ),
         ({"dim": 6}, "FOLDER/sizes.json: encoder.dim and"),
         ({"activation": "gelu"}, "activation: 'gelu'"),
-        ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: there is no line for <pad>"),
-        ({"words": WORDS[1:]}, "FOLDER/word.dic: there is no line for <oov>"),
+        ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: the lines for <pad>"),
+        ({"words": WORDS[1:]}, "FOLDER/word.dic: the lines for <oov>"),
         (
             {"words": ["a\tb", *WORDS]},
             "FOLDER/word.dic, line 1: ",
