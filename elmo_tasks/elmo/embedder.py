@@ -23,7 +23,7 @@ from elmo_tasks.elmo.files import (
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import LstmState, ScalarMix
-from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
+from elmo_tasks.elmo.model.scalar_mix import LayerChoice, Weights
 
 Placement = Literal["none", "input", "output", "input+output"]
 """The token representations to which a task concatenates ELMo's vectors."""
@@ -104,7 +104,7 @@ class Elmo(nn.Module):
         vocabulary_file: Optional[FileName] = None,
         placement: Placement = "input",
         dropout: Probability = 0.0,
-        layers: Layers = "all",
+        layers: LayerChoice = "all",
         weights: Weights = "trainable",
         gamma: bool = True,
         layer_norm: bool = False,

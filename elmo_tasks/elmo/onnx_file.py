@@ -31,7 +31,7 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
         )
     if bilm.reads != "character_ids":
         raise ElmoError(f"ONNX needs a biLM that reads character_ids, not {bilm.reads}")
-    model = OnnxLayers(bilm)
+    model = Layers(bilm)
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -53,7 +53,7 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     program.save(path)
 
 
-class OnnxLayers(nn.Module):
+class Layers(nn.Module):
     """
     The layers of a biLM for sentences on their own, which `torch.export.export` takes with the example and
     the `dynamic_shapes()`. The weights are a copy, without gradients.

@@ -26,7 +26,7 @@ from elmo_tasks.elmo.embedder import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Precision
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
-from elmo_tasks.elmo.model.scalar_mix import Layers, Weights
+from elmo_tasks.elmo.model.scalar_mix import LayerChoice, Weights
 
 ARCHIVED_WEIGHTS = _WEIGHTS_NAME
 """The name of the state dict in an archive; the folder of a run has another name for it."""
@@ -175,7 +175,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         *,
         vocabulary_file: Optional[FileName] = None,
         dropout: Probability = 0.0,
-        layers: Layers = "all",
+        layers: LayerChoice = "all",
         weights: Weights = "trainable",
         gamma: bool = True,
         layer_norm: bool = False,

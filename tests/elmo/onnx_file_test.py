@@ -15,14 +15,14 @@ from elmo_tasks.elmo import onnx_file
 from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.elmo.onnx_file import write_onnx
 from tests.elmo.files import SENTENCES, frozen, make_word_files, random_bilm, read_frozen
-from tests.readme_test import blocks, commands
+from tests.readme_test import TEXTS, blocks, commands
 
 BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
 
 
 def example(word: str) -> str:
     """The example of the pages that has this word."""
-    (text,) = (block for block in blocks("python") if word in block)
+    (text,) = (block for page in TEXTS for block in blocks("python", page) if word in block)
     return text
 
 
@@ -49,7 +49,7 @@ def test_onnx(tmp_path, monkeypatch, capsys):
     folder.mkdir(parents=True)
     (folder / "options.json").write_text(json.dumps(bilm.options.to_json()))
     write_weights(folder / "weights.hdf5", bilm.options, bilm.state_dict())
-    (words,) = (words for words in commands() if "onnx" in words)
+    (words,) = (words for page in TEXTS for words in commands(page) if "onnx" in words)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", words)
     allennlp.commands.main(prog="allennlp")
@@ -65,7 +65,7 @@ def test_onnx(tmp_path, monkeypatch, capsys):
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     bilm = read_frozen(**make_word_files(tmp_path))
     monkeypatch.setattr(onnx_file, "_NEEDED", ())
-    with pytest.raises(ElmoError, match=r"word_ids.*character_ids"):
+    with pytest.raises(ElmoError, match=r"character_ids.*word_ids"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
     monkeypatch.setattr(onnx_file, "_NEEDED", ("torch", "no_such_package"))
     with pytest.raises(ElmoError, match="no_such_package"):

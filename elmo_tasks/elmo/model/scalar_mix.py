@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.values import checked
 
-Layers = Literal["all", "top"]
+LayerChoice = Literal["all", "top"]
 Weights = Literal["trainable", "frozen", "function"]
 
 
@@ -41,7 +41,7 @@ class ScalarMix(nn.Module):
         *,
         num_layers: int,
         dim: int,
-        layers: Layers = "all",
+        layers: LayerChoice = "all",
         weights: Weights = "trainable",
         gamma: bool = True,
         layer_norm: bool = False,
