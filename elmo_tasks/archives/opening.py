@@ -24,7 +24,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives.checking import check_config, only_registered_names
 from elmo_tasks.archives.slim import TRAINED, archive_path, trained_archives
 from elmo_tasks.common.devices import Device, chosen_device, gpu_index
-from elmo_tasks.common.errors import did_you_mean_path
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.common.unpacking import unpack
 
@@ -157,6 +157,8 @@ def _errors_of(archive: str | PathLike[str]) -> Iterator[None]:
         raise
     except ConfigurationError as error:
         raise ArchiveError(error.message, where=archive) from error
+    except ElmoError as error:  # of unpacking
+        raise ArchiveError(error.what, where=archive) from error
     except Exception as error:
         of_machine = isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError)
         if of_machine:

@@ -1,4 +1,4 @@
-"""Unpacking of untrusted archives: nothing is written outside of a folder, nor more than stated bounds."""
+"""Unpacking of untrusted archives, within one folder and bounds of size."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from allennlp.common import file_utils
 from filelock import FileLock
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import unpacked as decompressed
 
 MAX_MEMBERS = 200_000
@@ -44,7 +45,7 @@ def unpack(file: Path, folder: Path) -> None:
     Unpacks a zip archive or a tar: plain, or packed by gzip, bzip2 or xz, whose checksum is read to the end.
 
     # Raises
-    `ValueError`, with the file and the member: it leads outside of the folder, or is neither a file nor a
+    `ElmoError`, with the file and the member: it leads outside of the folder, or is neither a file nor a
     folder, as a symbolic link; or the archive holds more than `MAX_MEMBERS`, or `MAX_BYTES` and `MAX_TIMES`.
     `OSError`, `EOFError`, `tarfile.TarError`, `zipfile.BadZipFile`, `zlib.error` or `lzma.LZMAError`: it is
     damaged.
@@ -78,7 +79,7 @@ def unpack(file: Path, folder: Path) -> None:
             stream.seek(tar.offset)
             while block := stream.read(1 << 16):
                 if block.strip(b"\0"):
-                    raise ValueError(f"{file}: found no member's header, expected one at byte {tar.offset}")
+                    raise ElmoError(f"there is no member at byte {tar.offset}", where=file)
 
 
 class _Bound:
@@ -97,13 +98,13 @@ class _Bound:
         if path.anchor or ".." in path.parts:
             raise self.refused(f"{member!r} leads outside of the folder that the archive is unpacked to")
 
-    def refused(self, problem: str) -> ValueError:
-        return ValueError(f"{self.file}: the member {problem}, so it is not unpacked")
+    def refused(self, problem: str) -> ElmoError:
+        return ElmoError(f"not unpacked: the member {problem}", where=self.file)
 
-    def exceeded(self, contents: str) -> ValueError:
-        return ValueError(
-            f"{self.file}: found {contents}, expected at most {MAX_MEMBERS:,} members and {self.bytes:,} "
-            "bytes, so it is not unpacked"
+    def exceeded(self, contents: str) -> ElmoError:
+        return ElmoError(
+            f"not unpacked: {contents} are more than {MAX_MEMBERS:,} members or {self.bytes:,} bytes",
+            where=self.file,
         )
 
 
@@ -116,7 +117,7 @@ class _BoundedStream:
 
     def read(self, size: int) -> bytes:
         if size > _MAX_READ:
-            raise self._bound.exceeded(f"a header of {size:,} bytes")
+            raise self._bound.exceeded(f"the {size:,} bytes of a header")
         self._check(self.tell())
         return self._stream.read(size)
 

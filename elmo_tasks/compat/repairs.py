@@ -116,7 +116,7 @@ def _train_epoch(
     batches, before = self._batches_in_epoch_completed, self._start_after_batches_in_epoch_completed
     if not batches:
         raise ConfigurationError(
-            "found no batch in the training data, expected one: take a smaller batch_size, or no drop_last"
+            "the training data do not make a batch; take a smaller batch_size, or no drop_last"
         )
     if epoch == self._start_after_epochs_completed:
         for name in metrics.keys() & {"loss", "reg_loss"}:

@@ -117,7 +117,7 @@ def test_bombs(tmp_path, folder, monkeypatch):
     with pytest.raises(ValueError, match=r"8,388,608.*'zeros'"):
         unpacking.unpack(archive, folder)
     write_tar(archive, *(file(str(number)) for number in range(1001)))
-    with pytest.raises(ValueError, match=r"found 1,001 members"):
+    with pytest.raises(ValueError, match="1,001 members"):
         unpacking.unpack(archive, folder)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 1 << 20
 
@@ -126,7 +126,7 @@ def test_second_names_count_as_what_they_become(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(unpacking, "MAX_BYTES", 4 * len(CONTENT))
     monkeypatch.setattr(unpacking, "MAX_TIMES", 0)
     names = (("x" * number, tarfile.LNKTYPE, "a") for number in range(1, 9))
-    with pytest.raises(ValueError, match="expected at most"):
+    with pytest.raises(ValueError, match="not unpacked"):
         unpacking.unpack(write_tar(tmp_path / "x", file("a"), *names), folder)
 
 
@@ -161,7 +161,7 @@ def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
     archive = write_tar(
         tmp_path / "data.tar.gz", link("s", "."), link("t", "s/s/s/s/../../../.."), file("t/escaped")
     )
-    with pytest.raises(InputError, match=r"data.tar.gz!x: .*ValueError: .*'s'"):
+    with pytest.raises(InputError, match=r"data.tar.gz!x: .*'s'"):
         input_files(f"{archive}!x")
     assert not list(tmp_path.rglob("escaped"))
     assert not list((tmp_path / "1/2/3/4/cache").glob("tmp*"))

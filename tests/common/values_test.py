@@ -1,10 +1,8 @@
 """Every value of a config block is checked, and the error has its path, the value and what is expected."""
 
-import gc
 import importlib
 import math
 import pkgutil
-import weakref
 from copy import deepcopy
 from inspect import Parameter
 from typing import Any
@@ -31,7 +29,7 @@ from elmo_tasks import drop_in
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError, StrictParams
-from elmo_tasks.common.values import PositiveInt, checked, parameters_of
+from elmo_tasks.common.values import parameters_of
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.language_model.softmax import Softmax
 
@@ -251,22 +249,3 @@ def error_of(base: Any, name: str, key: str, value: Any) -> ConfigError | None:
     except ConfigError as error:
         return error
     return None
-
-
-class Sized:
-    @checked
-    def __init__(self, *, size: list[int] | PositiveInt) -> None:
-        self.size = size
-
-
-def test_what_is_checked_is_freed_at_once():
-    """Not with the next garbage collection, although the error of the first kind of the union was dropped."""
-    gc.disable()
-    try:
-        for _ in range(5):
-            sized = Sized(size=3)
-            freed = weakref.ref(sized)
-            del sized
-            assert freed() is None
-    finally:
-        gc.enable()
