@@ -22,7 +22,6 @@ from tests.conftest import SMALL_NER_ELMO, TINY_ELMO
 from tests.language_model.runs import metrics_of
 
 DEV = bundled("fixtures/ner/dev.conll").resolve()
-TEST = bundled("fixtures/ner/test.conll").resolve()
 
 
 def test_evaluate_gives_the_metrics_of_training(allennlp, trained_ner, tmp_path):
@@ -32,38 +31,6 @@ def test_evaluate_gives_the_metrics_of_training(allennlp, trained_ner, tmp_path)
         assert evaluated[name] == pytest.approx(trained[f"best_validation_{name}"], abs=1e-6)
     assert trained["training_f1"] > 0.1
     assert trained["training_reg_loss"] > 0
-
-
-def test_predict_on_a_pattern_twice(allennlp, trained_ner, tmp_path):
-    """The second time there is an output, which might be an input."""
-    options = ("--use-dataset-reader", "--silent", "--batch-size", 32)
-    command = ("predict", trained_ner / "model.tar.gz", *options)
-    pattern = TEST.with_name("te*.conll")
-    for _ in range(2):
-        allennlp(*command, pattern, "--output-file", tmp_path / "out.jsonl")
-    (tmp_path / "test.conll").write_bytes(TEST.read_bytes())
-    shown = allennlp(*command, tmp_path / "te*.conll", "--output-file", tmp_path / "test.conll", status=1)
-    assert "test.conll is the input" in shown
-    assert (tmp_path / "test.conll").read_bytes() == TEST.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"sentence": "broken', "in.jsonl, line 3: not JSON"),
-        ('{"text": "x"}', 'found the fields: "text"'),
-    ],
-)
-def test_predict_writes_results_before_a_bad_line(allennlp, trained_ner, tmp_path, line, message):
-    good = '{"sentence": "Ana is here."}'
-    (tmp_path / "in.jsonl").write_text("\n".join([good, good, line, good]))
-    shown = allennlp(
-        *("predict", trained_ner / "model.tar.gz", tmp_path / "in.jsonl", "--silent"),
-        *("--output-file", tmp_path / "out.jsonl", "--batch-size", 10),
-        status=1,
-    )
-    assert message in shown
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
 def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
@@ -193,7 +160,10 @@ def command() -> Run:
     return run
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ner", "squad"))) for name in TASKS],
+)
 def task(request: pytest.FixtureRequest) -> Task:
     return TASKS[request.param]
 
