@@ -17,9 +17,10 @@ from benchmarks.comparison import MEMORY
 from benchmarks.configs import read_config
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.coref import CorefModel
-from elmo_tasks.coref.documents import Cluster, CorefDocument, read_documents
+from elmo_tasks.coref.documents import Cluster, CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
+from elmo_tasks.data.formats.coreference import format_of
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import ElmoRepresentations
 
@@ -98,8 +99,9 @@ class CorefLimit:
 
 def long_document(folder: Path, words: int) -> CorefDocument:
     sentences: list[list[str]] = []
-    documents = (each() for path in input_files(folder / "train*") for each in read_documents(path))
-    for sentence in (sentence for document in documents for sentence in document.sentences):
+    files = input_files(folder / "train*")
+    documents = (record.values for file in files for record in format_of(file).read(file))
+    for sentence in (sentence for document in documents for sentence in document["sentences"]):
         if words <= 0:
             break
         sentences.append(sentence[:words])

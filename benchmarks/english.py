@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from elmo_tasks.coref.documents import read_documents
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.formats.conllu import FORM, read_conllu
+from elmo_tasks.data.formats.coreference import format_of
 from elmo_tasks.data.formats.roles import RoleOptions, RoleSentence, read_columns
+from elmo_tasks.data.formats.trees import parse
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.data.text_stream import (
     Passage,
@@ -25,7 +26,6 @@ from elmo_tasks.data.text_stream import (
 )
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNOWN
-from elmo_tasks.sst.reader import parse
 
 Document = list[list[str]]
 
@@ -103,7 +103,7 @@ def squad(path: Path) -> Iterator[Document]:
 def coreference(path: Path) -> Iterator[Document]:
     """The documents of a file, or of all files of a folder."""
     for file in input_files(path):
-        yield from (document().sentences for document in read_documents(file))
+        yield from (record.values["sentences"] for record in format_of(file).read(file))
 
 
 def ontogum(folder: Path) -> Iterator[Document]:

@@ -15,10 +15,10 @@ from benchmarks.coref import AVERAGE_F1, average_f1
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.formats.columns import line_groups
+from elmo_tasks.data.formats.trees import NUM_LABELS
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.sst import SstReader
-from elmo_tasks.sst.reader import NUM_LABELS
 from elmo_tasks.training.experiments import TrainingRun
 
 

@@ -10,7 +10,8 @@ from allennlp.data import DatasetReader, Instance
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.formats.base import FileSample
-from elmo_tasks.data.guesses import GOLD, UNDECIDED, classification_keys
+from elmo_tasks.data.formats.tables import GOLD, UNDECIDED
+from elmo_tasks.data.formats.texts import classification_keys
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 
 Text = str | list[str]
@@ -49,6 +50,7 @@ class ClassificationReader(LabelledTextReader):
     See `LabelledTextReader`.
     """
 
+    record_kind = "texts"
     text_names = ("sentence1", "sentence2")
     metadata_class = ClassifierText
 

@@ -11,9 +11,9 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Source, Verb, flag, option, positional
-from elmo_tasks.data.formats import CERTAIN, FileSample, evidence_of, sample_of
-from elmo_tasks.data.guesses import has_empty_lines, has_header, names_texts
-from elmo_tasks.data.input_files import nonblank_lines, read_lines, shorten
+from elmo_tasks.data.formats import LIKELY, POSSIBLE, FileSample, sample_of
+from elmo_tasks.data.formats.tables import has_empty_lines, has_header, names_texts
+from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines, shorten
 from elmo_tasks.data.inspection import Inspection, inspect
 from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
@@ -35,14 +35,16 @@ OVERRIDES: dict[str, dict[str, Any]] = {
 }
 """The keys that those configs have, and other data do not."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
-_PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str]] = [
-    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV"),
-    ("word senses", read_senses, "allennlp elmo probe wsd {path} DEV"),
-    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} DEV"),
-    ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}"),
-    ("analogies", read_analogies, "allennlp elmo intrinsic --analogies {path}"),
+_PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
+    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV", 1.0),
+    ("word senses", read_senses, "allennlp elmo probe wsd {path} DEV", 1.0),
+    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} DEV", 0.5),
+    ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}", LIKELY),
+    ("analogies", read_analogies, "allennlp elmo intrinsic --analogies {path}", 0.5),
 ]
-"""The data of probes: their name, reader and command."""
+"""The data of probes: their name, reader and command, and the evidence that a reading is."""
+_TEXT = 0.4
+"""The evidence for a text: more than for what any text can be read as."""
 _MOST_ANALOGIES = 30_000
 """Lines of a file of analogies at most: Google's has 19,558."""
 _SHOWN = 20
@@ -66,28 +68,23 @@ class Inspect(Verb):
     def run(self) -> None:
         sample = sample_of(self.path)
         tasks = list(CONFIGS) if self.task is None else [TASKS[self.task]]
-        fits: list[Inspection] = []
-        problems: dict[str, str] = {}
-        for task in tasks:
-            found, problem = inspect(task, self.path, sample)
-            fits += found
-            if not found:
-                problems[task] = problem
-        if self.task is None and not any(each.labels for each in fits):
-            probes = list(data_of_probes(self.path, sample))
-            if has_header(sample) and not probes:
-                raise ConfigurationError(problems["classification"])
-            fits = probes + fits
-            if fits and "ner" in problems and evidence_of("entities", sample) >= CERTAIN:
-                fits[0].warnings.append(problems["ner"])
+        readings = {task: inspect(task, self.path, sample) for task in tasks}
+        fits = [each for reading in readings.values() for each in reading.found]
+        if self.task is None:
+            least = max((each.evidence for each in fits), default=0.0)
+            fits += data_of_probes(self.path, sample, least=least)
+        fits.sort(key=lambda each: -each.evidence)
+        failed = {task: reading for task, reading in readings.items() if reading.problem}
+        likeliest = max(failed.values(), key=lambda each: each.evidence, default=None)
+        if likeliest and likeliest.evidence >= LIKELY and not any(each.evidence >= LIKELY for each in fits):
+            raise InputError(likeliest.problem)
         if not fits:
             reasons = "; ".join(
-                f"{task}: {problem if self.task else shorten(problem, 120)}"
-                for task, problem in sorted(problems.items(), key=lambda each: -_line_of(each[1]))
+                f"{task}: {reading.problem if self.task else shorten(reading.problem, 120)}"
+                for task, reading in sorted(failed.items(), key=lambda each: -_line_of(each[1].problem))
             )
-            raise ConfigurationError(f"{self.path}: found no format of {', '.join(tasks)} ({reasons})")
-        # A stable sort: labels say more than the order of the tasks.
-        fits.sort(key=lambda each: not each.labels)
+            raise InputError(f"no format of {', '.join(tasks)} fits ({reasons})", where=self.path)
+        fits = [each for each in fits if each.evidence >= POSSIBLE] or fits
         print(
             json.dumps(_object(fits), ensure_ascii=False, indent=2)
             if self.json
@@ -101,8 +98,8 @@ def _line_of(problem: str) -> int:
     return int(line[1]) if line else 0
 
 
-def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
-    """Yields the first of the probes that reads data, or that they are a text for a biLM."""
+def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[Inspection]:
+    """Yields the first of the probes of that evidence that reads data, or that they are a text for a biLM."""
     quoted = shlex.quote(path)
     lines = (
         [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
@@ -110,7 +107,9 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
     # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
     has_sentences = has_empty_lines(lines) or any("_" in line.split("\t") for line in lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
-    for task, read, command in _PROBES:
+    for task, read, command, evidence in _PROBES:
+        if evidence < least:
+            continue
         if task == "analogies" and len(lines) > _MOST_ANALOGIES:
             continue
         if task in ("similarity", "analogies") and (has_sentences or is_json or names_texts(sample)):
@@ -123,7 +122,7 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
             continue
         if task == "similarity" and 2 * len({pair[:2] for pair in records}) < len(records):
             continue
-        yield _of_probe(task, sample, len(records), 0, command.format(path=quoted))
+        yield _of_probe(task, sample, evidence, len(records), 0, command.format(path=quoted))
         return
     sizes = [len(line.split()) for line in sample.lines]
     is_table = sample.files[0].suffix == ".csv" or has_header(sample)
@@ -138,13 +137,20 @@ def data_of_probes(path: str, sample: FileSample) -> Iterator[Inspection]:
             for _, line in nonblank_lines(file, sample.encoding):
                 sentences += 1
                 tokens += len(line.split())
-        yield _of_probe("text for a biLM", sample, sentences, tokens, command)
+        yield _of_probe("text for a biLM", sample, _TEXT, sentences, tokens, command)
 
 
-def _of_probe(task: str, sample: FileSample, records: int, tokens: int, command: str) -> Inspection:
-    encoding = sample.encoding
+def _of_probe(
+    task: str, sample: FileSample, evidence: float, records: int, tokens: int, command: str
+) -> Inspection:
     return Inspection(
-        task=task, format=task, encoding=encoding, records=records, tokens=tokens, command=command
+        task=task,
+        format=task,
+        encoding=sample.encoding,
+        records=records,
+        tokens=tokens,
+        command=command,
+        evidence=evidence,
     )
 
 
@@ -183,7 +189,7 @@ def _blocks(path: str, fits: list[Inspection]) -> list[str]:
     """Returns lines with the blocks of the config, and the command that trains by the first."""
     first, *others = fits
     if first.command:
-        return ["", first.command]
+        return [*_also_possible(others), "", first.command]
     keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
     paths = {"train_data_path": path, "validation_data_path": "DEV"}
     pairs = {"model.pairs": True} if "sentence2" in first.dataset_reader else {}
@@ -192,7 +198,14 @@ def _blocks(path: str, fits: list[Inspection]) -> list[str]:
     return [
         "",
         f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",
-        *(f"also possible: {json.dumps(each.dataset_reader, ensure_ascii=False)}" for each in others),
+        *_also_possible(others),
         "",
         f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}",
+    ]
+
+
+def _also_possible(fits: list[Inspection]) -> list[str]:
+    return [
+        f"also possible: {each.command or json.dumps(each.dataset_reader, ensure_ascii=False)}"
+        for each in fits
     ]

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
@@ -56,11 +55,8 @@ class TrainOnOwnData(Verb):
         metric = validation_metric(config)  # the training takes the config apart
         if self.dev is None:
             if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
-                raise InputError.at(
-                    self.train,
-                    found=f"{inspection.records} records, too few to hold some out",
-                    expected="more, or a DEV",
-                )
+                problem = f"{inspection.records} records are too few to hold some out"
+                raise InputError(problem, where=self.train, remedy="give a DEV")
             print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn by chance, are held out: no DEV is given")
         train_model(Params(config), self.output, recover=self.recover, force=self.force)
         metrics = json.loads((self.output / METRICS).read_text(encoding="utf-8"))
@@ -82,10 +78,11 @@ class TrainOnOwnData(Verb):
         )
 
     def _inspection(self) -> Inspection:
-        readings, problem = inspect(self.task, self.train, sample_of(self.train))
-        if not readings or not readings[0].labels:
-            raise ConfigurationError(f"{problem}; try `allennlp elmo inspect {shlex.quote(self.train)}`")
-        return readings[0]
+        readings = inspect(self.task, self.train, sample_of(self.train))
+        if not readings.found or not readings.found[0].labels:
+            problem = readings.problem or f"{self.train}: there are no labels"
+            raise InputError(problem, remedy=f"try `allennlp elmo inspect {shlex.quote(self.train)}`")
+        return readings.found[0]
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         """Returns the config of the task for these data."""

@@ -11,8 +11,8 @@ from allennlp.models.archival import Archive
 from elmo_tasks.commands.base import Input, ModelVerb, Positive, flag, option, positional
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.progress import progress
+from elmo_tasks.data.formats.questions import read_questions
 from elmo_tasks.data.reader import unwrapped_reader
-from elmo_tasks.squad.dataset import read_datasets
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
 
@@ -40,8 +40,8 @@ class SquadPredictions(ModelVerb):
                 )
             instances = [
                 reader.text_to_instance(question.text, paragraph.passage, id=question.id)
-                for dataset in read_datasets(self.input, answers=False)
-                for paragraph in dataset.paragraphs
+                for file in read_questions(self.input, answers=False)
+                for paragraph in file.paragraphs
                 for question in paragraph.questions
             ]
             answers = predictions(archive, instances, batch_size=self.batch_size)

@@ -14,7 +14,7 @@ from allennlp.data.fields import MetadataField
 from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
-from elmo_tasks.coref.documents import CorefDocument, from_json
+from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
@@ -101,7 +101,11 @@ class CorefPredictor(TextPredictor):
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
         """Returns the document of an input, or `None` if it has no words."""
         if "sentences" in json_dict:
-            return from_json(json_dict | {"clusters": None}) if json_dict["sentences"] != [] else None
+            return (
+                CorefDocument.from_json(json_dict | {"clusters": None})
+                if json_dict["sentences"] != []
+                else None
+            )
         if "speakers" in json_dict:
             raise ConfigurationError('"speakers" is a list for each sentence, and needs "sentences"')
         if "tokens" in json_dict:

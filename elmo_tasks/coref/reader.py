@@ -16,10 +16,12 @@ from allennlp.data.fields import Field, LabelField, ListField, MetadataField, Te
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.common.values import Name
-from elmo_tasks.coref.documents import NO_SPEAKER, CorefDocument, read_documents
+from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.data.fields import no_prediction
+from elmo_tasks.data.formats.base import example_of
 from elmo_tasks.data.formats.columns import gold_files
-from elmo_tasks.data.input_files import InputError, nonblank_lines, value_or_error
+from elmo_tasks.data.formats.coreference import NO_SPEAKER, format_of
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
@@ -35,10 +37,11 @@ _OVER_ENDS = "mentions over the end of a sentence, which the model does not prop
 class CorefReader(TaskReader):
     """
     Makes one instance of each document, or of each part of a document in CoNLL-2012. For the formats see
-    `documents.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no words, and
-    automatic annotation (`*_auto_conll`) beside gold are left out. Instances have `tokens` (one text for each
-    sentence), `speakers` (an id for each token, in the order of the speakers' first words, 0 for unknown),
-    `genre` and `metadata` (a `CorefDocument`, with its gold clusters if there are any).
+    `data/formats/coreference.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no
+    words, and automatic annotation (`*_auto_conll`) of documents with gold annotation are left out. Instances
+    have `tokens` (one text for each sentence), `speakers` (an id for each token, in the order of the
+    speakers' first words, 0 for unknown), `genre` and `metadata` (a `CorefDocument`, with its gold clusters
+    if there are any).
 
     # Parameters
 
@@ -54,6 +57,8 @@ class CorefReader(TaskReader):
     `ConfigurationError`: not a regular expression, or not one group. When reading, `InputError` with file and
     line: no file, no document in a file, another encoding, and lines that do not follow the format.
     """
+
+    record_kind = "documents"
 
     def __init__(
         self,
@@ -77,8 +82,7 @@ class CorefReader(TaskReader):
                 yield self.text_to_instance(document)
 
     def format_of(self, files: Sequence[Path]) -> str:
-        first = next((line for _, line in nonblank_lines(files[0], self.encoding)), "")
-        return "json_lines" if first.lstrip().startswith("{") else "conll2012"
+        return format_of(files[0], encoding=self.encoding).name
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
         """Yields `cluster` and `mention` for each of a document."""
@@ -100,20 +104,11 @@ class CorefReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument | InputError]:
         unsplit = 0
-        first: CorefDocument | None = None
-        for document in self.valid_examples(
-            path, map(value_or_error, read_documents(path, encoding=self.encoding))
-        ):
+        for document in self.valid_examples(path, _documents(path, self.encoding)):
             if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document
                 continue
-            first = first or document
-            if (document.clusters is None) != (first.clusters is None):
-                without = document.clusters is None
-                found, expected = ('no "clusters"', "some") if without else ('"clusters"', "none")
-                expected += f", as in line {first.line}"
-                raise InputError.at(path, document.line, found=found, expected=expected)
             unsplit += len(document.sentences) == 1 and len(document) > _LONG_SENTENCE
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)
@@ -122,11 +117,10 @@ class CorefReader(TaskReader):
             counts.update(self._counts(document, singletons))
             yield document
         if not counts:
-            raise InputError.at(path, found="no document", expected="at least one")
+            raise InputError("the file has no documents", where=path)
         if unsplit:
             logger.warning(
-                "%s: %d documents are one sentence of over %d tokens each; expected an empty line after each "
-                "sentence",
+                "%s: %d documents are one sentence of over %d tokens; put an empty line after each sentence",
                 *(path, unsplit, _LONG_SENTENCE),
             )
 
@@ -145,6 +139,20 @@ class CorefReader(TaskReader):
         if crossing := _num_cross_sentence_mentions(document):
             counts[_OVER_ENDS] = crossing
         return counts
+
+
+def _documents(path: Path, encoding: str) -> Iterator[CorefDocument | InputError]:
+    """Yields the documents of a file, and an error in place of each bad one."""
+    first: tuple[int, bool] | None = None
+    for record in format_of(path, encoding=encoding).read(path, encoding=encoding):
+        document = example_of(record, CorefDocument.from_values)
+        if isinstance(document, CorefDocument):
+            has_clusters = document.clusters is not None
+            first = first or (record.line, has_clusters)
+            if has_clusters is not first[1]:
+                problem = f'"clusters" {"given" if has_clusters else "missing"}, unlike in line {first[0]}'
+                raise InputError(problem, where=path, line=record.line)
+        yield document
 
 
 def _num_cross_sentence_mentions(document: CorefDocument) -> int:

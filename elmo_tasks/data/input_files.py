@@ -30,6 +30,8 @@ from elmo_tasks.common.unpacking import unpacked
 
 Made = TypeVar("Made")
 
+Made = TypeVar("Made")
+
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
 _OFFICE = {

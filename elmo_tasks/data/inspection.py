@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging.handlers import BufferingHandler
-from typing import Any
+from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
-from elmo_tasks.data.formats.base import FileSample
+from elmo_tasks.data.formats import FORMATS, LIKELY, POSSIBLE, FileSample, evidence_of
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, texts_of
 
@@ -43,23 +43,32 @@ class Inspection:
     dataset_reader: dict[str, Any] = field(default_factory=dict)
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
+    evidence: float = 0.0
+    """How sure it is that the data are of this task, from 0 to 1."""
 
 
-def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection], str]:
-    """
-    Reads data as a task does, once with each of its `TaskReader.candidates`. Returns the readings that
-    succeed, those with most labels first, and why the first one fails.
-    """
+class Readings(NamedTuple):
+    """How a task reads data: in each way that works, the likeliest first; or why it does not."""
+
+    found: list[Inspection]
+    evidence: float
+    """The evidence that the data are the task's, see `data.formats`."""
+    problem: str = ""
+
+
+def inspect(task: str, path: str, sample: FileSample) -> Readings:
+    """Reads data as a task does, once with each of its `TaskReader.candidates`."""
     name = f"elmo_{_READERS.get(task, task)}"
     cls = DatasetReader.by_name(name)
     assert issubclass(cls, TaskReader)
+    evidence = evidence_of(cls.record_kind, sample)
     found: list[Inspection] = []
     problems: list[str] = []
     try:
         with _logged():
             candidates = list(cls.candidates(sample))
     except InputError as error:
-        return [], str(error)
+        return Readings([], evidence, str(error))
     for keys in candidates:
         block = {"type": name, **keys}
         if sample.encoding != "utf-8":
@@ -69,9 +78,9 @@ def inspect(task: str, path: str, sample: FileSample) -> tuple[list[Inspection],
         except (ConfigurationError, ValueError, OSError) as error:
             problems.append(str(error))
     found.sort(key=lambda each: -sum(each.labels.values()))
-    return [each for each in found if each.labels or not found[0].labels], (
-        problems or [f"{path}: found no column of labels, expected one"]
-    )[0]
+    found = [each for each in found if each.labels or not found[0].labels]
+    problem = "" if found else (problems or [f"{path}: there is no column of labels"])[0]
+    return Readings(found, evidence, problem)
 
 
 def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
@@ -105,7 +114,16 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
         notes=[each.getMessage() for each in log if each.levelno < logging.WARNING],
         warnings=[each.getMessage() for each in log if each.levelno >= logging.WARNING],
         dataset_reader=block,
+        evidence=evidence_with_labels(cls.record_kind, sample, bool(labels)),
     )
+
+
+def evidence_with_labels(kind: str, sample: FileSample, labelled: bool) -> float:
+    """Returns the evidence for data that were read; without labels, many tasks can read them."""
+    evidence = evidence_of(kind, sample)
+    if not labelled:
+        return min(evidence, POSSIBLE)
+    return evidence if kind in FORMATS else LIKELY
 
 
 def _texts(instance: Instance) -> list[Any]:

@@ -9,55 +9,36 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance, Token
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
-from elmo_tasks.data.formats import texts
+from elmo_tasks.data.formats.base import example_of
 from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
-from elmo_tasks.data.formats.records import (
-    ANSWER,
-    RecordFormat,
-    class_names,
-    is_parquet,
-    is_rejected,
-    read_records,
-    record_format,
+from elmo_tasks.data.formats.records import ANSWER, class_names, is_parquet, is_rejected
+from elmo_tasks.data.formats.tables import Table, as_label, only_item, unread_texts
+from elmo_tasks.data.formats.texts import (
+    DELIMITERS,
+    READ,
+    TABLES,
+    TextOptions,
+    class_of_file,
+    file_format,
+    path_format,
 )
-from elmo_tasks.data.guesses import Table, as_label, only_item, unread_texts
-from elmo_tasks.data.input_files import (
-    InputError,
-    NoWordsError,
-    Record,
-    input_files,
-    named_by,
-    shorten_json,
-    value_or_error,
-)
+from elmo_tasks.data.input_files import InputError, NoWordsError, input_files, shorten_json
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
 
 _SAMPLE = 100
 """The records that tell which columns hold texts."""
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
-_DELIMITED = ("auto", "delimited", *_DELIMITERS)
-_RECORDS: dict[str, RecordFormat] = {
-    **dict.fromkeys(("delimited", *_DELIMITERS), "delimited"),
-    "json": "json",
-    "jsonl": "json",
-    "parquet": "parquet",
-}
-FORMATS = (
-    *("auto", *_RECORDS),
-    *("text", "document", "label_text", "fasttext", "class_folders", "class_files"),
-)
+_DELIMITED = ("auto", "delimited", *DELIMITERS)
 
 
 class _Example(NamedTuple):
-    record: Record
+    ids: dict[str, Any]
     texts: list[str]
     label: str | None
 
@@ -100,7 +81,7 @@ class LabelledTextReader(TaskReader):
         *,
         classes: list[Name],
         label_names: Optional[dict[str, Name]] = None,
-        format: Annotated[str, OneOf(FORMATS)] = "auto",
+        format: Annotated[str, OneOf(("auto", *READ))] = "auto",
         columns: Optional[Names] = None,
         delimiter: Name = "auto",
         quotes: Annotated[Any, OneOf(("auto", True, False))] = "auto",
@@ -109,18 +90,18 @@ class LabelledTextReader(TaskReader):
     ) -> None:
         super().__init__(**kwargs)
         if columns is not None and format not in _DELIMITED:
-            raise ConfigurationError(f"found columns, but {format} names them itself")
+            raise InputError(f"the format {format} names its columns itself", key="columns")
         if columns is not None and len(set(columns)) < len(columns):
-            raise ConfigurationError(f"columns: found {', '.join(columns)}, expected each name once")
+            raise InputError(f"{', '.join(columns)} has a name twice", key="columns")
         if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
-            raise ConfigurationError(f"classes: found {classes!r}, expected two names or more, each once")
+            raise InputError(f"{classes!r} is not a list of two names or more, each once", key="classes")
         if label_names is not None and set(label_names.values()) != set(classes):
             named = ", ".join(dict.fromkeys(label_names.values()))
-            raise ConfigurationError(f"label_names: found names of {named}, expected of {', '.join(classes)}")
+            raise InputError(f"its classes are {named}, but not {', '.join(classes)}", key="label_names")
         self.classes = classes
         self.label_names: Mapping[str, str] = label_names or {name: name for name in classes}
         self.format, self.skip_bad = format, skip_bad
-        delimiter = _DELIMITERS.get(format, delimiter) if delimiter == "auto" else delimiter
+        delimiter = DELIMITERS.get(format, delimiter) if delimiter == "auto" else delimiter
         self.layout = DelimitedLayout(columns, delimiter, quotes)
 
     @property
@@ -142,7 +123,7 @@ class LabelledTextReader(TaskReader):
         tokens = [self.tokens(text) for text in texts]
         for name, each in zip(self.text_names, tokens, strict=False):
             if not each:
-                raise ConfigurationError(f"found a {name} without words, expected at least one word")
+                raise NoWordsError(f"the {name} has no words")
         return self._of_tokens(tokens, label)
 
     def _of_tokens(self, tokens: list[list[Token]], label: str | None) -> Instance:
@@ -158,40 +139,57 @@ class LabelledTextReader(TaskReader):
         if format != "delimited":
             return format
         dialect = dialect_of(files[0], self.layout, encoding=self.encoding)
-        names = {mark: name for name, mark in _DELIMITERS.items()}
+        names = {mark: name for name, mark in DELIMITERS.items()}
         header = "" if self.layout.columns is None else " without a header"
         return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
 
     def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
         format = self._format_of(files[0], self._format_of_all(files))
-        if format not in _RECORDS:
+        if format not in TABLES:
             return {}
-        rows = [record.values for record in islice(self._records(files[0], format), _SAMPLE)]
+        rows = [record.values for record in islice(READ[format](files[0], self.options), _SAMPLE)]
         texts = [name for names in self.text_columns(rows[0]) for name in names]
         label = self.label_column(rows[0])
         labels = [] if label is None else [label]
-        unread = unread_texts(Table(rows, True, {}), texts + labels)
-        return {"texts": texts, "label": labels, "not read": unread}
+        return {"texts": texts, "label": labels, "not read": unread_texts(Table(rows), texts + labels)}
+
+    @property
+    def options(self) -> TextOptions:
+        """The keys that formats need."""
+        return TextOptions(self.label_names, self.layout, self.encoding)
+
+    def _format_of_all(self, files: Sequence[Path]) -> str:
+        """Returns the format that the names of the files tell, or else that of the config, maybe `auto`."""
+        if self.format != "auto" or self.pairs or self.layout.columns is not None:
+            return self.format
+        return path_format(files, self.label_names) or self.format
+
+    def _format_of(self, path: Path, format: str) -> str:
+        """Returns the format of a file, which it shows itself if `format` is `auto`."""
+        has_columns = self.pairs or self.layout.columns is not None or self.layout.delimiter != "auto"
+        return file_format(path, self.options, has_columns=has_columns) if format == "auto" else format
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
         format = self._format_of_all(files)
         if format in ("class_folders", "class_files") and not self.every_record:
             files = self._of_classes(file_path, files, format)
-        read = partial(self._file, format=format)
+        groups = {path: [path] for path in files}
         if format == "class_folders":  # one log for all files
-            read, files = partial(self._folders, files=files), [cast(Path, file_path)]
-        for example in self.shard_iterable(self.read_files(file_path, read, self._describe, files)):
+            groups = {cast(Path, file_path): files}
+        read = partial(self._files, groups=groups, format=format)
+        for example in self.shard_iterable(self.read_files(file_path, read, self._describe, list(groups))):
             yield self._instance(example)
 
     def _instance(self, example: _Example | InputError) -> Instance:
         if isinstance(example, InputError):
             return no_prediction(example)
         tokens = [self.tokens(text) for text in example.texts]
-        if not all(tokens):  # only of a tokenizer that drops characters
-            raise example.record.error("no words", "at least one word")
+        for text, each in zip(example.texts, tokens, strict=True):
+            if not each:
+                raise NoWordsError(f"the tokenizer finds no words in {text!r}")
         instance = self._of_tokens(tokens, example.label)
-        instance["metadata"].metadata.ids = ids_of(example.record.values)
+        instance["metadata"].metadata.ids = example.ids
         return instance
 
     def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
@@ -200,7 +198,7 @@ class LabelledTextReader(TaskReader):
         def has_class(file: Path) -> bool:
             if format == "class_folders":
                 return file.parent.name in self.label_names
-            return texts.class_of_file(file, self.label_names) is not None
+            return class_of_file(file, self.label_names) is not None
 
         of_classes = [file for file in files if has_class(file)] or files
         if len(of_classes) < len(files):
@@ -209,58 +207,18 @@ class LabelledTextReader(TaskReader):
             logger.warning("%s: %d files left out, of no class, such as %s", path, count, other)
         return of_classes
 
-    def _folders(
-        self, path: Path, counts: Counter[str], *, files: list[Path]
+    def _files(
+        self, path: Path, counts: Counter[str], *, groups: Mapping[Path, list[Path]], format: str
     ) -> Iterator[_Example | InputError]:
-        for file in files:
-            records = texts.read_document(file, encoding=self.encoding)
-            yield from self._examples(file, _labelled(records, file.parent.name), counts)
-        self._check(path, counts)
-
-    def _file(self, path: Path, counts: Counter[str], *, format: str) -> Iterator[_Example | InputError]:
-        yield from self._examples(path, self._records(path, format), counts)
-        self._check(path, counts)
-
-    def _check(self, path: Path, counts: Counter[str]) -> None:
+        for file in groups[path]:
+            yield from self._examples(file, self._format_of(file, format), counts)
         if not counts["instances"]:
-            found = "no record" + self._left_out(counts)
-            raise InputError.at(path, found=found, expected="at least one")
+            raise InputError("there are no records" + self._left_out(counts), where=path)
 
-    def _records(self, path: Path, format: str) -> Iterator[Record]:
-        format = self._format_of(path, format)
-        if format in _RECORDS:
-            return read_records(path, _RECORDS[format], self.layout, encoding=self.encoding)
-        if format == "label_text":
-            return texts.read_label_text(path, self.label_names, encoding=self.encoding)
-        if format == "class_files":
-            label = texts.class_of_file(path, self.label_names) or path.name
-            return _labelled(texts.read_text(path, encoding=self.encoding), label)
-        read = {"text": texts.read_text, "document": texts.read_document, "fasttext": texts.read_fasttext}
-        return read[format](path, encoding=self.encoding)
-
-    def _format_of_all(self, files: Sequence[Path]) -> str:
-        """Returns the format that the names of the files tell, or else that of the config, maybe `auto`."""
-        if self.format != "auto" or self.pairs or self.layout.columns is not None:
-            return self.format
-        return texts.path_format(files, self.label_names) or self.format
-
-    def _format_of(self, path: Path, format: str) -> str:
-        """Returns the format of a file, which it shows itself if `format` is `auto`."""
-        if format != "auto":
-            return format
-        found = None
-        columns, delimiter, _ = self.layout
-        if columns is None and not self.pairs and delimiter == "auto" and not is_parquet(path):
-            found = texts.line_format(path, self.label_names, encoding=self.encoding)
-        return found or record_format(path, encoding=self.encoding)
-
-    def _examples(
-        self, path: Path, records: Iterator[Record], counts: Counter[str]
-    ) -> Iterator[_Example | InputError]:
-        names = class_names(path) if is_parquet(path) else {}
-        for example in self.valid_examples(
-            path, (value_or_error(self._example, record, names) for record in records)
-        ):
+    def _examples(self, path: Path, format: str, counts: Counter[str]) -> Iterator[_Example | InputError]:
+        make = partial(self._example, class_names(path) if is_parquet(path) else {})
+        examples = (example_of(record, make) for record in READ[format](path, self.options))
+        for example in self.valid_examples(path, examples):
             if example is None:
                 counts["rejected"] += 1
                 continue
@@ -272,31 +230,33 @@ class LabelledTextReader(TaskReader):
             counts[f"of {label}"] += 1
             yield example
 
-    def _example(self, record: Record, names: Mapping[str, Sequence[str]]) -> _Example | None:
+    def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | None:
         """Returns the example of a record; `None` if it is rejected."""
-        with named_by(ids_of(record.values)):
-            if is_rejected(record.values) and not self.every_record and not self._reads_answer(record):
-                return None
-            words = [_text(record, column) for column in self.text_columns(record.values)]
-            return _Example(record, words, None if self.every_record else self._label(record, names))
+        columns, label = self.text_columns(values), self.label_column(values)
+        reads_answer = ANSWER in (label, *chain(*columns))
+        if is_rejected(values) and not self.every_record and not reads_answer:
+            return None
+        words = [_text(values, each) for each in columns]
+        return _Example(
+            ids_of(values), words, None if self.every_record else self._label(values, label, names)
+        )
 
-    def _reads_answer(self, record: Record) -> bool:
-        texts, label = self.text_columns(record.values), self.label_column(record.values)
-        return ANSWER in (label, *chain(*texts))
-
-    def _label(self, record: Record, names: Mapping[str, Sequence[str]]) -> str | None:
-        column = self.label_column(record.values)
+    def _label(
+        self, values: Mapping[str, Any], column: str | None, names: Mapping[str, Sequence[str]]
+    ) -> str | None:
         if column is None:
             return None
-        value = only_item(_value(record, column))
+        value = only_item(_value(values, column))
         label = as_label(value)
         if label not in self.label_names and type(value) is int and 0 <= value < len(names.get(column, ())):
             label = names[column][value]
         if label in self.label_names:
             return self.label_names[label]
         if label not in self.undecided:
-            expected = f"one of {', '.join(self.label_names)}; the keys classes and label_names name others"
-            raise record.error(f"the label {label!r} in the column {column!r}", expected)
+            problem = (
+                f"{label!r} in the column {column!r} is not one of the labels {', '.join(self.label_names)}"
+            )
+            raise InputError(problem, remedy="the keys classes and label_names name others")
         return label
 
     def _describe(self, counts: Counter[str]) -> str:
@@ -313,23 +273,18 @@ class LabelledTextReader(TaskReader):
         return f"; left out: {', '.join(reasons)}" if reasons else ""
 
 
-def _labelled(records: Iterator[Record], label: str) -> Iterator[Record]:
-    return (Record(each.path, each.line, each.values | {"label": label}) for each in records)
-
-
-def _text(record: Record, columns: list[str]) -> str:
-    values = [_value(record, name) for name in columns]
-    for name, value in zip(columns, values, strict=True):
-        if not isinstance(value, str):
-            raise record.error(f"{shorten_json(value)} in the column {name!r}", "text")
-    text = " ".join(filter(None, values))
+def _text(values: Mapping[str, Any], columns: list[str]) -> str:
+    texts = [_value(values, name) for name in columns]
+    for name, text in zip(columns, texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{shorten_json(text)} in the column {name!r} is not a text")
+    text = " ".join(filter(None, texts))
     if not text.strip():
-        found = f"no words in the column {' and '.join(map(repr, columns))}"
-        raise NoWordsError.at(record.path, record.line, found=found, expected="at least one word")
+        raise NoWordsError(f"the column {' and '.join(map(repr, columns))} has no words")
     return text
 
 
-def _value(record: Record, column: str) -> Any:
-    if column not in record.values:
-        raise record.error(f"the columns {', '.join(map(repr, record.values))}", f"also {column!r}")
-    return record.values[column]
+def _value(values: Mapping[str, Any], column: str) -> Any:
+    if column not in values:
+        raise InputError(f"there is no column {column!r}, only {', '.join(map(repr, values))}")
+    return values[column]

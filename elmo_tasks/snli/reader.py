@@ -1,6 +1,6 @@
 """Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI, ANLI and the like."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Optional, Union
@@ -10,18 +10,16 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.formats.base import FileSample
-from elmo_tasks.data.guesses import UNDECIDED, read_table, text_columns
-from elmo_tasks.data.input_files import InputError, shorten
+from elmo_tasks.data.formats.pairs import (
+    COLUMNS,
+    LABELS,
+    OTHER_NAMES,
+    UNDECIDED_PAIRS,
+    entailment_keys,
+    known_column,
+)
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 
-LABELS = ("entailment", "neutral", "contradiction")
-_OTHER_NAMES = {label[0]: label for label in LABELS} | {label.upper(): label for label in LABELS}
-_COLUMNS = {
-    "premise": ("sentence1", "premise", "context", "sentence_a"),
-    "hypothesis": ("sentence2", "hypothesis", "hypo", "sentence_b"),
-    "label": ("gold_label", "label", "entailment_judgment", "entailment_label"),
-}
-"""The names that published sets give to a column, in small letters."""
 _MAX_CACHED = 500
 """Maximum number of characters of a sentence whose words are cached."""
 
@@ -66,8 +64,9 @@ class SnliReader(LabelledTextReader):
     See `LabelledTextReader`.
     """
 
+    record_kind = "pairs"
     renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
-    undecided = (UNDECIDED, "-1")
+    undecided = UNDECIDED_PAIRS
     pairs = True
     text_names = ("premise", "hypothesis")
     metadata_class = SnliPair
@@ -84,42 +83,13 @@ class SnliReader(LabelledTextReader):
     ) -> None:
         classes = list(LABELS) if classes is None else classes
         if label_names is None and tuple(classes) == LABELS:
-            label_names = {label: label for label in LABELS} | _OTHER_NAMES
+            label_names = {label: label for label in LABELS} | OTHER_NAMES
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """
-        Yields the keys; the labels may be numbers, or others than SNLI's.
-
-        # Raises
-        `InputError`: the labels of pairs do not say what they mean, such as 0 and 1 in RTE, WNLI and MRPC.
-        """
-        table = read_table(sample)
-        columns: dict[str, Any] = {}
-        label = _known_column("label", table.columns) if table else None
-        if table and not table.header:
-            label = next((name for name in table.columns if _are_entailment(table.classes(name))), None)
-            texts = text_columns(table, label) if label else []
-            if len(texts) < 2:
-                return
-            columns = {"columns": table.columns, "label": label, "premise": texts[0], "hypothesis": texts[1]}
-        classes = {*table.classes(label)} - {*cls.undecided} if table and label else set()
-        if not classes or classes <= {*LABELS, *_OTHER_NAMES}:
-            yield columns
-        elif classes == {"0", "1", "2"}:
-            yield columns | {"label_names": {str(i): name for i, name in enumerate(LABELS)}}
-        elif table and (_known_column("premise", table.columns) == "premise" or _are_entailment(classes)):
-            yield columns | {"classes": sorted(classes)}
-        elif table and all(_known_column(name, table.columns) for name in cls.text_names):
-            found = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r}"
-            expected = (
-                f"{', '.join(LABELS)}, or the keys that say what they mean, for RTE "
-                '{"classes": ["entailment", "not_entailment"], "label_names": {"0": "entailment", '
-                '"1": "not_entailment"}}'
-            )
-            raise InputError.at(sample.files[0], found=found, expected=expected)
+        return entailment_keys(sample)
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         columns = (self._column(name, values) for name in self.text_names)
@@ -129,7 +99,7 @@ class SnliReader(LabelledTextReader):
         return self._column("label", values)
 
     def _column(self, name: str, values: Mapping[str, Any]) -> Any:
-        return self._columns[name] or _known_column(name, values) or _COLUMNS[name][0]
+        return self._columns[name] or known_column(name, values) or COLUMNS[name][0]
 
     def text_to_instance(
         self,
@@ -146,17 +116,6 @@ class SnliReader(LabelledTextReader):
         if isinstance(text, str) and len(text) <= _MAX_CACHED and isinstance(tokenizer, Hashable):
             return _cached_tokens(tokenizer, text)
         return super().tokens(text)
-
-
-def _known_column(name: str, columns: Iterable[str]) -> str | None:
-    """Returns the column with one of the names of published sets, whatever its case."""
-    known = _COLUMNS[name]
-    exact = next((each for each in known if each in columns), None)
-    return exact or next((column for each in known for column in columns if column.lower() == each), None)
-
-
-def _are_entailment(classes: Iterable[str]) -> bool:
-    return any("entail" in name for name in classes)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -17,11 +17,11 @@ from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.formats.base import FileSample
+from elmo_tasks.data.formats.questions import Answer, Paragraph, Question, read_questions
 from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.reader import TaskReader, group_id, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
-from elmo_tasks.squad.dataset import Answer, Paragraph, Question, read_datasets
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +76,8 @@ class SquadQuestion(Metadata):
 @DatasetReader.register("elmo_squad")
 class SquadReader(TaskReader):
     """
-    Reads SQuAD's JSON, a question a record, and MRQA; see `dataset` for the formats. Words of spaCy are split
-    at hyphens, dashes and currency signs.
+    Reads SQuAD's JSON, a question a record, and MRQA; see `data/formats/questions.py`. spaCy's words are
+    split at hyphens, dashes and currency signs.
 
     Instances have `passage`, `question`, `paragraph` (an id that the questions of a passage share),
     `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
@@ -95,9 +95,11 @@ class SquadReader(TaskReader):
     The others : see `TaskReader`.
 
     # Raises
-    `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`: see `read_datasets`, or
+    `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`: see `read_questions`, or
     nothing is left to read.
     """
+
+    record_kind = "questions"
 
     def __init__(
         self,
@@ -121,7 +123,8 @@ class SquadReader(TaskReader):
                 counts["paragraphs"] += 1
                 for question in paragraph.questions:
                     if question.error is not None:
-                        yield no_prediction(question.error)
+                        if self.every_record:
+                            yield no_prediction(question.error)
                     elif self._keeps(question):
                         yield self._instance(paragraph, question, counts, misaligned)
                     else:
@@ -136,13 +139,23 @@ class SquadReader(TaskReader):
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
         """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
         empty = True
-        bad: Any = "keep" if self.every_record else "leave out" if self.skip_bad else "raise"
-        answers = not self.every_record
-        for dataset in read_datasets(file_path, answers=answers, ids=False, bad=bad, encoding=self.encoding):
+        for file in read_questions(
+            file_path,
+            answers=not self.every_record,
+            ids=False,
+            strict=not (self.every_record or self.skip_bad),
+            encoding=self.encoding,
+        ):
             if not self.every_record:
-                _warn(dataset.path, "bad questions or answers left out (skip_bad)", dataset.errors)
-            _warn(dataset.path, "answers mended that were near their stated position", dataset.mended)
-            for paragraph in dataset.paragraphs:
+                _warn(file.path, "bad questions or answers left out (skip_bad)", list(map(str, file.errors)))
+            moved = [
+                f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
+                for question in file.questions
+                for answer in question.answers or ()
+                if answer.stated is not None
+            ]
+            _warn(file.path, "answers near their answer_start, which is wrong", moved)
+            for paragraph in file.paragraphs:
                 empty = empty and not any(map(self._keeps, paragraph.questions))
                 yield paragraph
         if empty:
@@ -159,9 +172,10 @@ class SquadReader(TaskReader):
         paragraphs: list[Paragraph] = []
         with suppress(InputError):  # the reader tells of errors
             for file in sample.files:
-                datasets = read_datasets(str(file), ids=False, bad="leave out", encoding=sample.encoding)
-                paragraphs += [paragraph for dataset in datasets for paragraph in dataset.paragraphs]
-        unanswerable = any(not question.answers for each in paragraphs for question in each.questions)
+                found = read_questions(str(file), ids=False, strict=False, encoding=sample.encoding)
+                paragraphs += [paragraph for content in found for paragraph in content.paragraphs]
+        questions = [question for each in paragraphs for question in each.questions]
+        unanswerable = any(not question.answers and not question.error for question in questions)
         tokenizer = tokenizer_of_script("".join(each.passage for each in paragraphs[:_SAMPLE]))
         keys = {"unanswerable": unanswerable, "tokenizer": tokenizer}
         yield {name: value for name, value in keys.items() if value}

@@ -1,36 +1,20 @@
-"""
-Reads sentences and phrases with their sentiment from trees: the Stanford Sentiment Treebank and the like.
-
-Every phrase of a sentence is in brackets, with its label from 0 (very negative) to 4:
-
-    (3 (2 It) (4 (2 's) (3 good)))
-
-Format: the files of Socher et al. 2013, https://nlp.stanford.edu/sentiment/, in the brackets of the Penn
-Treebank.
-"""
+"""Reads sentences and phrases with their sentiment from the trees of the Stanford Sentiment Treebank."""
 
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional, cast
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf, PositiveInt
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.input_files import InputError, nonblank_lines
+from elmo_tasks.data.formats.trees import Tree, read_trees
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words
-from elmo_tasks.data.tokenization import Words
-
-NUM_LABELS = 5
-_LABELS = {str(label): label for label in range(NUM_LABELS)}
-_TOKEN = re.compile(r"[()]|[^() \t]+")
-_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),
@@ -91,6 +75,8 @@ class SstReader(TaskReader):
     tree.
     """
 
+    record_kind = "trees"
+
     def __init__(
         self,
         *,
@@ -139,15 +125,14 @@ class SstReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[_Example, bool]]:
         """Yields the examples of a whole file, and whether each is part of another one."""
+        trees = read_trees(path, encoding=self.encoding, split=self.split if self.every_record else None)
         examples = [
             example
-            for tree_index, tree in enumerate(
-                _trees(path, self.encoding, self.split if self.every_record else None)
-            )
+            for tree_index, tree in enumerate(trees)
             for example in self._of_tree(path, tree_index, tree, counts)
         ]
         if not examples:
-            raise InputError.at(path, found=self._describe(counts), expected="at least one sentence to read")
+            raise InputError(f"there is no sentence to read ({self._describe(counts)})", where=path)
         yield from zip(examples, _inside_others(example.position for example in examples), strict=True)
 
     def _describe(self, counts: Counter[str]) -> str:
@@ -158,7 +143,7 @@ class SstReader(TaskReader):
             + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
         )
 
-    def _of_tree(self, path: Path, tree_index: int, tree: "Tree", counts: Counter[str]) -> Iterator[_Example]:
+    def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Counter[str]) -> Iterator[_Example]:
         tokens = [Token(word) for word in tree.words]
         shortest = math.inf if self.every_record else self.min_phrase_tokens or math.inf
         for index, phrase in enumerate(tree.phrases):
@@ -199,89 +184,3 @@ def _inside_others(positions: Iterable[_Position | None]) -> Iterator[bool]:
             tree, end_of_outer = (position.file, position.tree), 0
         yield position.end <= end_of_outer
         end_of_outer = max(end_of_outer, position.end)
-
-
-def _trees(path: Path, encoding: str, split: Callable[[str], Words] | None) -> Iterator["Tree"]:
-    for line_number, line in nonblank_lines(path, encoding):
-        if split is not None and not line.lstrip().startswith("("):
-            words = split(line).words
-            yield Tree(words, [Phrase(0, 0, len(words))])
-            continue
-        try:
-            yield parse(line)
-        except TreeError as error:
-            found = f"{error.found} in column {error.column}"
-            raise InputError.at(path, line_number, found=found, expected=error.expected) from error
-
-
-class Phrase(NamedTuple):
-    """The label of the words `[start, end)`."""
-
-    label: int
-    start: int
-    end: int
-
-
-class Tree(NamedTuple):
-    """The words of a sentence and its phrases: first the whole sentence, each phrase before its parts."""
-
-    words: list[str]
-    phrases: list[Phrase]
-
-
-class TreeError(ConfigurationError):
-    """The error of a line that is no tree. `column` counts characters from 1."""
-
-    def __init__(self, column: int, *, found: str, expected: str) -> None:
-        super().__init__(f"column {column}: found {found}, expected {expected}")
-        self.column, self.found, self.expected = column, found, expected
-
-
-# The tokens that `parse` may expect, as errors name them
-_TREE = "("
-_LABEL = f"a label from 0 to {NUM_LABELS - 1}"
-_CONTENT = "a word or ("
-_CLOSING = ")"
-_MORE = "( or )"
-_NOTHING = "the end of the line"
-
-
-def parse(line: str) -> Tree:
-    r"""
-    Returns the tree in a line. Blanks and tabs separate. The treebank's escapes of brackets, slashes and
-    asterisks in words (`-LRB-`, `\/`, `\*`) are decoded.
-
-    # Raises
-    `TreeError`: the line is not exactly one tree.
-    """
-    words: list[str] = []
-    # For each phrase, in the order of the opening brackets
-    labels: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    # For each open bracket, the index of its phrase, and the column
-    opened: list[tuple[int, int]] = []
-    expected = _TREE
-    for match in _TOKEN.finditer(line):
-        token = match[0]
-        if token == "(" and (expected is _CONTENT or expected is _MORE or expected is _TREE):
-            opened.append((len(labels), match.start() + 1))
-            expected = _LABEL
-        elif token == ")" and (expected is _CLOSING or expected is _MORE):
-            ends[opened.pop()[0]] = len(words)
-            expected = _MORE if opened else _NOTHING
-        elif expected is _LABEL and token in _LABELS:
-            labels.append(_LABELS[token])
-            starts.append(len(words))
-            ends.append(len(words))
-            expected = _CONTENT
-        elif expected is _CONTENT and token != ")":
-            words.append(_BRACKETS.get(token) or token.replace("\\/", "/").replace("\\*", "*"))
-            expected = _CLOSING
-        else:
-            kind = "the label " if expected is _LABEL and token not in "()" else ""
-            raise TreeError(match.start() + 1, found=f"{kind}{token[:80]!r}", expected=expected)
-    if expected is not _NOTHING:
-        where = f", with the bracket of column {opened[-1][1]} open" if opened else ""
-        raise TreeError(len(line) + 1, found=f"the end of the line{where}", expected=expected)
-    return Tree(words, list(map(Phrase, labels, starts, ends)))

@@ -104,68 +104,35 @@ def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_
 
 
 @pytest.mark.parametrize(
-    ("content", "parameters", "expected"),
+    ("parameters", "key"),
     [
-        ("", {}, ": found no record"),
-        ("text\tclass\n", {}, ": found no record"),
-        ("text\tkind\nx\ty\n", {}, ", line 2: found the columns 'text', 'kind', expected also 'class'"),
-        ("text\tclass\n\nx\tgood\nx\tGood\n", {}, ", line 4: found the label 'Good' in the column 'class'"),
-        ("text\tclass\n \tgood\n", {}, ", line 2: found no words"),
-        (
-            'text,class\n"two\nlines",good\nx,worse\n',
-            {"format": "csv"},
-            ", line 4: found the label 'worse' in the column 'class'",
-        ),
-        (
-            '{"text": "x", "class": "good"}\n{"text": "x", "class": null}\n',
-            {"format": "jsonl"},
-            ", line 2: found the label 'null' in the column 'class'",
-        ),
-        ('{"text": "x"}\n', {"format": "jsonl"}, ", line 1: found the columns 'text', expected also 'class'"),
-        (
-            '[\n{"text": "x",\n"class": "good"},\n\n{"text": 5, "class": "good"}]',
-            {"format": "json"},
-            ", line 5: found 5 in the column 'text', expected text",
-        ),
+        ({"format": "xml"}, "format"),
+        ({"format": "json", "columns": ["text"]}, "columns"),
+        ({"format": "csv", "columns": ["text", "text"]}, "columns"),
+        ({"classes": ["one"]}, "classes"),
+        ({"classes": ["one", "one"]}, "classes"),
+        ({"label_names": {"0": "good", "1": "bed"}}, "label_names"),
     ],
 )
-def test_errors_name_line_and_column(tmp_path, content, parameters, expected):
-    with pytest.raises(InputError) as error:
-        read(tmp_path / "data", content, reader(**parameters))
-    assert str(error.value).startswith(f"{tmp_path / 'data'}{expected}")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"format": "xml"}, "format: 'xml'"),
-        ({"format": "json", "columns": ["text"]}, "found columns, but json"),
-        ({"format": "csv", "columns": ["text", "text"]}, "columns: found text, text"),
-        ({"classes": ["one"]}, "classes: found ['one']"),
-        ({"classes": ["one", "one"]}, "classes: found ['one', 'one']"),
-        ({"label_names": {"0": "good", "1": "bed"}}, "names of good, bed"),
-    ],
-)
-def test_impossible_parameters(parameters, message):
-    with pytest.raises(ConfigurationError) as error:
+def test_impossible_parameters(parameters, key):
+    with pytest.raises(ConfigurationError, match=key):
         reader(**parameters)
-    assert message in str(error.value)
     misspelt = {"type": "elmo_classifier", "format": "csv", "sentence": "text"}
     with pytest.raises(ConfigurationError, match=r"'sentence';.*'sentence"):
         DatasetReader.from_params(Params(misspelt))
 
 
 @pytest.mark.parametrize(
-    ("of", "sentences", "message"),
+    ("of", "sentences"),
     [
-        (reader(), ("a", "b"), "found a pair"),
-        (pair_reader(), ("a",), "found one sentence"),
-        (pair_reader(), ("a", " "), "without words"),
-        (reader(), ("a", None, "ugly"), "found the label 'ugly'"),
+        (reader(), ("a", "b")),
+        (pair_reader(), ("a",)),
+        (pair_reader(), ("a", " ")),
+        (reader(), ("a", None, "ugly")),
     ],
 )
-def test_text_to_instance(of, sentences, message):
-    with pytest.raises(ConfigurationError, match=message):
+def test_text_to_instance(of, sentences):
+    with pytest.raises(ConfigurationError):
         of.text_to_instance(*sentences)
 
 
@@ -332,39 +299,8 @@ def test_every_record_has_an_instance_for_prediction(tmp_path):
     assert "label" not in third.fields
 
 
-def test_values_of_json_are_of_any_type(tmp_path):
-    content = json.dumps([{"text": "x", "class": "bad", "b": None}, {"c": {"[": [",", "]"]}}], indent=1)
-    with pytest.raises(InputError, match=r"a, line 7: .*columns 'c'"):
-        read(tmp_path / "a", content, reader(format="auto"))
-
-
 def test_texts_without_columns(tmp_path):
     of = reader(format="text", label=None, tokenizer="characters")
     assert words(read(tmp_path / "a", ' One "l",\n\n \nA\tb\n', of)) == [list('One"l",'), ["A", "b"]]
     of = reader(format="document", label=None)
     assert words(read(tmp_path / "b", "\ufeff One.\r\n\nTwo.\n", of)) == [["One.", "Two."]]
-
-
-@pytest.mark.parametrize(
-    ("format", "content"),
-    [("csv", "a,b\n"), ("tsv", ""), ("json", "[]"), ("jsonl", "\n"), ("document", " \n\n"), ("auto", "\n")],
-)
-def test_no_record(tmp_path, format, content):
-    with pytest.raises(InputError, match="a: found no record"):
-        read(tmp_path / "a", content, reader(format=format))
-
-
-@pytest.mark.parametrize(
-    ("format", "content", "expected"),
-    [
-        ("label_text", "good x\ngood\n", ", line 2: found 'good'"),
-        ("fasttext", "__label__good __label__bad x\n", ', line 1: found the label \'["good", "bad"]\' in'),
-        ("fasttext", "x y\n", ", line 1: found the label '[]' in the column 'label'"),
-        ("json", '{"more": {"data": []}}', ", line 1: found the columns 'more', expected also 'text'"),
-        ("tsv", b"text\tclass\nx\xff\tgood\n", ", line 2: the byte 0xff at offset 12 is not UTF-8"),
-    ],
-)
-def test_errors_of_formats_name_the_line(tmp_path, format, content, expected):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path / "data", content, reader(format=format, **({} if format == "tsv" else BY_LABEL)))
-    assert str(caught.value).startswith(f"{tmp_path / 'data'}{expected}")

@@ -2,12 +2,11 @@ import json
 import re
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.coref.documents import CorefDocument, read_documents
+from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.reader import CorefReader
+from elmo_tasks.data.formats.coreference import format_of
 from elmo_tasks.data.input_files import InputError
-from tests.errors import input_error
 
 
 def row(word, chains="-", speaker="-", between="\t"):
@@ -36,15 +35,8 @@ JSON = {
 
 def read(tmp_path, text):
     (tmp_path / "a").write_text(text, encoding="utf-8")
-    return [document() for document in read_documents(tmp_path / "a")]
-
-
-def error(tmp_path, text):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, text)
-    file, message = str(caught.value).split(", ", 1)
-    assert file == str(tmp_path / "a")
-    return message
+    path = tmp_path / "a"
+    return [CorefDocument.from_values(record.values) for record in format_of(path).read(path)]
 
 
 def test_a_document(tmp_path):
@@ -113,37 +105,6 @@ def test_words_with_white_space_and_empty_words(tmp_path):
     assert document.clusters == CLUSTERS
     (document,) = read(tmp_path, ANA.replace("keys", "car\u00a0keys").replace("\t", "   "))
     assert document.sentences[0] == ["Ana", "lost", "her", "car\u00a0keys", "."]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (conll("a/(1 b/(2", "c/2)"), "line 2: found the start"),
-        (conll("a/- b/1) c/(1"), "line 3: found the end"),
-        (conll("a/(1) b/(1)|1)"), "line 3: found the end"),
-        (conll("a/1"), "line 2: found the chains '1', expected '-', or '(ID'"),
-        (conll("a/(1||(2)"), "line 2: found the chains ''"),
-        (conll("a/()"), "line 2: found the chains '()'"),
-        (ANA.replace("\t-\t*\t", "\t", 1), "line 2: found 10 columns in 'd\\t0\\t0\\tAna"),
-        (ANA.replace("#end document\n", ""), "line 10: found the end"),
-        (
-            ANA.replace("#begin doc", "#begin"),
-            "line 1: found '#beginument (nw/d); part 000'",
-        ),
-        (
-            ANA.replace("#end document\n", "") + ANA,
-            "line 11: found #begin document (nw/d); part 000, expected",
-        ),
-        (ANA.replace("\t0\tlost", "\tx\tlost"), "line 3: found 'x' in column 3"),
-        (ANA + "#end document", "line 12: found '#end document'"),
-        (conll(), "line 2: found a document"),
-        ("{'a'", "line 1: found no JSON"),
-        (json.dumps(JSON) + "\n[1]", "line 2: found '[1]'"),
-        ('{"tokens": []}', "line 1: found "),
-    ],
-)
-def test_errors_name_file_and_line(tmp_path, text, message):
-    assert error(tmp_path, text).startswith(message)
 
 
 LITBANK_ROWS = [
@@ -232,33 +193,6 @@ def test_documents_as_they_are_published(tmp_path, content, id, sentences):
     assert set(document.ids.values()) == {id}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"subtoken_map": [0] * 12}, "subtoken_map: found 12 numbers, expected 13"),
-        ({"subtoken_map": [0, 0, 0, 1, 0, 3, 3, 3, 4, 4, 5, 6, 6]}, "subtoken_map: found 0 again"),
-        ({"subtoken_map": "0"}, "subtoken_map: found 0"),
-        ({"clusters": [[[12, 13]]]}, "clusters: found [12, 13]"),
-        ({"speakers": [["-"]]}, "speakers: found 1, expected 13"),
-        ({"speakers": 5}, "speakers: found 5"),
-        ({"sentence_map": "x"}, "sentence_map: found x"),
-    ],
-)
-def test_wrong_pieces(tmp_path, change, message):
-    assert error(tmp_path, json.dumps(BERT | change)).startswith(f"line 1: {message}")
-
-
-def test_pieces_without_their_words(tmp_path):
-    pieces = {name: value for name, value in BERT.items() if name != "subtoken_map"}
-    assert error(tmp_path, json.dumps(pieces)).startswith("line 1: sentences: found '[CLS]'")
-
-
-@pytest.mark.parametrize("mention", [[2, 0, 1], [0, 1, 1], [0, 4, 6], [0, 1], "a"])
-def test_wrong_mentions_of_preco(tmp_path, mention):
-    message = error(tmp_path, json.dumps(PRECO | {"mention_clusters": [[mention]]}))
-    assert message.startswith(f"line 1: mention_clusters: found {mention}")
-
-
 def test_an_empty_speaker_is_unknown(tmp_path):
     """e2e-coref writes unknown speakers as empty strings."""
     nobody = JSON | {"speakers": [[""] * 5, ["B", ""]]}
@@ -268,46 +202,12 @@ def test_an_empty_speaker_is_unknown(tmp_path):
     assert document.speakers == ["-"]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "found"),
-    [
-        ("clusters", [[[3, 2]]], "[3, 2]"),
-        ("clusters", [[[6, 7]]], "[6, 7]"),
-        ("clusters", [[[-1, 2]]], "[-1, 2]"),
-        ("clusters", [[[1]]], "[1]"),
-        ("clusters", [[[0, True]]], "[0, True]"),
-        ("clusters", {"0": []}, "{'0': []}"),
-        ("sentences", ["Ana lost"], "['Ana lost']"),
-        ("sentences", 5, "5"),
-        ("sentences", True, "True"),
-        ("sentences", [["Ana", 5]], "[['Ana', 5]]"),
-        ("sentences", [["Ana"], []], "none, or one without words"),
-        ("sentences", [], "none"),
-        ("speakers", [["-"] * 5], "1 sentences, expected 2"),
-        ("speakers", [["-"] * 5, ["-"]], "1 in sentence 1, expected 2"),
-        ("speakers", "Ana", "Ana"),
-        ("doc_key", 7, "7"),
-    ],
-)
-def test_wrong_values_of_json_lines(tmp_path, key, value, found):
-    document = JSON | {key: value}
-    message = error(tmp_path, "\n".join(map(json.dumps, [JSON, document])))
-    assert message.startswith(f"line 2: {key}: found {found}")
-    with pytest.raises(ConfigurationError):
-        CorefDocument.of(**{name.replace("doc_key", "id"): each for name, each in document.items()})
-
-
-@pytest.mark.parametrize(
-    ("clusters", "message"),
-    [
-        ([True, True, False], 'line 5: found no "clusters"'),
-        ([False, True], 'line 3: found "clusters"'),
-    ],
-)
-def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, message):
+@pytest.mark.parametrize(("clusters", "line"), [([True, True, False], 5), ([False, True], 3)])
+def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, line):
     without = {name: value for name, value in JSON.items() if name != "clusters"}
-    text = "\n\n".join(json.dumps(JSON if has_clusters else without) for has_clusters in clusters)
-    found = input_error(lambda path: list(CorefReader().read(path)), tmp_path / "a", text)
-    assert found.startswith(f"{tmp_path}/a, {message}")
+    (tmp_path / "a").write_text("\n\n".join(json.dumps(JSON if each else without) for each in clusters))
+    with pytest.raises(InputError) as error:
+        list(CorefReader().read(str(tmp_path / "a")))
+    assert (error.value.where, error.value.line) == (str(tmp_path / "a"), line)
     documents = read(tmp_path, "\n".join([json.dumps(without)] * 2))
     assert [document.clusters for document in documents] == [None, None]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.fields import NoPrediction
+from elmo_tasks.data.formats.questions import read_questions
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.tagging import read_tagged
-from elmo_tasks.squad.dataset import read_datasets
 from tests.common.files_test import UNREADABLE
 from tests.robustness.attempt import FUZZ, attempt
 
@@ -31,7 +31,7 @@ JSON_LAYOUTS = {
     "srl": reading(type="elmo_srl"),
     "coref": reading(type="elmo_coref"),
     "squad": reading(type="elmo_squad"),
-    "squad scores": lambda path: list(read_datasets(path)),
+    "squad scores": lambda path: list(read_questions(path)),
     "classification, lines": reading(type="elmo_classifier", format="jsonl", **LABELS),
     "classification, whole": reading(type="elmo_classifier", format="json", **LABELS),
     "senses": lambda path: list(read_senses(path)),
@@ -46,7 +46,7 @@ def test_json_that_python_cannot_use(tmp_path, read, value):
     file.write_bytes(b'{"more": ' + value + b"}\n")
     with pytest.raises(InputError) as caught:
         read(str(file))
-    assert str(caught.value).startswith(f"{file}, line 1: found ")
+    assert str(caught.value).startswith(f"{file}, line 1: ")
     assert len(str(caught.value)) < 500
 
 
@@ -100,8 +100,99 @@ def _begin(file: Path) -> bytes:
     return content if file.suffix == ".json" else b"".join(content.splitlines(keepends=True)[:25])
 
 
+COREF = """#begin document (d); part 000
+d 0 0 Ana - - - - - - - (1)
+d 0 1 left - - - - - - - -
+
+#end document
+"""
+BERT = {
+    "sentences": [["[CLS]", "An", "##a", "left", "[SEP]"]],
+    "subtoken_map": [0, 0, 0, 1, 1],
+    "clusters": [[[1, 2]]],
+}
+DOCUMENT = {"doc_key": "d", "sentences": [["Ana", "left"], ["She", "did"]], "clusters": [[[0, 0], [2, 2]]]}
+PRECO = {"sentences": [["Ana", "left"]], "mention_clusters": [[[0, 0, 1]]]}
+PAIR = {"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}
+
+
 def _lines(*records):
     return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+MALFORMED = [
+    *(
+        ("coref", COREF.replace(*change), line)
+        for change, line in [
+            (("(1)", "(1"), 2),
+            (("(1)", "1)"), 2),
+            (("(1)", "1"), 2),
+            (("(1)", "(1||(2)"), 2),
+            (("(1)", "()"), 2),
+            (("- - (1)", "(1)"), 2),
+            (("#end document\n", ""), 4),
+            (("#end document\n", "#begin document (e);\n"), 5),
+            (("#begin doc", "#begin"), 1),
+            (("0 1 left", "0 x left"), 3),
+        ]
+    ),
+    ("coref", COREF + "text", 6),
+    ("coref", "#begin document (d);\n#end document\n", 2),
+    ("coref", '{"tokens": []}', 1),
+    *(
+        ("coref", _lines(content, content | change), 2)
+        for content, change in [
+            (BERT, {"subtoken_map": [0] * 4}),
+            (BERT, {"subtoken_map": [0, 1, 0, 1, 1]}),
+            (BERT, {"subtoken_map": "0"}),
+            (BERT, {"clusters": [[[4, 5]]]}),
+            (BERT, {"speakers": [["-"]]}),
+            (PRECO, {"mention_clusters": [[[0, 1, 1]]]}),
+            (PRECO, {"mention_clusters": [[[1, 0, 1]]]}),
+            (PRECO, {"mention_clusters": [["a"]]}),
+            (DOCUMENT, {"sentences": [["[CLS]", "Ana"]]}),
+            (DOCUMENT, {"sentences": [["Ana"], []]}),
+            (DOCUMENT, {"sentences": ["Ana left"]}),
+            (DOCUMENT, {"clusters": [[[1, 0]]]}),
+            (DOCUMENT, {"clusters": [[[3, 4]]]}),
+            (DOCUMENT, {"clusters": [[[0, True]]]}),
+            (DOCUMENT, {"clusters": {"0": []}}),
+            (DOCUMENT, {"speakers": [["-"] * 2]}),
+            (DOCUMENT, {"speakers": "Ana"}),
+            (DOCUMENT, {"doc_key": 7}),
+        ]
+    ),
+    *(("snli", _lines(PAIR, PAIR | {"gold_label": label}), 2) for label in ("Neutral", "", None, 0)),
+    ("snli", _lines({"sentence1": "a", "sentence2": "b"}), 1),
+    ("snli", _lines(PAIR, PAIR | {"sentence2": ["a"]}), 2),
+    ("snli", _lines(PAIR, PAIR | {"sentence1": " \t"}), 2),
+    ("snli", _lines(PAIR) + '["neutral"]\n', 2),
+    ("snli", _lines(PAIR | {"gold_label": "-"}), None),
+    ("snli", "\n\xff", 2),
+    ("classifier", "", None),
+    ("classifier", "text,label\n", None),
+    ("classifier", "text,kind\nx,y\n", 2),
+    ("classifier", "text\tlabel\n\nx\ta\nx\tA\n", 4),
+    ("classifier", 'text,label\n"two\nlines",a\nx,c\n', 4),
+    ("classifier", '[\n{"text": "x",\n"label": "a"},\n\n{"text": 5, "label": "a"}]', 5),
+    ("classifier", '[{"text": "x", "label": "a"},\n{"c": {"[": [",", "]"]}}]', 2),
+    ("classifier", '{"more": {"data": []}}', 1),
+    ("classifier", "__label__a __label__b x\n", 1),
+    ("classifier", "text\tlabel\nx\xff\ta\n", 2),
+    ("sst", "(2 It)\nIt\n", 2),
+    ("sst", "\n", None),
+    ("squad", '{\n"data": [}', 2),
+    ("squad", "", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "line"), MALFORMED)
+def test_an_error_names_file_and_line(tmp_path, name, content, line):
+    (tmp_path / "a").write_bytes(content.encode("latin-1"))
+    classes = {"classes": ["a", "b"]} if name == "classifier" else {}
+    with pytest.raises(InputError) as error:
+        reading(type=f"elmo_{name}", **classes)(str(tmp_path / "a"))
+    assert (error.value.where, error.value.line) == (str(tmp_path / "a"), line)
 
 
 WITHOUT_WORDS = [

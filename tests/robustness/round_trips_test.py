@@ -16,16 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.coref.documents import CorefDocument, read_documents
+from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.data.formats.coreference import format_of
+from elmo_tasks.data.formats.pairs import LABELS
+from elmo_tasks.data.formats.questions import Answer, read_questions
+from elmo_tasks.data.formats.trees import Phrase, Tree, parse
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.modules.metrics import ClassificationMetric
 from elmo_tasks.ner.metric import ConllEval
-from elmo_tasks.snli.reader import LABELS
-from elmo_tasks.squad.dataset import Answer, read_datasets
 from elmo_tasks.squad.score import report
 from elmo_tasks.srl.metric import SrlEval, from_tags
-from elmo_tasks.sst.reader import Phrase, Tree, parse
 
 
 def reading(path: Path, **block: object) -> list[Any]:
@@ -203,7 +204,7 @@ def coref_columns(document: CorefDocument) -> str:
 def test_coref(tmp_path, write, document):
     file = tmp_path / "x"
     file.write_text(write(document))
-    assert [read() for read in read_documents(file)] == [document]
+    assert [CorefDocument.from_values(each.values) for each in format_of(file).read(file)] == [document]
     (fields,) = reading(file, type="elmo_coref")
     metric = CorefScores()
     metric(document.clusters or [], fields["metadata"].metadata.clusters)
@@ -370,7 +371,7 @@ def test_squad(tmp_path, version, data):
         articles.append({"title": "x", "paragraphs": [{"context": passage, "qas": entries}]})
     (tmp_path / "data.json").write_text(json.dumps({"version": version, "data": articles}))
     (tmp_path / "predictions.json").write_text(json.dumps(predictions))
-    (dataset,) = read_datasets(str(tmp_path / "data.json"))
+    (dataset,) = read_questions(str(tmp_path / "data.json"))
     assert [
         (paragraph.passage, [each.answers for each in paragraph.questions])
         for paragraph in dataset.paragraphs

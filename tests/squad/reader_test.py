@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import logging
-import re
 from collections import Counter
 from functools import partial
 from itertools import chain
@@ -18,8 +17,8 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.samplers import BatchSampler
 
+from elmo_tasks.data.formats.questions import Answer, Question, read_questions
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.squad.dataset import Answer, Question, read_datasets
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
 from tests.errors import mentions
 from tests.squad.archives import DEV, UNANSWERABLE
@@ -70,7 +69,7 @@ def changed(path, value):
 
 def datasets(tmp_path, content, **options):
     (tmp_path / "data.json").write_text(content if isinstance(content, str) else json.dumps(content))
-    return list(read_datasets(str(tmp_path), **options))
+    return list(read_questions(str(tmp_path), **options))
 
 
 def test_content_of_a_folder(tmp_path):
@@ -97,52 +96,37 @@ def test_questions_without_answers(tmp_path, question, options, answers):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
+    ("path", "value", "place"),
     [
-        (("data",), REMOVED, "data.json: found no 'data'"),
-        (("data",), {}, "data.json: found 'data': {}"),
-        (("data",), [], "data.json: found no question"),
-        (("data", 0), "x", 'data.json, article 1: found "x"'),
-        ((*PARAGRAPH, "context"), REMOVED, "paragraph 1: found no 'context'"),
-        ((*PARAGRAPH, "context"), " \n", "paragraph 1: found an empty 'context'"),
-        ((*QUESTION, "id"), [7], "question 2 ([7]): found 'id': [7]"),
-        ((*QUESTION, "id"), REMOVED, "question 2: found no 'id'"),
-        ((*QUESTION, "id"), "q1", "found the id 'q1' of "),
-        ((*QUESTION, "question"), REMOVED, f"{WHERE}: found no 'question'"),
-        ((*QUESTION, "answers"), REMOVED, f"{WHERE}: found no 'answers'"),
-        ((*QUESTION, "answers"), [], f"{WHERE}: found 0 answers and 'is_impossible': false"),
-        ((*QUESTION, "is_impossible"), True, f"{WHERE}: found 1 answers and 'is_impossible': true"),
-        ((*ANSWER, "answer_start"), REMOVED, f"{WHERE}, answer 1: found no 'answer_start'"),
-        ((*ANSWER, "answer_start"), "0", "found 'answer_start': \"0\""),
-        ((*ANSWER, "answer_start"), True, "found 'answer_start': true"),
-        (
-            (*ANSWER, "answer_start"),
-            -40,
-            'found "" at answer_start -40',
-        ),
-        (
-            (*QUESTION, "answers"),
-            [{"text": "n", "answer_start": 21}],
-            f'{WHERE}: found "d" at answer_start 21, expected the answer "n", which is at 20',
-        ),
-        ((*ANSWER, "text"), "ada", 'expected the answer "ada"'),
+        (("data",), REMOVED, ""),
+        (("data",), [], ""),
+        (("data", 0), "x", "article 1"),
+        ((*PARAGRAPH, "context"), REMOVED, "article 1 (Bees), paragraph 1"),
+        ((*PARAGRAPH, "context"), " \n", "article 1 (Bees), paragraph 1"),
+        ((*QUESTION, "id"), [7], "question 2 ([7])"),
+        ((*QUESTION, "id"), REMOVED, "question 2"),
+        ((*QUESTION, "id"), "q1", "question 2 (q1)"),
+        ((*QUESTION, "question"), REMOVED, WHERE),
+        ((*QUESTION, "answers"), REMOVED, WHERE),
+        ((*QUESTION, "answers"), [], WHERE),
+        ((*QUESTION, "is_impossible"), True, WHERE),
+        ((*ANSWER, "answer_start"), True, f"{WHERE}, answer 1"),
+        ((*ANSWER, "answer_start"), -40, WHERE),
+        ((*QUESTION, "answers"), [{"text": "n", "answer_start": 21}], WHERE),
+        ((*ANSWER, "text"), "ada", WHERE),
     ],
 )
-def test_errors_name_the_location(tmp_path, path, value, message):
-    with pytest.raises(InputError, match=re.escape(str(tmp_path / "data.json"))) as error:
+def test_errors_name_the_place(tmp_path, path, value, place):
+    with pytest.raises(InputError) as error:
         datasets(tmp_path, changed(path, value))
-    assert message in str(error.value)
+    where = error.value.where
+    assert where.startswith(str(tmp_path / "data.json"))
+    assert where.endswith(place)
 
 
-def test_errors_of_whole_files(tmp_path):
-    assert datasets(tmp_path, changed(("data", 0, "title"), REMOVED))
-    text = json.dumps(CONTENT, indent=1)
-    with pytest.raises(InputError, match=r"data.json, line 3:"):
-        datasets(tmp_path, text.replace('"data": [', '"data" ['))
-    with pytest.raises(InputError, match=r"data.json, record 1: .*1"):
-        datasets(tmp_path, "[1]")
-    (tmp_path / "copy.json").write_text(text)
-    with pytest.raises(InputError, match=r"data.json.*found the id 'q1' of .*copy.json, article 1"):
+def test_an_id_of_another_file(tmp_path):
+    (tmp_path / "copy.json").write_text(json.dumps(CONTENT))
+    with pytest.raises(InputError, match=r"data.json.*copy.json, article 1"):
         datasets(tmp_path, CONTENT)
 
 
@@ -317,7 +301,7 @@ MRQA = [
 )
 def test_shapes(tmp_path, content):
     (tmp_path / "a").write_bytes(content.encode() if isinstance(content, str) else content())
-    (dataset,) = read_datasets(str(tmp_path / "a"))
+    (dataset,) = read_questions(str(tmp_path / "a"))
     (paragraph,) = dataset.paragraphs
     assert paragraph.passage == BEES
     assert paragraph.questions == [
@@ -336,7 +320,7 @@ def test_whole_numbers_as_ids_and_answers_near_their_position(tmp_path, caplog):
     first, second = SquadReader().read(str(tmp_path / "a"))
     assert second["metadata"].metadata.id == "7"
     assert span_of(first) == (2, 2)
-    assert "1 answers mended" in caplog.text
+    assert "1 answers near" in caplog.text
 
 
 def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):

@@ -8,10 +8,18 @@ registry of them all, by kind of record. Files, folders, patterns, archives and 
 `data.input_files.read_lines`.
 """
 
-from elmo_tasks.data.formats import entities, roles
+from elmo_tasks.data.formats import coreference, entities, pairs, questions, roles, texts, trees
 from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, sample_of
 
-FORMATS: dict[str, tuple[Format, ...]] = {"entities": entities.FORMATS, "roles": roles.FORMATS}
+FORMATS: dict[str, tuple[Format, ...]] = {
+    "entities": entities.FORMATS,
+    "roles": roles.FORMATS,
+    "documents": coreference.FORMATS,
+    "questions": questions.FORMATS,
+    "pairs": pairs.FORMATS,
+    "texts": texts.FORMATS,
+    "trees": trees.FORMATS,
+}
 """The formats of each kind of record, in the order in which equal evidence is decided."""
 
 
@@ -22,9 +30,10 @@ def detected(kind: str, sample: FileSample) -> list[tuple[float, Format]]:
 
 
 def evidence_of(kind: str, sample: FileSample) -> float:
-    """Returns the evidence for the likeliest format of a kind; `LIKELY` for a kind without formats."""
-    found = detected(kind, sample)
-    return found[0][0] if found else 0.0 if kind in FORMATS else LIKELY
+    """Returns the evidence for the likeliest format of a kind; `POSSIBLE` for a kind without formats."""
+    if kind not in FORMATS:
+        return POSSIBLE
+    return max((evidence for evidence, _ in detected(kind, sample)), default=0.0)
 
 
 __all__ = ["CERTAIN", "FORMATS", "LIKELY", "POSSIBLE", "FileSample", "Format", "detected", "sample_of"]

@@ -4,10 +4,19 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from elmo_tasks.common.files import UNREADABLE
-from elmo_tasks.data.input_files import InputError, input_files, likely_encoding, nonblank_lines
+from elmo_tasks.data.fields import ids_of
+from elmo_tasks.data.input_files import (
+    InputError,
+    Record,
+    input_files,
+    likely_encoding,
+    nonblank_lines,
+)
+
+Made = TypeVar("Made")
 
 SAMPLE = 1000
 """The number of lines by which a format is detected."""
@@ -49,3 +58,29 @@ def sample_of(path: str | list[str]) -> FileSample:
         encoding = likely_encoding(files[0]) or "utf-8"
         lines = [line for _, line in islice(nonblank_lines(files[0], encoding), SAMPLE)]
     return FileSample(files, encoding, lines)
+
+
+def record_of(path: Path, line: int, make: Callable[..., dict[str, Any]], *arguments: Any) -> Record:
+    """Returns a record with the values that a function makes, or with the `InputError` that it raises."""
+    try:
+        return Record(path, line, make(*arguments))
+    except InputError as error:
+        return Record(path, line, _placed(error, path, line))
+
+
+def example_of(record: Record, make: Callable[[dict[str, Any]], Made]) -> Made | InputError:
+    """Returns what a function makes of the values of a record, or the error of the record."""
+    values: dict[str, Any] = {}
+    try:
+        values = record.values
+        return make(values)
+    except InputError as error:
+        error.ids = error.ids or ids_of(values)
+        return _placed(error, record.path, record.line)
+
+
+def _placed(error: InputError, path: Path, line: int) -> InputError:
+    """Gives an error its place, unless it knows it better."""
+    error.where = error.where or str(path)
+    error.line = line if error.line is None else error.line
+    return error

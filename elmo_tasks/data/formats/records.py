@@ -9,10 +9,12 @@ Parquet, which may name the classes of its numbers, needs pyarrow.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
 from elmo_tasks.data.input_files import (
     InputError,
@@ -184,6 +186,15 @@ def read_records(
     if format == "json":
         return read_json_records(path, encoding=encoding)
     return read_delimited(path, layout, encoding=encoding)
+
+
+def first_values(sample: FileSample) -> dict[str, Any]:
+    """Returns the values of the first record of JSON or Parquet; none of other data, or of a damaged one."""
+    with suppress(InputError):
+        if record_format(sample.files[0], encoding=sample.encoding) != "delimited":
+            record = next(read_records(sample.files[0], encoding=sample.encoding), None)
+            return record.values if record else {}
+    return {}
 
 
 def is_rejected(values: Mapping[str, Any]) -> bool:

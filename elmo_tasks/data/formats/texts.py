@@ -1,67 +1,116 @@
-"""Records of texts with classes: lines of TREC and fastText, and a folder or a file for each class."""
+"""
+Texts with a class each: tables and JSON, lines of TREC and fastText, and a folder or a file for each class.
 
-from collections.abc import Collection, Iterator, Sequence
+The values of a record are those of its columns; where a format has none, they are `text` and `label`.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
+from elmo_tasks.data.formats.records import (
+    is_parquet,
+    read_json_records,
+    read_parquet,
+    record_format,
+)
+from elmo_tasks.data.formats.tables import (
+    MAX_CLASSES,
+    TEXTS,
+    evidence_of_table,
+    has_sentences,
+    label_column,
+    read_table,
+    table_keys,
+    tokenizer_keys,
+)
 from elmo_tasks.data.input_files import InputError, Record, nonblank_lines, read_lines
 
 FASTTEXT = "__label__"
-_SAMPLE = 20
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+_LINES = 20
+_SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
+"""Parts of the names of files and folders that are not names of classes."""
+_UNLABELLED = {"unsup"}
+"""Folders among those of classes, as in IMDB."""
+_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
+_TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
+"""A label at the start of a line that is hardly the first word of a sentence."""
 
 
-def read_text(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
-    """Yields a record with `text` for each line that is not blank."""
-    return (Record(path, line_number, {"text": line}) for line_number, line in nonblank_lines(path, encoding))
+class TextOptions(NamedTuple):
+    """The keys of a reader that formats need."""
+
+    names: Collection[str] = ()
+    """The labels in the files."""
+    layout: DelimitedLayout = AUTO
+    encoding: str = "utf-8"
 
 
-def read_document(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
-    """Yields one record with `text`, the whole file; none if it is blank."""
-    text = "\n".join(line for _, line in read_lines(path, encoding=encoding))
+def _read_delimited(path: Path, options: TextOptions) -> Iterator[Record]:
+    return read_delimited(path, options.layout, encoding=options.encoding)
+
+
+def _read_json(path: Path, options: TextOptions) -> Iterator[Record]:
+    return read_json_records(path, encoding=options.encoding)
+
+
+def _read_parquet(path: Path, options: TextOptions) -> Iterator[Record]:
+    return read_parquet(path)
+
+
+def _read_text(path: Path, options: TextOptions) -> Iterator[Record]:
+    """Yields a text for each line that is not blank."""
+    lines = nonblank_lines(path, options.encoding)
+    return (Record(path, line_number, {"text": line}) for line_number, line in lines)
+
+
+def _read_document(path: Path, options: TextOptions) -> Iterator[Record]:
+    """Yields one text, the whole file; none if it is blank."""
+    text = "\n".join(line for _, line in read_lines(path, encoding=options.encoding))
     if text.strip():
         yield Record(path, 1, {"text": text})
 
 
-def read_label_text(path: Path, names: Collection[str], *, encoding: str | None = None) -> Iterator[Record]:
+def _read_label_text(path: Path, options: TextOptions) -> Iterator[Record]:
     """
-    Yields a record with `label` and `text` for each line that is not blank: its first word, and the rest. If
-    only the part of the label before a colon is one of `names`, as in `DESC:manner`, it is the label. A line
-    of one word is a damaged record.
+    Yields the first word of each line as the label, and the rest as the text. If only the part of the label
+    before a colon is a known label, as in `DESC:manner`, it is the label.
     """
-    for line_number, line in nonblank_lines(path, encoding):
+    for line_number, line in nonblank_lines(path, options.encoding):
         label, *text = line.split(maxsplit=1)
         if text:
-            yield Record(path, line_number, {"label": _known(label, names), "text": text[0]})
+            yield Record(path, line_number, {"label": _known(label, options.names), "text": text[0]})
         else:
-            error = InputError.at(path, line_number, found=repr(label), expected="a label and a text")
-            yield Record(path, line_number, error)
+            problem = f"{label!r} is not a label and a text"
+            yield Record(path, line_number, InputError(problem, where=path, line=line_number))
 
 
-def read_fasttext(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
-    """Yields a record with `text` and `label`, the list of its labels, for each line that is not blank."""
-    for line_number, line in nonblank_lines(path, encoding):
+def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
+    """Yields a text with the list of its labels for each line that is not blank."""
+    for line_number, line in nonblank_lines(path, options.encoding):
         words = line.split()
         labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
-        text = " ".join(word for word in words if not word.startswith(FASTTEXT))
-        yield Record(path, line_number, {"label": labels, "text": text})
+        yield Record(path, line_number, {"label": labels, "text": _without_labels(line)})
 
 
-def line_format(path: Path, names: Collection[str], *, encoding: str | None = None) -> str | None:
-    """Returns the format of a file by its first lines, `fasttext` or `label_text`, or `None`."""
-    lines = [line for _, line in islice(nonblank_lines(path, encoding), _SAMPLE)]
-    if lines and all(line.startswith(FASTTEXT) for line in lines):
-        return "fasttext"
-    words = [line.split(maxsplit=1) for line in lines]
-    if lines and all(len(each) == 2 and _known(each[0], names) in names for each in words):
-        return "label_text"
-    return None
+def _read_class_file(path: Path, options: TextOptions) -> Iterator[Record]:
+    label = class_of_file(path, options.names) or path.name
+    return _labelled(_read_text(path, options), label)
 
 
-def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
-    """Returns `class_folders` or `class_files`, if two or more have the names of classes, or `None`."""
-    if len({file.parent.name for file in files} & set(names)) > 1:
-        return "class_folders"
-    return "class_files" if len({class_of_file(file, names) for file in files} - {None}) > 1 else None
+def _read_class_folder(path: Path, options: TextOptions) -> Iterator[Record]:
+    return _labelled(_read_document(path, options), path.parent.name)
+
+
+def _labelled(records: Iterator[Record], label: str) -> Iterator[Record]:
+    return (Record(each.path, each.line, each.values | {"label": label}) for each in records)
 
 
 def class_of_file(path: Path, names: Collection[str]) -> str | None:
@@ -72,3 +121,155 @@ def class_of_file(path: Path, names: Collection[str]) -> str | None:
 def _known(label: str, names: Collection[str]) -> str:
     before = label.partition(":")[0]
     return before if label not in names and before in names else label
+
+
+def _without_labels(line: str) -> str:
+    return " ".join(word for word in line.split() if not word.startswith(FASTTEXT))
+
+
+def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
+    """Returns `class_folders` or `class_files`, if two or more have the names of classes, or `None`."""
+    if len({file.parent.name for file in files} & set(names)) > 1:
+        return "class_folders"
+    return "class_files" if len({class_of_file(file, names) for file in files} - {None}) > 1 else None
+
+
+def file_format(path: Path, options: TextOptions, *, has_columns: bool) -> str:
+    """Returns the format of a file by its first lines; a format of lines only if it needs no columns."""
+    if not has_columns and not is_parquet(path):
+        lines = [line for _, line in islice(nonblank_lines(path, options.encoding), _LINES)]
+        if lines and all(line.startswith(FASTTEXT) for line in lines):
+            return "fasttext"
+        words = [line.split(maxsplit=1) for line in lines]
+        if lines and all(
+            len(each) == 2 and _known(each[0], options.names) in options.names for each in words
+        ):
+            return "label_text"
+    return record_format(path, encoding=options.encoding)
+
+
+def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
+    """
+    Yields the keys of a classifier's reader for data.
+
+    # Raises
+    `InputError`: a record is damaged, or a table has labels and no texts.
+    """
+    if names := _classes_of_paths(sample):
+        yield {"classes": sorted(names), **tokenizer_keys(sample.lines)}
+        return
+    if _is_fasttext(sample):
+        labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
+        classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
+        yield {"classes": classes, **tokenizer_keys(map(_without_labels, sample.lines))}
+        return
+    try:
+        table = read_table(sample)
+    except InputError:
+        if _has_tabs(sample) or not _first_words(sample):
+            raise
+        table = None
+    if table is not None and (keys := table_keys(table)):
+        yield keys
+    elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
+        texts = (line.split(maxsplit=1)[1] for line in sample.lines)
+        yield {"format": "label_text", "classes": sorted(labels), **tokenizer_keys(texts)}
+    elif table and (label := label_column(table)):
+        problem = f"no column has texts for the labels in {label!r}"
+        raise InputError(problem, where=sample.files[0], remedy=f"name it {TEXTS[0]!r}")
+
+
+def _is_fasttext(sample: FileSample) -> bool:
+    return bool(sample.lines) and all(line.startswith(FASTTEXT) for line in sample.lines)
+
+
+def _classes_of_paths(sample: FileSample) -> set[str]:
+    """Returns the names of folders, or else of files, if they may be those of classes."""
+    folders = {file.parent for file in sample.files}
+    innermost = folders.difference(*(folder.parents for folder in folders))
+    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
+    if len(files) < 2 or any(file.suffix in _TABLE_FILES for file in files):
+        return set()
+    for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
+        parts = {part for name in names for part in re.split(r"[\W_]", name)}
+        if 1 < len(names) <= MAX_CLASSES and not parts & _SPLITS:
+            return names
+    return set()
+
+
+def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
+    if has_sentences(sample) or _has_tabs(sample):
+        return set()
+    names = {file.stem for file in files}
+    if len(names) < len(files):
+        names = {file.suffix[1:] for file in files}
+    return set() if "txt" in names else names
+
+
+def _has_tabs(sample: FileSample) -> bool:
+    """Tells whether the lines are rows of a table."""
+    return bool(sample.lines) and all("\t" in line for line in sample.lines)
+
+
+def _all_lines(sample: FileSample) -> Iterator[str]:
+    for file in sample.files:
+        yield from (line for _, line in nonblank_lines(file, sample.encoding))
+
+
+def _first_words(sample: FileSample) -> set[str]:
+    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
+    if not sample.lines or has_sentences(sample) or len({file.suffix for file in sample.files}) > 1:
+        return set()
+    words = [line.split(maxsplit=1) for line in _all_lines(sample)]
+    labels = {each[0].partition(":")[0] for each in words}
+    few = all(re.fullmatch(r"[\w.+-]+", label) for label in labels) and 2 <= len(labels) <= min(
+        len(words) // 2, MAX_CLASSES
+    )
+    return labels if few and all(len(each) == 2 for each in words) else set()
+
+
+def _detect_table(sample: FileSample, format: str) -> float:
+    if record_format(sample.files[0], encoding=sample.encoding) != format or _is_fasttext(sample):
+        return 0
+    return evidence_of_table(sample)
+
+
+def _detect_label_text(sample: FileSample) -> float:
+    words = [line.split(maxsplit=1)[0] for line in sample.lines]
+    if not 2 <= len(set(words)) <= len(words) // 2:
+        return 0
+    return LIKELY if all(map(_CODE.fullmatch, words)) else POSSIBLE
+
+
+def _detect_fasttext(sample: FileSample) -> float:
+    return CERTAIN if _is_fasttext(sample) else 0
+
+
+def _detect_paths(sample: FileSample) -> float:
+    words = [len(line.split()) for line in sample.lines]
+    return 0 if not _classes_of_paths(sample) else LIKELY if sum(words) > 2 * len(words) else POSSIBLE
+
+
+def _never(sample: FileSample) -> float:
+    """The evidence for texts without labels, which `inspect` tells as texts for a biLM."""
+    return 0
+
+
+_of_delimited = partial(_detect_table, format="delimited")
+_of_json = partial(_detect_table, format="json")
+FORMATS = (
+    Format("delimited", _of_delimited, _read_delimited),
+    *(Format(name, _never, _read_delimited) for name in DELIMITERS),
+    Format("json", _of_json, _read_json),
+    Format("jsonl", _never, _read_json),
+    Format("parquet", partial(_detect_table, format="parquet"), _read_parquet),
+    Format("text", _never, _read_text),
+    Format("document", _never, _read_document),
+    Format("label_text", _detect_label_text, _read_label_text),
+    Format("fasttext", _detect_fasttext, _read_fasttext),
+    Format("class_folders", _detect_paths, _read_class_folder),
+    Format("class_files", _never, _read_class_file),
+)
+READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {each.name: each.read for each in FORMATS}
+TABLES = ("delimited", *DELIMITERS, "json", "jsonl", "parquet")
+"""The formats whose records name their columns themselves, or get names from a reader."""

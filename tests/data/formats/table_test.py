@@ -52,7 +52,7 @@ def test_inspect_finds_the_keys(tmp_path, reader, file, keys):
     )
     sample = sample_of(path)
     expected = read_with(task, path, {"type": reader} | json.loads(keys or "{}"), sample)
-    found, problem = inspect(task, path, sample)
+    found, _, problem = inspect(task, path, sample)
     if "tag_names" in keys:
         assert "tag_names" in problem
         return

@@ -1,17 +1,15 @@
-"""The columns of texts and of labels, and the classes, of data that nothing is known of."""
+"""The columns of texts and of labels, and the classes, of records that nothing is known of."""
 
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.base import FileSample
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample
 from elmo_tasks.data.formats.delimited import DelimitedLayout, read_rows
 from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
-from elmo_tasks.data.formats.texts import FASTTEXT
-from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines
+from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
@@ -35,21 +33,18 @@ _NAMES_OF_TEXTS = {*TEXTS, *chain(*_PAIRS)}
 MAX_CLASSES = 200
 _SHORT = 10
 """The characters that texts have on average, at least, in a column of another name than those of texts."""
-_SAMPLE = 1000
+_FIRST = 100
+"""The rows by whose values a column is one of texts."""
+_HEADER = 1000
 """The rows that tell whether the first is a header."""
-_PARTS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
-_UNLABELLED = {"unsup"}
-"""Folders beside those of classes, as in IMDB."""
-_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
-_RECORDS = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 
 
 class Table(NamedTuple):
     """Records of all files; `header` if they name their columns."""
 
     rows: Sequence[Mapping[str, Any]]
-    header: bool
-    class_names: Mapping[str, Sequence[str]]
+    header: bool = True
+    class_names: Mapping[str, Sequence[str]] = {}
 
     @property
     def columns(self) -> list[str]:
@@ -77,29 +72,52 @@ def as_label(value: Any) -> str:
     return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def read_table(sample: FileSample) -> Table | None:
+def read_table(sample: FileSample, num_rows: int | None = None) -> Table | None:
     """
-    Returns the records of data without rejected ones, or `None` if they are none. `InputError`: one of them
-    is damaged.
+    Returns the records of data without rejected ones, or the first of them; `None` if the data are none.
+
+    # Raises
+    `InputError`: one of the records is damaged.
     """
     format = record_format(sample.files[0], encoding=sample.encoding)
-    if format == "delimited" and _has_sentences(sample):
+    if format == "delimited" and has_sentences(sample):
         return None
     columns = _columns_without_header(sample) if format == "delimited" else None
-    rows = [
+    records = (
         record.values
         for file in sample.files
         for record in read_records(file, layout=DelimitedLayout(columns), encoding=sample.encoding)
-        if not is_rejected(record.values)
-    ]
+    )
+    rows = list(islice((values for values in records if not is_rejected(values)), num_rows))
     names = class_names(sample.files[0]) if format == "parquet" else {}
     return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
+
+
+def evidence_of_table(sample: FileSample) -> float:
+    """Returns the evidence that data are records of texts with a class each."""
+    try:
+        table = read_table(sample, _HEADER)
+    except InputError:
+        table = None
+    if table is None:
+        return LIKELY if has_header(sample) else 0
+    label = label_column(table)
+    texts = text_columns(table, label) if label else []
+    if label is None or not texts:
+        return 0
+    if 2 * len(table.classes(label)) > len(table.rows) > 4:
+        return POSSIBLE / 2
+    is_named = [
+        table.header and label.lower() in LABELS,
+        table.header and not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts)),
+    ]
+    return (POSSIBLE, LIKELY, CERTAIN)[sum(is_named)]
 
 
 def has_header(sample: FileSample) -> bool:
     """Tells whether the first line names columns of texts and of labels."""
     names = _first_cells(sample)
-    return not names.isdisjoint(LABELS) and not names.isdisjoint(TEXTS)
+    return not names.isdisjoint(LABELS) and not names.isdisjoint(_NAMES_OF_TEXTS)
 
 
 def names_texts(sample: FileSample) -> bool:
@@ -109,11 +127,12 @@ def names_texts(sample: FileSample) -> bool:
 
 
 def _first_cells(sample: FileSample) -> set[str]:
+    """Returns the cells of the first line, which may name columns, in small letters."""
     cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
     return {cell.strip('" ') for cell in cells}
 
 
-def _has_sentences(sample: FileSample) -> bool:
+def has_sentences(sample: FileSample) -> bool:
     """Tells whether empty lines separate the lines, as in files with a token a line."""
     if has_header(sample):
         return False
@@ -128,7 +147,7 @@ def has_empty_lines(lines: Iterable[str]) -> bool:
 
 def _columns_without_header(sample: FileSample) -> list[str] | None:
     """Returns made-up names of the columns of a file without a header; `None` if it has one."""
-    rows = islice(read_rows(sample.files[0], encoding=sample.encoding), _SAMPLE)
+    rows = islice(read_rows(sample.files[0], encoding=sample.encoding), _HEADER)
     first, *others = [[cell.strip() for cell in row] for _, row in rows] or [[]]
     while first and not first[-1]:
         first.pop()
@@ -139,131 +158,43 @@ def _columns_without_header(sample: FileSample) -> list[str] | None:
     return [f"column{i}" for i in range(1, len(first) + 1)]
 
 
-def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
-    """
-    Yields the keys of a classifier's reader for data.
-
-    # Raises
-    `InputError`: a record is damaged, or a table has labels and no texts.
-    """
-    if names := _class_names_of_paths(sample):
-        yield {"classes": sorted(names), **_tokenizer_keys(sample.lines)}
-        return
-    if sample.lines and all(line.startswith(FASTTEXT) for line in sample.lines):
-        labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
-        classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
-        yield {"classes": classes, **_tokenizer_keys(map(_without_labels, sample.lines))}
-        return
-    try:
-        table = read_table(sample)
-    except InputError:
-        if _has_tabs(sample) or not (labels := _first_words(sample)):
-            raise
-        yield _label_text_keys(sample, labels)
-        return
-    if table is not None and (keys := _table_keys(table)):
-        yield keys
-    elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
-        yield _label_text_keys(sample, labels)
-    elif table and (label := _label_column(table)):
-        found = f"no column of texts beside the labels in {label!r}"
-        expected = f"one named {TEXTS[0]}, or of texts of {_SHORT} characters or more"
-        raise InputError.at(sample.files[0], found=found, expected=expected)
+def table_keys(table: Table) -> dict[str, Any]:
+    """Returns the keys of a classifier's reader for a table; none without labels or texts."""
+    label = label_column(table)
+    texts = text_columns(table, label) if label else []
+    if label is None or not texts:
+        return {}
+    chosen = list(next(_pairs(texts), [_main_text(table, texts)]))
+    keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
+    keys |= {"label": label, "classes": table.classes(label)}
+    keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in chosen)
+    return keys if table.header else {"columns": table.columns, **keys}
 
 
-def _label_text_keys(sample: FileSample, labels: set[str]) -> dict[str, Any]:
-    texts = (line.split(maxsplit=1)[1] for line in sample.lines)
-    return {"format": "label_text", "classes": sorted(labels), **_tokenizer_keys(texts)}
-
-
-def _tokenizer_keys(texts: Iterable[str]) -> dict[str, Any]:
+def tokenizer_keys(texts: Iterable[str]) -> dict[str, Any]:
+    """Returns the key `tokenizer` for texts in scripts without blanks between words."""
     tokenizer = tokenizer_of_texts(list(texts))
     return {} if tokenizer is None else {"tokenizer": tokenizer}
 
 
-def _without_labels(line: str) -> str:
-    return " ".join(word for word in line.split() if not word.startswith(FASTTEXT))
+def label_column(table: Table) -> str | None:
+    """Returns the column of the labels: one of their usual names, or with few values that recur."""
 
-
-def _class_names_of_paths(sample: FileSample) -> set[str]:
-    """Returns the names of folders, or else of files, if they may be those of classes."""
-    folders = {file.parent for file in sample.files}
-    innermost = folders.difference(*(folder.parents for folder in folders))
-    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
-    if len(files) < 2 or any(file.suffix in _RECORDS for file in files):
-        return set()
-    for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
-        parts = {part for name in names for part in re.split(r"[\W_]", name)}
-        if 1 < len(names) <= MAX_CLASSES and not parts & _PARTS:
-            return names
-    return set()
-
-
-def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
-    if _has_sentences(sample) or _has_tabs(sample):
-        return set()
-    names = {file.stem for file in files}
-    if len(names) < len(files):
-        names = {file.suffix[1:] for file in files}
-    return set() if "txt" in names else names
-
-
-def _has_tabs(sample: FileSample) -> bool:
-    """Tells whether the lines are rows of a table."""
-    return bool(sample.lines) and all("\t" in line for line in sample.lines)
-
-
-def _all_lines(sample: FileSample) -> Iterator[str]:
-    for file in sample.files:
-        yield from (line for _, line in nonblank_lines(file, sample.encoding))
-
-
-def _first_words(sample: FileSample) -> set[str]:
-    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
-    if not sample.lines or _has_sentences(sample) or len({file.suffix for file in sample.files}) > 1:
-        return set()
-    words = [line.split(maxsplit=1) for line in _all_lines(sample)]
-    labels = {each[0].partition(":")[0] for each in words}
-    few = all(re.fullmatch(r"[\w.+-]+", label) for label in labels) and 2 <= len(labels) <= min(
-        len(words) // 2, MAX_CLASSES
-    )
-    return labels if few and all(len(each) == 2 for each in words) else set()
-
-
-def _table_keys(table: Table) -> dict[str, Any]:
-    label = _label_column(table)
-    if label is None:
-        return {}
-    texts = text_columns(table, label)
-    pair = next(_pairs(texts), None)
-    if not texts:
-        return {}
-    chosen = list(pair) if pair else [_main_text(table, texts)]
-    keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
-    keys |= {"label": label, "classes": table.classes(label)}
-    keys |= _tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_SAMPLE] for name in chosen)
-    return keys if table.header else {"columns": table.columns, **keys}
-
-
-def _label_column(table: Table) -> str | None:
     def fits(name: str) -> bool:
-        if any(_is_nested(row.get(name)) for row in table.rows):
-            return False
         return 2 <= len(table.classes(name)) <= min(MAX_CLASSES, max(2, len(table.rows) - 1))
 
-    named = [name for each in LABELS for name in table.columns if name.lower() == each and fits(name)]
-    if named:
-        return named[0]
+    possible = [name for name in table.columns if not any(_is_no_label(row.get(name)) for row in table.rows)]
+    named = (name for each in LABELS for name in possible if name.lower() == each and fits(name))
     max_classes = max(2, len(table.rows) // 3)
-    few = [name for name in table.columns if fits(name) and len(table.classes(name)) <= max_classes]
-    return min(few, key=lambda name: len(table.classes(name)), default=None)
+    few = [name for name in possible if fits(name) and len(table.classes(name)) <= max_classes]
+    return next(named, min(few, key=lambda name: len(table.classes(name)), default=None))
 
 
-def _is_nested(value: Any) -> bool:
-    """Tells whether a value is an object, or a list of objects or lists: annotations of parts of a text."""
+def _is_no_label(value: Any) -> bool:
+    """Tells whether a value is annotation of parts of a text, or a number with a fraction."""
     if isinstance(value, list):
         return any(isinstance(part, dict | list) for part in value)
-    return isinstance(value, dict)
+    return isinstance(value, dict) or re.fullmatch(r"-?\d*\.0*[1-9]\d*", str(value)) is not None
 
 
 def text_columns(table: Table, label: str | None = None) -> list[str]:
@@ -284,8 +215,8 @@ def _has_words(table: Table, name: str) -> bool:
 
 
 def _is_text(table: Table, name: str) -> bool:
-    values = [row.get(name) for row in table.rows[:100]]
-    texts = [value for value in values if isinstance(value, str) and not re.fullmatch(r"[-\d.]*", value)]
+    values = [row.get(name) for row in table.rows[:_FIRST]]
+    texts = [value for value in values if isinstance(value, str) and not re.fullmatch(r"[-\d._]*", value)]
     is_named = table.header and name.lower() in _NAMES_OF_TEXTS
     return 2 * len(texts) > len(values) and (is_named or sum(map(len, texts)) >= _SHORT * len(texts))
 
@@ -303,5 +234,5 @@ def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
 
 def _main_text(table: Table, names: list[str]) -> str:
     named = [name for each in TEXTS for name in names if name.lower() == each]
-    sizes = {name: sum(len(str(row.get(name) or "")) for row in table.rows[:100]) for name in names}
+    sizes = {name: sum(len(str(row.get(name) or "")) for row in table.rows[:_FIRST]) for name in names}
     return named[0] if named else max(names, key=lambda name: (_has_words(table, name), sizes[name]))

@@ -1,0 +1,321 @@
+"""
+Documents with coreference chains.
+
+CoNLL-2012 (https://conll.cemantix.org/2012/data.html) has one token a line in columns, an empty line between
+sentences, and `#begin document (ID); part 000` and `#end document` around each part of a document. Columns
+are separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the
+speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or brackets, joined by `|` or by
+nothing: `(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. The open mention
+of a chain that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.`
+and `?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
+document, part, number, word and chains. SemEval-2010 has 17 or more: number, word, others and chains. Other
+lines that begin with `#` are comments.
+
+JSON Lines have one object a line, of one of three layouts:
+
+- e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]], "clusters": [[[first,
+  last]]]}`. Only `sentences` is required.
+- The same, made for BERT, with `subtoken_map`, the index of each piece's word. Words are put together again,
+  without `[CLS]` and `[SEP]`; `sentence_map`, the index of each piece's sentence, makes the sentences.
+- PreCo: `{"id": "...", "sentences": [["..."]], "mention_clusters": [[[sentence, first, end]]]}`, where `end`
+  is the token after the last.
+
+The values of a record are those of e2e-coref, whatever its format.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elmo_tasks.data.fields import ids_of
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, record_of
+from elmo_tasks.data.formats.columns import (
+    BLANKS,
+    END,
+    Lines,
+    begin_document_id,
+    ends_document,
+    split_cells,
+    unescape,
+)
+from elmo_tasks.data.formats.records import first_values
+from elmo_tasks.data.input_files import (
+    InputError,
+    Record,
+    named_by,
+    nonblank_lines,
+    parse_json,
+    read_lines,
+    shorten,
+    shorten_json,
+)
+
+NO_SPEAKER = "-"
+_UNKNOWN_SPEAKERS = ("-", "_", "")
+"""As in OntoNotes, in LitBank, and in the output of e2e-coref's own programs."""
+_NO_CHAINS = ("-", "_", "")
+_BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
+_SPECIAL = ("[CLS]", "[SEP]")
+_CONTINUED = "##"
+
+
+def read_json_lines(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
+    """Yields the documents of JSON Lines."""
+    for line_number, line in nonblank_lines(path, encoding):
+        yield record_of(path, line_number, _json_values, path, line_number, line)
+
+
+def _json_values(path: Path, line_number: int, line: str) -> dict[str, Any]:
+    content = parse_json(line, path, line_number)
+    if not isinstance(content, dict) or "sentences" not in content:
+        raise InputError(f'{shorten_json(content)} is not a JSON object with "sentences"')
+    with named_by(ids := ids_of(content)):
+        return document_values(content) | ids
+
+
+def document_values(content: dict[str, Any]) -> dict[str, Any]:
+    """
+    Returns the values of a JSON object with `sentences`, as e2e-coref has them: `sentences`, `doc_key`, and
+    `speakers` and `clusters` if it has them. They are not checked.
+
+    # Raises
+    `InputError`: pieces of words without `subtoken_map`, or with another number of values than pieces;
+    mentions of PreCo, or of pieces, outside of the document.
+    """
+    check_words("sentences", content["sentences"])
+    values = {key: content[key] for key in ("doc_key", "id") if key in content}
+    if "subtoken_map" in content:
+        return values | _of_pieces(content)
+    if any(_SPECIAL[0] in sentence for sentence in content["sentences"]):
+        problem = f'"sentences" has {_SPECIAL[0]!r}, a piece for BERT'
+        raise InputError(problem, remedy='add "subtoken_map", the number of each piece\'s word')
+    values |= {key: content[key] for key in ("sentences", "speakers", "clusters") if key in content}
+    if "clusters" not in content and "mention_clusters" in content:
+        positions = ((i, j) for i, each in enumerate(content["sentences"]) for j in range(len(each)))
+        token_at = {position: token for token, position in enumerate(positions)}
+
+        def of_document(sentence: int, first: int, end: int) -> list[int]:
+            return [token_at[sentence, first], token_at[sentence, end - 1]]
+
+        values["clusters"] = _mentions(content, "mention_clusters", of_document)
+    return values
+
+
+def check_words(name: str, sentences: Any) -> None:
+    """Raises `InputError` unless a value is a list of lists of strings."""
+    lists = isinstance(sentences, list) and all(isinstance(each, list) for each in sentences)
+    if not lists or not all(isinstance(word, str) for each in sentences for word in each):
+        raise InputError(f'"{name}" is not a list of lists of strings: {shorten_json(sentences)}')
+
+
+def _mentions(content: dict[str, Any], name: str, convert: Callable[..., list[int]]) -> list[list[list[int]]]:
+    """Returns the clusters of a key, each of their mentions converted to its first and its last token."""
+    try:
+        return [[convert(*mention) for mention in cluster] for cluster in content[name]]
+    except (KeyError, TypeError) as error:
+        problem = f'"{name}" has a mention outside of the document, or of another form'
+        raise InputError(f"{problem}: {shorten_json(content[name])}") from error
+
+
+def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns the sentences, speakers and clusters of words whose pieces are the tokens of `content`."""
+    segments = content["sentences"]
+    pieces = list(chain.from_iterable(segments))
+
+    def one_a_piece(name: str, kind: type, default: Any) -> list[Any]:
+        values = content.get(name) or default
+        if isinstance(values, list) and all(isinstance(each, list) for each in values):
+            values = list(chain.from_iterable(values))
+        one_each = isinstance(values, list) and len(values) == len(pieces)
+        if not one_each or not all(isinstance(value, kind) for value in values):
+            raise InputError(f'"{name}" needs one {kind.__name__} for each of the {len(pieces)} pieces')
+        return values
+
+    word_of = one_a_piece("subtoken_map", int, None)
+    sentence_of = one_a_piece("sentence_map", int, [[i] * len(each) for i, each in enumerate(segments)])
+    speaker_of = one_a_piece("speakers", str, [NO_SPEAKER] * len(pieces))
+    words: list[str] = []
+    sentences: dict[Any, list[int]] = defaultdict(list)
+    speakers: dict[Any, list[str]] = defaultdict(list)
+    index_of_piece: dict[int, int] = {}
+    last = -1
+    for index, piece in enumerate(pieces):
+        if piece in _SPECIAL:
+            continue
+        word_id = word_of[index]
+        if words and word_id == last:
+            words[-1] += piece.removeprefix(_CONTINUED)
+        elif word_id < last:
+            raise InputError(f'"subtoken_map" has {word_id} after {last}, but its numbers must not fall')
+        else:
+            sentences[sentence_of[index]].append(len(words))
+            speakers[sentence_of[index]].append(speaker_of[index])
+            words.append(piece)
+        last = word_id
+        index_of_piece[index] = len(words) - 1
+
+    def of_words(first: int, last: int) -> list[int]:
+        return [index_of_piece[first], index_of_piece[last]]
+
+    return {
+        "sentences": [[words[index] for index in sentence] for sentence in sentences.values()],
+        "speakers": list(speakers.values()),
+        "clusters": content.get("clusters") and _mentions(content, "clusters", of_words),
+    }
+
+
+def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
+    """
+    Yields the documents of CoNLL-2012 and its like.
+
+    # Raises
+    `InputError`, with the line: text before the first document, or a document without its end.
+    """
+    doc_key, first, lines = "", 0, None
+    line_number = 0
+    for line_number, line in read_lines(path, encoding=encoding):
+        id = begin_document_id(line)
+        if id is not None and lines is None:
+            doc_key, first, lines = id or path.stem, line_number, []
+        elif lines is None and line.strip(BLANKS):
+            problem = f"{shorten(line)!r} comes before '#begin document (ID); part 000'"
+            raise InputError(problem, where=path, line=line_number)
+        elif lines is not None and id is None and ends_document(line):
+            yield record_of(path, first, _conll_values, doc_key, lines, line_number)
+            lines = None
+        elif lines is not None:
+            if id is not None:
+                break
+            lines.append((line_number, line))
+    if lines is not None:
+        raise InputError(f"the document {doc_key!r} does not end with {END!r}", where=path, line=line_number)
+
+
+_Sentences = list[list[str]]
+
+
+class _Layout(NamedTuple):
+    """The columns of a document, their number if it is fixed, and those of the word and the speaker."""
+
+    size: int | None
+    word: int
+    speaker: int | None = None
+
+
+_FEW = {3: _Layout(3, word=1), 5: _Layout(5, word=3)}
+_CONLL_2012 = _Layout(None, word=3, speaker=9)
+_SEMEVAL = _Layout(None, word=1)
+_MIN_COLUMNS = 12
+_NUMBER = 2
+
+
+def _layout_of(row: list[str]) -> _Layout:
+    if len(row) in _FEW:
+        return _FEW[len(row)]
+    is_semeval = len(row) >= _MIN_COLUMNS and row[0] == "1" and row[_NUMBER] not in ("0", "1")
+    return _SEMEVAL if is_semeval else _CONLL_2012
+
+
+def _conll_values(doc_key: str, lines: Lines, end: int) -> dict[str, Any]:
+    with named_by({"doc_key": doc_key}):
+        sentences, speakers, clusters = _annotation(lines, end)
+    return {"doc_key": doc_key, "sentences": sentences, "speakers": speakers, "clusters": clusters}
+
+
+def _annotation(lines: Lines, end: int) -> tuple[_Sentences, _Sentences, list[list[tuple[int, int]]]]:
+    """Returns the words and the speakers of each sentence, and the clusters."""
+    sentences: list[list[str]] = [[]]
+    speakers: list[list[str]] = [[]]
+    chains = _Chains()
+    layout: _Layout | None = None
+    for line_number, line in lines:
+        if line.startswith("#"):
+            continue
+        row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
+        if not any(row):
+            if sentences[-1]:
+                sentences.append([])
+                speakers.append([])
+            continue
+        layout = layout or _layout_of(row)
+        if len(row) != layout.size if layout.size else len(row) < _MIN_COLUMNS:
+            needed = layout.size or f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
+            problem = f"{shorten(line)!r} has {len(row)} columns, but it needs {needed}"
+            raise InputError(problem, line=line_number)
+        if layout is _CONLL_2012 and not row[_NUMBER].isdecimal():
+            problem = f"{row[_NUMBER]!r} in column {_NUMBER + 1} is not the number of a token of CoNLL-2012"
+            raise InputError(problem, line=line_number)
+        speaker = NO_SPEAKER if layout.speaker is None else row[layout.speaker]
+        sentences[-1].append(unescape(row[layout.word]))
+        speakers[-1].append(NO_SPEAKER if speaker in _UNKNOWN_SPEAKERS else speaker)
+        chains.add(line_number, row[-1])
+    clusters = chains.clusters()
+    if not sentences[-1]:
+        del sentences[-1], speakers[-1]
+    if not sentences:
+        raise InputError("the document has no tokens", line=end)
+    return sentences, speakers, clusters
+
+
+class _Chains:
+    """The mentions of a document, by the brackets of its tokens."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._mentions: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        """The token and the line at which the open mentions of each chain start."""
+
+    def add(self, line_number: int, cell: str) -> None:
+        """Adds the brackets of a token."""
+        for brackets in () if cell in _NO_CHAINS else cell.split("|"):
+            parts: list[tuple[str, str, str]] = _BRACKET.findall(brackets)
+            complete = "".join(map("".join, parts)) == brackets and all(part[0] or part[2] for part in parts)
+            if not parts or not complete:
+                remedy = "write '-', or '(ID', 'ID)' or '(ID)', joined by '|'"
+                raise InputError(f"{brackets!r} is not a bracket of a chain", line=line_number, remedy=remedy)
+            for opens, name, closes in parts:
+                if opens:
+                    self._open[name].append((self._tokens, line_number))
+                if closes and not self._open[name]:
+                    problem = f"'{name})' ends a mention that '({name}' does not start"
+                    raise InputError(problem, line=line_number)
+                if closes:
+                    self._mentions[name].append((self._open[name].pop()[0], self._tokens))
+        self._tokens += 1
+
+    def clusters(self) -> list[list[tuple[int, int]]]:
+        """Returns the mentions of each chain."""
+        unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
+        if unclosed:
+            line, name = min(unclosed)
+            raise InputError(f"'({name}' starts a mention that '{name})' does not end", line=line)
+        return list(self._mentions.values())
+
+
+def _detect_json(sample: FileSample) -> float:
+    keys = first_values(sample).keys()
+    if "sentences" not in keys:
+        return 0
+    return CERTAIN if keys & {"clusters", "mention_clusters", "speakers", "subtoken_map"} else LIKELY
+
+
+def _detect_conll(sample: FileSample) -> float:
+    if not sample.lines or begin_document_id(sample.lines[0]) is None:
+        return 0
+    rows = [line.strip(BLANKS) for line in sample.lines if not line.startswith("#")]
+    return CERTAIN if any(re.search(r"[\s|](\([^\s()*]+|[^\s()*]+\))$", row) for row in rows) else POSSIBLE
+
+
+_JSON_LINES = Format("json_lines", _detect_json, read_json_lines)
+_CONLL = Format("conll2012", _detect_conll, read_conll)
+FORMATS = (_JSON_LINES, _CONLL)
+
+
+def format_of(path: Path, *, encoding: str | None = None) -> Format:
+    """Returns the format of a file: JSON Lines if its first line that is not blank starts with `{`."""
+    first = next((line for _, line in nonblank_lines(path, encoding)), "")
+    return _JSON_LINES if first.lstrip(BLANKS).startswith("{") else _CONLL

@@ -1,0 +1,332 @@
+"""
+Questions about passages, with the answers in them.
+
+- The official JSON of SQuAD 1.1 and 2.0, https://rajpurkar.github.io/SQuAD-explorer/: `data` is a list of
+  articles with a `title` and `paragraphs`; a paragraph has a `context` and `qas`; a question has `id`,
+  `question` and `answers` with `text` and `answer_start`, a character of the context, and in 2.0
+  `is_impossible`.
+- A question a record, as JSON Lines, a list, `{"data": [...]}` or Parquet: `context`, `question`, `id`, and
+  `answers` as above or as `{"text": [...], "answer_start": [...]}`, whose lists are empty if there is none.
+- MRQA, https://github.com/mrqa/MRQA-Shared-Task-2019: JSON Lines with a header, a `context` and `qas` a line;
+  a question has `qid`, `question` and `detected_answers` with `char_spans`, whose ends are inclusive.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
+from elmo_tasks.data.formats.records import first_values, is_parquet, read_json_records, read_parquet
+from elmo_tasks.data.input_files import (
+    InputError,
+    Record,
+    input_files,
+    nonblank_lines,
+    read_json,
+    shorten_json,
+)
+
+_NAMES = ("title", "id", "qid")
+"""The fields by which errors name an article or a question."""
+_NEAR = 30
+"""The most characters between the stated position of an answer and the actual one."""
+_SHORT = 60
+
+
+@dataclass
+class Answer:
+    """An answer, and the character of the passage at which it starts."""
+
+    text: str
+    start: int
+    stated: int | None = field(default=None, compare=False)
+    """The start that the file states, if the answer is not there."""
+
+
+@dataclass
+class Question:
+    """
+    A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown. `error`
+    is the one of a bad question, `bad_answers` those of bad answers of a good one.
+    """
+
+    id: str | None
+    text: str
+    answers: list[Answer] | None
+    error: InputError | None = None
+    bad_answers: list[InputError] = field(default_factory=list)
+
+
+@dataclass
+class Paragraph:
+    """A passage with its questions."""
+
+    passage: str
+    questions: list[Question]
+
+
+@dataclass
+class QuestionFile:
+    """The paragraphs of a file, and the version that it states."""
+
+    path: Path
+    version: str
+    paragraphs: list[Paragraph]
+
+    @property
+    def questions(self) -> list[Question]:
+        return [question for paragraph in self.paragraphs for question in paragraph.questions]
+
+    @property
+    def errors(self) -> list[InputError]:
+        """The errors of bad questions, and of bad answers of others."""
+        of_questions = ([each.error] if each.error else each.bad_answers for each in self.questions)
+        return [error for errors in of_questions for error in errors]
+
+
+@dataclass
+class _Options:
+    answers: bool
+    ids: bool
+    encoding: str | None
+    places: dict[str, str] = field(default_factory=dict)
+    """Where each id was read."""
+
+
+def read_questions(
+    path: str | list[str],
+    *,
+    answers: bool = True,
+    ids: bool = True,
+    strict: bool = True,
+    encoding: str | None = None,
+) -> Iterator[QuestionFile]:
+    """
+    Reads the files of `input_files(path)`. An answer that is not at its stated position, but once within 30
+    characters of it, is taken from there.
+
+    # Parameters
+
+    answers : whether to read the answers.
+    ids : whether each question needs an id. A whole number counts as its digits.
+    strict : whether the first bad question or answer is an error; otherwise they keep their errors.
+
+    # Raises
+    `InputError`, with the file and the line or the article, paragraph and question: there is no file, or no
+    question in one; broken JSON; a field is missing, or of another type; a text is empty; an id occurs twice;
+    an answer is not at its position; a question has no answer and is not marked as impossible, or it has
+    both.
+    """
+    options = _Options(answers, ids, encoding)
+    for file in input_files(path):
+        content = _read_file(file, options)
+        if strict and content.errors:
+            raise content.errors[0]
+        if not content.questions:
+            raise InputError("the file has no questions", where=file)
+        yield content
+
+
+def _read_file(path: Path, options: _Options) -> QuestionFile:
+    version, nodes = _nodes_of_file(path, options.encoding)
+    paragraphs: list[Paragraph] = []
+    for node in nodes:
+        if isinstance(node, InputError):
+            paragraphs.append(Paragraph("", [Question(None, "", None, node)]))
+            continue
+        for paragraph in _paragraphs(node, options):
+            # Records of questions about the same passage come in a row.
+            is_record = "context" in node and "qas" not in node
+            if is_record and paragraphs and paragraphs[-1].passage == paragraph.passage:
+                paragraphs[-1].questions += paragraph.questions
+            elif paragraph.questions or paragraph.passage:
+                paragraphs.append(paragraph)
+    return QuestionFile(path, version, paragraphs)
+
+
+class _Node(dict[str, Any]):
+    """An object of the JSON that knows its place in the file, and checks its fields."""
+
+    def __init__(self, content: Any, where: str) -> None:
+        if not isinstance(content, dict):
+            raise InputError(f"{shorten_json(content, _SHORT)} is not an object", where=where)
+        super().__init__(content)
+        self.where = where
+
+    def error(self, problem: str) -> InputError:
+        return InputError(problem, where=self.where)
+
+    def value(self, key: str, kind: type) -> Any:
+        """Returns a field, which must be of that kind."""
+        if type(self.get(key)) is not kind:
+            shown = shorten_json(self[key], _SHORT) if key in self else "missing"
+            raise self.error(f"{key!r} is {shown}, but must be a {kind.__name__}")
+        return self[key]
+
+    def text(self, key: str) -> str:
+        """Returns a text, which has words."""
+        text: str = self.value(key, str)
+        if not text.strip():
+            raise self.error(f"{key!r} is empty")
+        return text
+
+    def children(self, key: str, name: str) -> Iterator["_Node"]:
+        return _children(self.value(key, list), self.where, name)
+
+
+def _children(contents: list[Any], where: str, name: str) -> Iterator[_Node]:
+    for index, content in enumerate(contents, start=1):
+        names = [content[key] for key in _NAMES if key in content] if isinstance(content, dict) else []
+        yield _Node(content, f"{where}, {name} {index}" + (f" ({names[0]})" if names else ""))
+
+
+def _nodes_of_file(path: Path, encoding: str | None) -> tuple[str, Iterator[_Node | InputError]]:
+    """Returns the version of a file, and its articles, paragraphs or questions, or errors in their place."""
+    if is_parquet(path):
+        return "", _nodes_of_records(read_parquet(path), "row")
+    first = [line.strip() for _, line in islice(nonblank_lines(path, encoding), 2)]
+    if len(first) == 2 and all(line.startswith("{") and line.endswith("}") for line in first):
+        return "", _nodes_of_records(read_json_records(path, encoding=encoding), "line")
+    content = read_json(path, encoding=encoding)
+    if isinstance(content, dict) and "data" not in content and ("context" in content or "header" in content):
+        content = [content]  # one line
+    if isinstance(content, list):
+        return "", _children(content, str(path), "record")
+    whole = _Node(content, str(path))
+    data = whole.value("data", list)
+    is_flat = (
+        bool(data) and isinstance(data[0], dict) and "paragraphs" not in data[0] and "context" in data[0]
+    )
+    return str(whole.get("version", "")), _children(data, str(path), "record" if is_flat else "article")
+
+
+def _nodes_of_records(records: Iterator[Record], unit: str) -> Iterator[_Node | InputError]:
+    for record in records:
+        try:
+            yield _Node(record.values, f"{record.path}, {unit} {record.line}")
+        except InputError as error:
+            yield error
+
+
+def _paragraphs(node: _Node, options: _Options) -> Iterator[Paragraph]:
+    """Yields the paragraphs of an article, or a paragraph; none of a header of MRQA."""
+    if "paragraphs" in node:
+        for paragraph in node.children("paragraphs", "paragraph"):
+            yield from _paragraphs(paragraph, options)
+    elif "context" in node or "qas" in node:
+        passage, problem = "", None
+        try:
+            passage = node.text("context")
+        except InputError as error:
+            problem = error
+        questions = node.children("qas", "question") if "qas" in node else [node]
+        yield Paragraph(passage, [_question(each, passage, problem, options) for each in questions])
+    elif "header" not in node:
+        keys = shorten_json(sorted(node), _SHORT)
+        raise node.error(f"the fields {keys} have neither 'paragraphs' nor 'context'")
+
+
+def _question(node: _Node, passage: str, problem: InputError | None, options: _Options) -> Question:
+    id = node.get("id", node.get("qid"))
+    id = str(id) if type(id) is int else id
+    try:
+        if problem is not None:
+            raise InputError(problem.what, where=problem.where)
+        if id is not None or options.ids:
+            _check_id(node, id, options.places)
+        text = node.text("question")
+        if not options.answers:
+            return Question(id, text, None)
+        answers, errors = _answers(node, passage)
+        return Question(id, text, answers, bad_answers=errors)
+    except InputError as error:
+        error.ids = {"id": id} if isinstance(id, str) else {}
+        return Question(None, "", None, error)
+
+
+def _check_id(node: _Node, id: Any, places: dict[str, str]) -> None:
+    if not isinstance(id, str) or not id.strip():
+        raise node.error(f"the id is {shorten_json(id, _SHORT)}, but must be a string")
+    if id in places:
+        raise node.error(f"the id {id!r} is that of {places[id]}, too")
+    places[id] = node.where
+
+
+def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputError]]:
+    """Returns the answers to a question, and the errors of bad ones among them."""
+    if "detected_answers" in question:
+        return _detected(question, passage), []
+    answers, errors = [], []
+    for node in _answer_nodes(question):
+        try:
+            answers.append(_answer(node, question, passage))
+        except InputError as error:
+            errors.append(error)
+    if errors and not answers:
+        raise errors[0]
+    has_none = isinstance(question.get("answers"), dict) and not answers
+    if bool(answers) is bool(question.get("is_impossible", has_none)):
+        problem = (
+            "has answers, but 'is_impossible' is true"
+            if answers
+            else "has no answer, but not 'is_impossible': true"
+        )
+        raise question.error(f"the question {problem}")
+    return answers, errors
+
+
+def _answer_nodes(question: _Node) -> Iterator[_Node]:
+    """Yields the answers of a question, each with `text` and `answer_start`."""
+    if not isinstance(question.get("answers"), dict):
+        return question.children("answers", "answer")
+    both = _Node(question["answers"], f"{question.where}, answers")
+    texts, starts = both.value("text", list), both.value("answer_start", list)
+    if len(texts) != len(starts):
+        raise both.error(f"{len(texts)} of 'text' have {len(starts)} of 'answer_start'")
+    pairs = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    return _children(pairs, question.where, "answer")
+
+
+def _answer(node: _Node, question: _Node, passage: str) -> Answer:
+    text, start = node.value("text", str), node.value("answer_start", int)
+    if start >= 0 and passage.startswith(text, start):
+        return Answer(text, start)
+    begin = max(0, start - _NEAR)
+    near = passage[begin : max(0, start + len(text) + _NEAR)]
+    if text in near and near.find(text) == near.rfind(text):
+        return Answer(text, begin + near.index(text), stated=start)
+    offset = passage.find(text)
+    other = f"it is at {offset}" if offset >= 0 else "it is not in the passage"
+    raise question.error(f"the answer {shorten_json(text, _SHORT)} is not at answer_start {start}; {other}")
+
+
+def _detected(question: _Node, passage: str) -> list[Answer]:
+    answers = []
+    for node in question.children("detected_answers", "answer"):
+        for span in node.value("char_spans", list):
+            first, last = span if isinstance(span, list) and len(span) == 2 else (None, None)
+            if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(passage):
+                raise node.error(f"the span {shorten_json(span, _SHORT)} is not in the passage")
+            answers.append(Answer(passage[first : last + 1], first))
+    if not answers:
+        raise question.error("'detected_answers' has no answer")
+    return answers
+
+
+def _evidence(sample: FileSample) -> float:
+    values = first_values(sample)
+    has_questions = "context" in values and ("qas" in values or "question" in values)
+    return CERTAIN if has_questions or "paragraphs" in values or isinstance(values.get("header"), dict) else 0
+
+
+def _detect_json(sample: FileSample) -> float:
+    return 0 if is_parquet(sample.files[0]) else _evidence(sample)
+
+
+def _detect_parquet(sample: FileSample) -> float:
+    return _evidence(sample) if is_parquet(sample.files[0]) else 0
+
+
+FORMATS = (Format("json", _detect_json, read_questions), Format("parquet", _detect_parquet, read_questions))
