@@ -98,7 +98,7 @@ class ClosedLabelField(LabelField):
 def check_label(label: str | None, classes: Sequence[str]) -> None:
     """Raises `ConfigurationError` unless the label is `None` or one of `classes`."""
     if label is not None and label not in classes:
-        raise ConfigurationError(f"found the label {label!r}, expected one of {', '.join(classes)}")
+        raise ConfigurationError(f"{label!r} is not one of the labels {', '.join(classes)}")
 
 
 def labelled_instance(fields: dict[str, Field], label: str | None, classes: Sequence[str]) -> Instance:

@@ -1,5 +1,5 @@
 """
-The files that a path of a config stands for, their lines, and JSON in them: the same for all readers.
+The files at a path of a config, their lines, and JSON in them, for all readers.
 
 Nothing is skipped silently: a missing or broken file, and a byte that is not of the encoding, are errors that
 name the file and the line.
@@ -101,10 +101,9 @@ class Record:
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     """
-    Returns the files that `path` stands for, in a fixed order.
+    Returns the files at `path`, in a fixed order.
 
-    - A file: that file; an archive counts as a folder. Where there is none, `fixtures/...` is that of the
-      project.
+    - A file; an archive counts as a folder. `fixtures/...` also finds the files of the project.
     - A folder: all files below it, at any depth, except hidden files and folders (a leading dot).
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, fetched once and kept in AllenNLP's
@@ -114,12 +113,12 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     - A list of these, which is not empty: the files of each, in the order of the list.
 
     # Raises
-    `InputError`, with `path`: there is no file, an archive is damaged or an office document, or an
-    archive lies in a folder or in another archive.
+    `InputError`, with `path`: nothing is there, an archive is damaged or an office document, or an archive
+    lies in a folder or in another archive.
     """
     if isinstance(path, list):
         if not path:
-            raise InputError("found an empty list of paths, expected at least one")
+            raise InputError("the list of paths is empty")
         return [file for each in path for file in input_files(each)]
     text = common_files.local_or_bundled(path)
     if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
@@ -132,28 +131,26 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
         paths = [_content(match) for match in glob.glob(text, recursive=True)]
     files = sorted({file for each in paths for file in _below(each)})
     if not files:
-        expected = "a file, folder, pattern or URL" + did_you_mean_path(text)
-        raise InputError.at(path, found="no file", expected=expected)
+        remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
+        raise InputError("there is no such file", where=path, remedy=remedy)
     for file in files:
         if is_archive(file):
-            raise InputError.at(
-                file, found="an archive among other files", expected="texts, or its own path or pattern"
-            )
+            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return files
 
 
 def file_beside(file: Path, name: str) -> Path:
-    """Returns the file `name` in the folder of `file`, which needs it; `InputError` if there is none."""
-    beside = file.with_name(name)
-    if not beside.exists():
-        raise InputError.at(beside, found="no file", expected=f"one beside {file.name}")
-    return beside
+    """Returns the file `name` in the folder of `file`, which needs it; `InputError` if it is missing."""
+    neighbour = file.with_name(name)
+    if not neighbour.exists():
+        raise InputError(f"there is no such file, which belongs to {file.name}", where=neighbour)
+    return neighbour
 
 
 def standard_input() -> BinaryIO:
     """Returns the bytes of standard input; `InputError` if it is closed."""
     if sys.stdin is None:
-        raise InputError.at("standard input", found="nothing: it is closed", expected="text")
+        raise InputError("standard input is closed")
     return sys.stdin.buffer
 
 
@@ -193,7 +190,7 @@ def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) ->
 def read_sentences(
     path: str | os.PathLike[str], *, max_bytes: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yields lines as `read_lines` does; a text that is no `checked_sentences` is an `InputError`."""
+    """Yields the lines of a text, see `read_lines` and `checked_sentences`, which raise `InputError` here."""
     try:
         yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))
     except InputError:
@@ -263,13 +260,12 @@ def _content(path: str) -> str:
     if not is_archive(Path(path)):
         return path
     if document := _OFFICE.get(Path(path).suffix.lower()):
-        raise InputError.at(path, found=document, expected="text; save it as csv, or as plain text")
+        raise InputError(f"this is {document}", where=path, remedy="save it as csv, or as plain text")
     try:
         return str(unpacked(Path(path)))
     except Exception as error:  # each kind of archive raises its own classes, with no common base
-        raise InputError.at(
-            path, found=f"{type(error).__name__}: {error}", expected="an archive that can be unpacked"
-        ) from error
+        problem = f"the archive cannot be unpacked ({type(error).__name__}: {error})"
+        raise InputError(problem, where=path) from error
 
 
 def _fetch(text: str) -> str:
@@ -279,38 +275,34 @@ def _fetch(text: str) -> str:
         file = Path(cached_path(name))
         if not is_archive(file):
             if in_archive:
-                raise ValueError(f"{name} is no archive")
+                raise ValueError(f"{name} is not an archive")
             return str(file)
         path = (folder := unpacked(file)) / member
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
             raise FileNotFoundError(f"{member!r} not found in {name}")
         return str(path)
     except Exception as error:  # each kind of store and archive raises its own classes, with no common base
-        raise InputError.at(
-            text, found=f"{type(error).__name__}: {error}", expected="something to fetch"
-        ) from error
+        raise InputError(f"cannot be fetched ({type(error).__name__}: {error})", where=text) from error
 
 
-def parse_json(text: str, path: str | Path, line: int, *, expected: str = "a JSON object") -> Any:
-    """Returns the value of a text from line `line` on. `InputError`, with the line: it is no JSON."""
+def parse_json(text: str, path: str | Path, line: int) -> Any:
+    """Returns the value of a text from line `line` on. `InputError`, with the line: it is not JSON."""
     try:
         return strict_json.loads(text)
     except json.JSONDecodeError as error:
-        found = f"no JSON ({error.msg}, column {error.colno})"
-        raise InputError.at(path, line + error.lineno - 1, found=found, expected=expected) from error
+        problem = f"this is not JSON ({error.msg}, column {error.colno})"
+        raise InputError(problem, where=path, line=line + error.lineno - 1) from error
 
 
-def read_json(path: Path, *, expected: str = "a JSON object", encoding: str | None = None) -> Any:
+def read_json(path: Path, *, encoding: str | None = None) -> Any:
     """Returns the value of a whole file, plain or packed; for errors see `parse_json` and `read_lines`."""
-    return parse_json(
-        "\n".join(line for _, line in read_lines(path, encoding=encoding)), path, 1, expected=expected
-    )
+    return parse_json("\n".join(line for _, line in read_lines(path, encoding=encoding)), path, 1)
 
 
-def read_json_lines(path: Path, *, expected: str = "a JSON object") -> Iterator[tuple[int, Any]]:
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yields the number and the value of each line that is not blank, see `parse_json` and `read_lines`."""
     for line_number, line in nonblank_lines(path):
-        yield line_number, parse_json(line, path, line_number, expected=expected)
+        yield line_number, parse_json(line, path, line_number)
 
 
 def shorten(text: str, length: int = 80) -> str:

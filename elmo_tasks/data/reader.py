@@ -24,11 +24,13 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField
-from elmo_tasks.data.formats.base import FileSample
-from elmo_tasks.data.input_files import InputError, NoWordsError, input_files
+from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
+from elmo_tasks.data.input_files import InputError, NoWordsError, first_lines, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
+_SAMPLE = 10
+"""The lines that show the format of a file."""
 
 
 def unwrapped_reader(reader: DatasetReader) -> DatasetReader:
@@ -53,7 +55,7 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
     if isinstance(unwrapped, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
         unwrapped.check(path)
     elif next(iter(reader.read(path)), None) is None:
-        raise InputError.at(str(path), found="no instance", expected="at least one")
+        raise InputError("the data have no instances", where=str(path))
 
 
 class ShardedReader(StrictParams, DatasetReader):
@@ -70,7 +72,7 @@ class ShardedReader(StrictParams, DatasetReader):
         )
 
     def check(self, path: Any) -> None:
-        """Reads the first instance. Errors of reading it tell of a text without instances, too."""
+        """Reads the first instance; a file without instances is an error of reading it."""
         next(iter(self.read(path)), None)
 
 
@@ -95,6 +97,8 @@ class TaskReader(ShardedReader):
     """The text that instances of one record share; `None` if each record is an instance."""
     whole_files: ClassVar[Mapping[str, Any]] = {}
     """Keys with which no record is left out, for `allennlp elmo inspect`."""
+    format: str = "auto"
+    """The name of the files' format. Readers of several formats take it as a key."""
     skip_bad = False
     """Whether bad records are left out. Readers that allow it take it as a key."""
 
@@ -111,7 +115,7 @@ class TaskReader(ShardedReader):
         try:
             codecs.lookup(encoding)
         except LookupError as error:
-            raise ConfigurationError(f"encoding: found {encoding!r}, expected one of Python's") from error
+            raise ConfigurationError(f"encoding: Python has no {encoding!r}") from error
         self.encoding = encoding
         self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
@@ -151,15 +155,29 @@ class TaskReader(ShardedReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """Yields the keys, beside `type`, with which the reader may read a file, the likeliest first."""
+        """Yields the keys except `type` with which the reader may read a file, the likeliest first."""
         yield {}
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the files' format."""
         raise NotImplementedError
 
+    def detected_format(self, path: Path, formats: Sequence[Format]) -> Format:
+        """Returns the format of the key `format`, or, with `auto`, the likeliest one for a file."""
+        if self.format != "auto":
+            return next(format for format in formats if format.name == self.format)
+        sample = FileSample([path], self.encoding, first_lines(path, _SAMPLE, self.encoding))
+        likeliest, most = formats[0], 0.0
+        for format in formats:
+            evidence = format.detect(sample)
+            if evidence > most:
+                likeliest, most = format, evidence
+            if most >= CERTAIN:
+                break
+        return likeliest
+
     def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
-        """Returns the columns read as `texts` and `label`, and those of texts `not read`, if there are."""
+        """Returns the columns read as `texts` and `label`, and columns of texts that are `not read`."""
         return {}
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
@@ -263,9 +281,9 @@ def group_id(text: str) -> int:
 
 
 def check_words(words: Sequence[str], **values: Sequence[object] | None) -> None:
-    """Raises `ConfigurationError` if there are no words, or a list has another number of values."""
+    """Raises `ConfigurationError` unless there are words, and each list has a value for each."""
     if not words:
-        raise ConfigurationError("found no words, expected at least one")
+        raise ConfigurationError("a sentence needs at least one word")
     for name, one_a_word in values.items():
         if one_a_word is not None and len(one_a_word) != len(words):
-            raise ConfigurationError(f"found {len(one_a_word)} {name}, expected {len(words)}")
+            raise ConfigurationError(f"{len(one_a_word)} {name} do not fit {len(words)} words")

@@ -118,7 +118,7 @@ class TagReader:
     The first tags other than `O` settle the spelling and the scheme: an `E-` or `S-` tag means BIOES, `L-` or
     `U-` BIOUL, and others IOB1 or IOB2. A later tag of another scheme is an error. IOB1 and IOB2 may be mixed
     unless `strict`: the entities are the same in both, since each `B-` and each `I-` after another label
-    opens one. `scheme` is then the one that allows more of them to open, and `odd` tells of the others.
+    opens one. `scheme` then is the scheme that allows more of them, and `odd` counts the others.
 
     # Parameters
 

@@ -36,8 +36,8 @@ def words_of(sentence: WordsOrLine) -> list[str]:
 
 def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
     """
-    Yields the lines, one sentence each, and `None` for an empty line and for the end of a file. A text that
-    looks as if it were not tokenised is warned of.
+    Yields the lines, one sentence each, and `None` for an empty line and for the end of a file. Logs a
+    warning for a text that does not look tokenised.
     """
     for file in files:
         lines = read_sentences(file, max_bytes=MAX_LINE)
@@ -45,8 +45,8 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
         raw_words = [raw_word(line) for _, line in first_lines if line.strip()]
         if 2 * raw_words.count(None) < len(raw_words):
             warn_once(
-                "%s: found %r, which is read as one word, and more of the kind; expected blanks between the "
-                "tokens, or running_text: true",
+                "%s: %r and other texts are read as one word each; put blanks between tokens, or set "
+                "running_text: true",
                 str(file),
                 shorten(next(filter(None, raw_words))),
             )
@@ -58,7 +58,7 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
                 empty = False
                 yield line
         if empty:
-            logger.warning("%s: no sentence", file)
+            logger.warning("%s: the file has no sentences", file)
         yield None
 
 

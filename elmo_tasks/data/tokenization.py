@@ -26,9 +26,9 @@ MAX_STRINGS = 100_000
 MAX_CHARACTERS = 10_000_000
 """Characters that a pipeline of spaCy may read, since each string may be long."""
 MAX_RUN = 200
-"""Characters without white space that spaCy's rules get at once; 20 or more letters in a row count as one."""
+"""Characters without white space in one piece for spaCy's rules; 20 or more letters in a row count as one."""
 _PIECE = 1000
-"""Characters of a text, about, that spaCy's rules get at once."""
+"""The approximate number of characters in one piece of a text for spaCy's rules."""
 _RUN = re.compile(rf"\s*(?:[^\W_]{{20,}}|\S){{1,{MAX_RUN}}}\s*|\s+")
 _SYLLABLE = "[\uac00-\ud7a3]|[\u1100-\u115f]+[\u1160-\u11a7]+[\u11a8-\u11ff]*"
 """A Hangul syllable: one character, or the letters that compose it."""
@@ -61,13 +61,13 @@ TokenizerChoice = Union[str, Tokenizer]
 
 
 def tokenizer(choice: TokenizerChoice | None = None) -> Callable[[str], Words]:
-    """Returns a function that splits a text into words, see `chosen_tokenizer`; white space is no word."""
+    """Returns a function that splits a text into words, see `chosen_tokenizer`, without white space."""
     return partial(split_words, chosen_tokenizer(choice))
 
 
 def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
     """
-    Returns the tokenizer that a name stands for; by default spaCy's rules for English, which need no model.
+    Returns the tokenizer with a name; by default spaCy's rules for English, which need no model.
 
     - `characters`: each character that is not white space is a word. `whitespace`: words between blanks.
     - The registered name of a tokenizer without parameters, such as `elmo_syllables`.
@@ -103,8 +103,7 @@ def split_words(tokenizer: Tokenizer, text: str) -> Words:
         start = text.find(word, end) if token.idx is None else token.idx
         if start < 0:
             raise ConfigurationError(
-                f"found a tokenizer that makes {word!r} of {text[end : end + 40]!r}, "
-                "expected words of the text"
+                f"the tokenizer makes {word!r} of {text[end : end + 40]!r}, and must make words of the text"
             )
         end = start + len(word)
         if word.strip():
@@ -176,7 +175,7 @@ def language_rules(language: str, *, sentences: bool = False) -> "Language":
     try:
         rules = spacy.blank(language)
     except ImportError as error:
-        raise ConfigurationError(f"language: found {language!r}, expected one of spaCy's: {error}") from error
+        raise ConfigurationError(f"language: spaCy has no {language!r}: {error}") from error
     if sentences:
         rules.add_pipe("sentencizer")
     return rules
@@ -185,7 +184,8 @@ def language_rules(language: str, *, sentences: bool = False) -> "Language":
 @Tokenizer.register("elmo_spacy")
 class SpacyRules(StrictParams, Tokenizer):
     """
-    A tokenizer with spaCy's rules for a language, or of an installed model. White space is no token.
+    A tokenizer with spaCy's rules for a language, or of an installed model, without tokens of
+    white space.
 
     # Parameters
 
@@ -223,7 +223,7 @@ class Syllables(StrictParams, _Matches):
 
 class RenewedPipeline:
     """
-    A pipeline of spaCy that `make` makes anew before it has read too much, since it keeps each new word
+    A pipeline of spaCy that is made again before it has read too much, since it keeps each new word
     forever. spaCy's `memory_zone` does not keep them, but forgets the words of the texts before, so that
     short texts take five times as long, and a thread has to wait for the others.
     """
@@ -233,7 +233,7 @@ class RenewedPipeline:
         self._renew()
 
     def __call__(self, characters: int) -> "Language":
-        """Returns the pipeline for a text of so many characters. Threads may call this at the same time."""
+        """Returns the pipeline for a text of this many characters. Threads may call this at the same time."""
         language = self._language
         self._characters += characters
         if self._characters > MAX_CHARACTERS or len(language.vocab.strings) > self._max_strings:
@@ -283,7 +283,7 @@ def sentence_rules() -> RenewedPipeline:
 class PiecewiseRules:
     """
     spaCy's rules for a text of any length. Their time grows with the square of a run of characters such as
-    `====`, to 30 seconds for 10,000, and no other thread runs meanwhile. So they get the text in pieces,
+    `====`, to 30 seconds for 10,000, and block all other threads. So they get the text in pieces,
     which are cut at white space and after `MAX_RUN` characters without any; other threads run between them.
     """
 
@@ -296,7 +296,7 @@ class PiecewiseRules:
         docs = [self._rules(piece) for piece in _pieces(text)]
         if len(docs) == 1:
             return docs[0]
-        # `from_docs` returns None if there are no pieces.
+        # `from_docs` returns None without pieces.
         return Doc.from_docs(docs, ensure_whitespace=False) or Doc(self._rules.vocab)
 
 

@@ -197,7 +197,7 @@ def read_first_senses(path: str) -> dict[str, str]:
 
 def _read_json(file: Path) -> Iterator[SenseSentence]:
     expected = 'JSON with "lemma", "tokens", "index" and "sense"'
-    for line, content in read_json_lines(file, expected=expected):
+    for line, content in read_json_lines(file):
         lemma, words, index, sense = (
             content.get(key) if isinstance(content, dict) else None
             for key in ("lemma", "tokens", "index", "sense")

@@ -72,7 +72,7 @@ class WordsVocabulary(StrictParams, Vocabulary):
 @DatasetReader.register("elmo_bilm")
 class BiLmReader(ShardedReader):
     """
-    Reads text into blocks: the steps that all streams read at once, as in bilm-tf (Peters et al. 2018,
+    Reads text into blocks: the steps that all streams read together, as in bilm-tf (Peters et al. 2018,
     section 3.1).
 
     A line is a tokenised sentence, its words between blanks; an empty line ends a document. An instance is a
@@ -142,7 +142,7 @@ class BiLmReader(ShardedReader):
         **kwargs: Any,
     ) -> None:
         if running_text and source is not None:
-            raise ConfigurationError("found running_text and source, expected one of them at most")
+            raise ConfigurationError("`running_text` and `source` exclude each other")
         super().__init__(**kwargs)
         self.input, self.streams, self.bptt_steps = input, streams, bptt_steps
         self.passage, self.restart = passage, restart
@@ -161,7 +161,7 @@ class BiLmReader(ShardedReader):
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """Makes one block of whole sentences, a stream each, for prediction."""
         if not sentences:
-            raise ConfigurationError("found no sentences, expected at least one")
+            raise ConfigurationError("a block needs at least one sentence")
         streams = ([words] for words in sentences)
         block = next(blocks(streams, streams=len(sentences), bptt_steps=None, process=0, input=self.input))
         return Instance({"block": block})
@@ -217,7 +217,7 @@ class BiLmReader(ShardedReader):
         cutter: LongSentences,
         order: Random | None = None,
     ) -> Iterator[Passage]:
-        """Yields the passages (running text: those of the paragraphs) that `select` keeps."""
+        """Yields the passages, or for running text the passages of paragraphs, that `select` keeps."""
         to_passages = partial(passages, size=self.passage, restart=self.restart, random=order)
         if self.source is not None:
             return select(to_passages(cutter(self._source_sentences(path))))
@@ -291,7 +291,7 @@ class BiLmReader(ShardedReader):
 
 
 def _no_sentence(path: DatasetReaderInput) -> InputError:
-    return InputError.at(str(path), found="no sentence", expected="at least one")
+    return InputError("the text has no sentences", where=str(path))
 
 
 class _Reads:
@@ -315,6 +315,6 @@ class _Reads:
                     entry[1] += 1
                     return int(entry[1]) - 1
         raise ConfigurationError(
-            f"found {process + 1} loader processes, and one text more than before; expected at most "
-            f"{self._PROCESSES} processes, and {self._PATHS} texts read by one reader"
+            f"a reader can read {self._PATHS} texts in {self._PROCESSES} loader processes at most; this is a "
+            f"further text, or process {process + 1}"
         )

@@ -17,7 +17,7 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
-from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format, sample_of
+from elmo_tasks.data.formats.base import FileSample, Format, sample_of
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
@@ -30,7 +30,7 @@ from elmo_tasks.data.formats.columns import (
     gold_files,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
-from elmo_tasks.data.input_files import InputError, first_lines
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
 from elmo_tasks.data.tokenization import Words, tokenizer_of_script
@@ -44,8 +44,6 @@ _UNTAGGED = "sentences without tags"
 _REJECTED = "records that annotators have rejected left out"
 _CUT = "spans that begin or end within a token"
 _OVERLAPS = "spans that overlap another left out"
-_SAMPLE = 10
-"""The lines that show the format of a file."""
 _WIDE = 10
 """The columns of CoNLL-U; other files may have as many."""
 
@@ -82,10 +80,10 @@ class NerReader(TaskReader):
         scheme of each file.
     tag_names : the name of each tag, for files of JSON or Parquet with numbers in place of tags. Parquet may
         name them itself.
-    strict : whether to refuse what is mended otherwise: a `B-` that IOB1 does not allow, such as two after
-        `O` in copies of CoNLL 2003; an `I-` that opens an entity in IOB2, as in CoNLL 2002; a span that cuts
-        a token, which becomes the whole token; and a span that overlaps a longer one, which is left out. They
-        are counted, and a warning names the first of a file.
+    strict : whether oddities are errors: a `B-` that IOB1 does not allow, such as two after `O` in copies of
+        CoNLL 2003; an `I-` that opens an entity in IOB2, as in CoNLL 2002; a span that cuts a token, which
+        becomes the whole token; and a span that overlaps a longer one, which is left out. They are counted,
+        and a warning names the first of a file.
     skip_bad : whether to leave out sentences with an error; they are counted, and a warning has the first.
     The others : see `TaskReader`.
 
@@ -149,18 +147,9 @@ class NerReader(TaskReader):
 
     def _format(self, path: Path) -> Format:
         """Returns the format of a file; a file of ten named columns is not CoNLL-U."""
-        name = self.format
-        sample = FileSample([path], self.encoding, first_lines(path, _SAMPLE, self.encoding))
-        best, most = FORMATS[0], 0.0
-        for format in FORMATS:
-            if format.name == name:
-                return format
-            if name == "auto" and not (format.name == "conllu" and len(self.columns.names) >= _WIDE):
-                evidence = format.detect(sample)
-                if evidence >= CERTAIN:
-                    return format
-                best, most = max((best, most), (format, evidence), key=lambda each: each[1])
-        return best
+        is_wide = self.format == "auto" and len(self.columns.names) >= _WIDE
+        possible = [each for each in FORMATS if each.name != "conllu" or not is_wide]
+        return self.detected_format(path, possible)
 
     def text_to_instance(
         self,
@@ -225,7 +214,7 @@ class NerReader(TaskReader):
                 empty = False
                 yield record
         if empty:
-            raise InputError("there is no sentence in the file", where=path)
+            raise InputError("the file has no sentences", where=path)
 
     def _add_remedy(self, error: InputError, path: Path) -> None:
         """Adds the keys for the columns of a file that has another number of them."""
@@ -256,7 +245,7 @@ class NerReader(TaskReader):
                 if record.tags is None or tags.settle(record.tags):
                     break
         if first is None:
-            logger.warning("%s: there are no tags; such files serve predictions alone", path)
+            logger.warning("%s: the sentences have no tags and can only be used for predictions", path)
         for record in chain(waiting, records):
             if isinstance(record, InputError):
                 yield record
@@ -298,7 +287,7 @@ class _Oddities:
         if self.tags is not None and self.tags.has_read:
             self.counts[_SCHEME + str(self.tags)] = 1
             if self.tags.brackets and not any(name.startswith(_ENTITY) for name in self.counts):
-                logger.warning("%s: there is no entity, such as (PERSON*, in the column of tags", self.path)
+                logger.warning("%s: the tags have no entity, such as (PERSON*", self.path)
             if self.tags.odd:
                 number, line, tag = self.tags.odd
                 right = ("B" if tag.startswith("I") else "I") + tag[1:]

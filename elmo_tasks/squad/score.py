@@ -63,7 +63,7 @@ def report(data_file: str, predictions_file: str) -> str:
 def _predictions(path: str) -> dict[str, str]:
     expected = 'an object: {"id": "answer", ...}'
     files = input_files(path)
-    predictions = read_json(files[0], expected=expected) if len(files) == 1 else None
+    predictions = read_json(files[0]) if len(files) == 1 else None
     if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
         raise InputError(f"the predictions must be one file with {expected}", where=path)
     return predictions

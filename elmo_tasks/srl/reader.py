@@ -16,7 +16,7 @@ from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextF
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
-from elmo_tasks.data.formats.base import FileSample, Format
+from elmo_tasks.data.formats.base import Format
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.roles import (
     FORMATS,
@@ -28,7 +28,7 @@ from elmo_tasks.data.formats.roles import (
     read_columns,
     word_files,
 )
-from elmo_tasks.data.input_files import InputError, first_lines
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_id, join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
 from elmo_tasks.data.tokenization import Words
@@ -72,7 +72,7 @@ class SentenceInstance(Instance):
     """
     A text with the instances of its predicates, which the model reads instead; `None` if they are to be
     found. An instance has the words of a sentence of the text; `starts` has for each its first word, 0 if it
-    is not given. `reason` says why there is no prediction.
+    is not given. `reason` says why the text has no prediction.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SrlReader(TaskReader):
 
     format : `auto` finds the format of each file from its first sentence; `conll2012`, `conll2005`, `words`,
         `json_lines` and `he2017` say it.
-    columns : names of the columns in order, for files in other columns than those of CoNLL-2012 and
+    columns : names of the columns in order, for files in other columns than CoNLL-2012 and
         CoNLL-2005. See `RoleColumns`.
     delimiter : text between two columns; by default any run of blanks and tabs.
     verbs_only : leave out predicates whose part of speech does not begin with V.
@@ -179,13 +179,9 @@ class SrlReader(TaskReader):
         return self._format(files[0]).name
 
     def _format(self, path: Path) -> Format:
-        by_name = {format.name: format for format in FORMATS}
         if self.columns is not None:
             return Format("columns", lambda _: 1.0, read_columns)
-        if self.format != "auto":
-            return by_name[self.format]
-        sample = FileSample([path], self.encoding, first_lines(path, 1, self.encoding))
-        return max(FORMATS, key=lambda format: format.detect(sample))
+        return self.detected_format(path, FORMATS)
 
     def text_to_instance(
         self,
@@ -215,7 +211,7 @@ class SrlReader(TaskReader):
         paths = word_files(gold_files(file_path))
         total = yield from self.read_files(file_path, self._file, self._describe, paths)
         if not total["instances"] and not self._keep:
-            raise InputError(f"there is no predicate: {self._describe(total)}", where=file_path)
+            raise InputError(f"no sentence has a predicate: {self._describe(total)}", where=file_path)
 
     @property
     def _keep(self) -> bool:
@@ -243,7 +239,7 @@ class SrlReader(TaskReader):
             if sentence.predicates or self._keep:
                 yield sentence, tags
         if not counts:
-            raise InputError("there is no sentence in the file", where=path)
+            raise InputError("the file has no sentences", where=path)
         if nested:
             logger.warning(
                 "%s (such arguments in this file, of which the outer ones are kept: %d)",
@@ -285,7 +281,7 @@ class SrlReader(TaskReader):
         return (
             f"{counts['sentences']} sentences, {counts['without']} of them without predicates "
             f"({kept_or_not}), {counts['instances']} predicates"
-            + (f" and {dropped} that are no verbs" if self.verbs_only else "")
+            + (f" and {dropped} that are not verbs" if self.verbs_only else "")
             + (f"; {counts['nested']} arguments inside of others left out" if counts["nested"] else "")
         )
 

@@ -163,7 +163,7 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.txt", "out"], "nowhere.txt: found no file"),
+        (["nowhere.txt", "out"], "nowhere.txt: there is no such file"),
         (["in.txt", "folder"], "folder is not a file"),
         (["in.txt", "out.csv"], "out.csv: "),
         (["in.txt", "in.txt"], "in.txt: "),

@@ -209,7 +209,9 @@ def test_no_format_fits(tmp_path):
     path.write_text("A plain text .\n")
     message = error_of(ConfigurationError, Inspect(path=str(path), task="sst", json=False).run)
     assert mentions(message, str(path), "sst", f"{path}, line 1")
-    assert "found no file" in error_of(ConfigurationError, Inspect(path="nowhere", task=None, json=False).run)
+    assert "there is no such file" in error_of(
+        ConfigurationError, Inspect(path="nowhere", task=None, json=False).run
+    )
 
 
 PARSES = "gold_label\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n" + "".join(

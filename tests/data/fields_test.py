@@ -37,7 +37,7 @@ def test_all_classes_enter_the_vocabulary_in_their_order():
     instance, unknown = labelled("high"), labelled("4", ["4"])
     instance.index_fields(vocab)
     assert instance.as_tensor_dict({"label": {}})["label"].item() == 2
-    with pytest.raises(ConfigurationError, match=r"'4', expected .*low, middle, high"):
+    with pytest.raises(ConfigurationError, match=r"'4'.*low, middle, high"):
         unknown.index_fields(vocab)
 
 

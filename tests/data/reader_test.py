@@ -67,8 +67,8 @@ def test_equal_texts_have_one_number():
 
 def test_each_word_has_its_values():
     check_words(["a", "b"], tags=["O", "O"], offsets=None)
-    for words, tags, found in (([], [], "no words"), (["a", "b"], ["O"], "1 tags, expected 2")):
-        with pytest.raises(ConfigurationError, match=f"found {found}"):
+    for words, tags in (([], []), (["a", "b"], ["O"])):
+        with pytest.raises(ConfigurationError):
             check_words(words, tags=tags)
 
 

@@ -142,9 +142,9 @@ def test_text_to_instance():
     reader = SstReader(granularity=3)
     assert set(reader.text_to_instance(["Fine", "."]).fields) == {"tokens", "metadata"}
     assert reader.text_to_instance(["Fine"], "positive")["label"].label == "positive"
-    with pytest.raises(ConfigurationError, match="found no words"):
+    with pytest.raises(ConfigurationError, match="word"):
         reader.text_to_instance([])
-    with pytest.raises(ConfigurationError, match="found the label '4'"):
+    with pytest.raises(ConfigurationError, match="'4'"):
         reader.text_to_instance(["Fine"], "4")
 
 

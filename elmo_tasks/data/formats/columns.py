@@ -1,10 +1,10 @@
 """
 Files in columns: one token a line, an empty line between sentences.
 
-CoNLL-2012 (https://conll.cemantix.org/2012/data.html), as OntoNotes has it, and corpora after its model, have
-documents between `#begin document (ID); part 000` and `#end document`. GUM writes `# begin document ID`,
-OntoGUM no id, and others no part. The folders of OntoNotes hold more than the gold annotation: skeletons,
-which have no words (`*_skel`), and automatic annotation (`*_auto_conll`), often of the same documents.
+CoNLL-2012 (https://conll.cemantix.org/2012/data.html), OntoNotes, and corpora that follow them have documents
+between `#begin document (ID); part 000` and `#end document`. GUM writes `# begin document ID`, OntoGUM no id,
+and others no part. The folders of OntoNotes hold more than the gold annotation: skeletons, which have no
+words (`*_skel`), and automatic annotation (`*_auto_conll`), often of the same documents.
 """
 
 import logging
@@ -52,7 +52,7 @@ class ColumnLayout:
     comments : the start of lines that are not rows; with `auto`, lines that begin with `#` and a blank, or
         with `###`, before the first word of a sentence, and do not look like a row: they have another number
         of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of
-        columns. `None`: there are no comments.
+        columns. `None`: all lines are rows.
 
     # Raises
     `ConfigurationError`: a needed name does not occur exactly once.

@@ -53,13 +53,13 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
             empty = False
             yield ConlluSentence(rows, comments)
     if empty:
-        raise InputError("there is no sentence in the file", where=path)
+        raise InputError("the file has no sentences", where=path)
 
 
 def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
     Yields the sentences of a file with entities: `name=` (NorNE) or `NER=` (hr500k, ParlaMint) in the last
-    column. A word without it is outside of entities; if no word has it, the sentences have no tags.
+    column. Other words are outside of entities. Without any such word the sentences have no tags.
     """
     waiting: list[EntitySentence | InputError] = []
     tagged = False

@@ -309,7 +309,7 @@ def _characters(record: Record, name: str, text: str) -> list[CharacterSpan]:
 
 
 def _character_spans(values: Any, text: str) -> list[CharacterSpan] | None:
-    """Returns spans as they are in a record; `None` if a mention is not in the text."""
+    """Returns the unchecked spans of a record; `None` if a mention is not in the text."""
     if isinstance(values, list):
         return [_character_span(each) for each in values]
     spans = []

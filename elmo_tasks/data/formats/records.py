@@ -48,7 +48,7 @@ def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Re
     if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _list_in(begin[0][1]) is None):
         for line_number, line in chain(begin, lines):
             try:
-                yield _record(path, line_number, parse_json(line, path, line_number, expected="JSON"))
+                yield _record(path, line_number, parse_json(line, path, line_number))
             except InputError as error:
                 yield Record(path, line_number, error)
     elif begin:
@@ -86,7 +86,7 @@ def _list_in(text: str) -> tuple[list[Any], int] | None:
 
 
 def _listed(path: Path, text: str) -> Iterator[Record]:
-    whole = parse_json(text, path, 1, expected="JSON")
+    whole = parse_json(text, path, 1)
     position = 0
     if isinstance(whole, dict) and (found := _list_in(text)) is not None:
         whole, position = found

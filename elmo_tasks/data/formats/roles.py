@@ -26,7 +26,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -206,7 +206,7 @@ def _from_rows(path: Path, lines: Lines, layout: RoleColumns, ids: dict[str, Any
             # Other files have as many columns, such as CoNLL-2008 and Universal PropBank.
             if _NUMBER in layout.names and not (number := layout.cell(_NUMBER, cells)).isdecimal():
                 column = layout.names.index(_NUMBER) + 1
-                problem = f"{number!r} in column {column} is not the number of the word, as CoNLL-2012 has it"
+                problem = f"{number!r} in column {column} is not a number of a word, as in CoNLL-2012"
                 raise InputError(problem, where=path, line=line_number)
         sentence = RoleSentence(words, line_numbers, marked=layout.names != [WORD], ids=ids)
         if sentence.marked:
@@ -222,7 +222,7 @@ def _add_predicates(sentence: RoleSentence, path: Path, rows: list[list[str]], l
         index for index, cells in enumerate(rows) if all(layout.cell(mark, cells) != _NONE for mark in marks)
     ]
     if spans == [[]] and not (marked and FRAMESET in marks):
-        # Some files give a sentence without predicates an empty column. A lemma may stand at any word.
+        # Some files give a sentence without predicates an empty column. Any word may have a lemma.
         spans = []
     elif not columns and (FRAMESET in marks or tuple(layout.names) in (CONLL_2005, ALL_OF_2005)):
         sentence.without_arguments = marked
@@ -332,7 +332,7 @@ def _read_json_lines(path: Path, options: RoleOptions) -> Sentences:
 
 
 def _from_json(path: Path, line: int, text: str) -> RoleSentence:
-    content = parse_json(text, path, line, expected="an object")
+    content = parse_json(text, path, line)
     if not isinstance(content, dict):
         raise InputError(f"{shorten_json(content)} is not an object", where=path, line=line)
     with named_by(ids := ids_of(content)):
@@ -344,8 +344,7 @@ def _from_json(path: Path, line: int, text: str) -> RoleSentence:
             raise InputError(f"{len(pos)} pos do not fit {len(words)} tokens", where=path, line=line)
         sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids)
         try:
-            _check_key(content, "predicates")
-            for predicate in _list(content.get("predicates", []), "predicates"):
+            for predicate in content.get("predicates", []):
                 sentence.predicates.append(_predicate(predicate, words, pos))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
@@ -365,19 +364,6 @@ def _strings(content: dict[str, Any], name: str, path: Path, line: int) -> list[
     return values
 
 
-def _list(values: Any, name: str) -> list[Any]:
-    if not isinstance(values, list):
-        raise ValueError(f'"{name}" is {shorten_json(values)}, not a list')
-    return values
-
-
-def _check_key(content: dict[str, Any], name: str) -> None:
-    """Raises `ValueError` if the object lacks the key `name`, but has one that is almost the same."""
-    near = get_close_matches(name, [key.lower() for key in content], n=1, cutoff=0.85)
-    if near and name not in content:
-        raise ValueError(f"the key {near[0]!r} is not {name!r}")
-
-
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
     if type(content) is int:
         content = {"index": content}
@@ -386,7 +372,6 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
         raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
     pos_of_predicate = pos[index] if pos else None
     if "arguments" not in content:
-        _check_key(content, "arguments")
         return Predicate(index, None, pos_of_predicate)
     arguments = [
         Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
@@ -430,56 +415,39 @@ def _from_proposition(path: Path, line: int, text: str) -> RoleSentence:
 # Detection
 
 
-def _rows(sample: FileSample) -> list[str]:
-    """Returns the rows of the first sentence in columns."""
-    if not sample.lines or _is_record(first_row(sample)):
-        return []
-    return first_sentence(read_lines(sample.files[0], encoding=sample.encoding))[1]
+def _evidence(name: str, sample: FileSample) -> float:
+    likeliest, evidence = _likeliest(sample)
+    return evidence if name == likeliest else 0.0
 
 
-def _is_record(line: str) -> bool:
-    return bool(_JSON_OBJECT.match(line) or _PROPOSITION.match(line))
-
-
-def _detect_conll2012(sample: FileSample) -> float:
-    rows = _rows(sample)
-    cells = [split_cells(row, None) for row in rows]
-    if not rows or {*map(len, cells)} == {1}:
-        return 0.0
-    layout = RoleColumns(CONLL_2012, None)
-    if not all(layout.fits(each) and each[2].isdecimal() for each in cells):
-        return POSSIBLE / 3
-    return CERTAIN if any("(V*" in row for row in rows) else LIKELY
-
-
-def _detect_conll2005(sample: FileSample) -> float:
-    path = sample.files[0]
+def _likeliest(sample: FileSample) -> tuple[str, float]:
+    """Returns the name of the format that a file looks most like, by its first sentence, and its evidence."""
+    path, first = sample.files[0], first_row(sample)
+    if _JSON_OBJECT.match(first):
+        return "json_lines", CERTAIN if '"predicates"' in first else POSSIBLE
+    if _PROPOSITION.match(first):
+        return "he2017", CERTAIN
     if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
-        return CERTAIN
-    rows = _rows(sample)
-    if _names_of_2005(rows, None) is None or {len(split_cells(row, None)) for row in rows} == {1}:
-        return 0.0
-    return CERTAIN if any("*)" in row for row in rows) else LIKELY
+        return "conll2005", CERTAIN
+    rows = first_sentence(read_lines(path, encoding=sample.encoding))[1] if sample.lines else []
+    cells = [split_cells(row, None) for row in rows]
+    if {*map(len, cells)} == {1}:
+        return "words", POSSIBLE / 2
+    layout, name = RoleColumns(CONLL_2012, None), "conll2012"
+    if _names_of_2005(rows, None) is not None:
+        name = "conll2005"
+    elif not all(layout.fits(each) and each[2].isdecimal() for each in cells):
+        return name, POSSIBLE / 3
+    return name, CERTAIN if any("V*" in row for row in rows) else LIKELY
 
 
-def _detect_words(sample: FileSample) -> float:
-    return POSSIBLE / 2 if {len(split_cells(row, None)) for row in _rows(sample)} == {1} else 0.0
-
-
-def _detect_json_lines(sample: FileSample) -> float:
-    if not _JSON_OBJECT.match(first_row(sample)):
-        return 0.0
-    return CERTAIN if '"predicates"' in first_row(sample) else POSSIBLE
-
-
-def _detect_he2017(sample: FileSample) -> float:
-    return CERTAIN if _PROPOSITION.match(first_row(sample)) else 0.0
-
-
-FORMATS = (
-    Format("conll2012", _detect_conll2012, read_columns),
-    Format("conll2005", _detect_conll2005, _read_conll2005),
-    Format("words", _detect_words, lambda path, options: read_columns(path, options, (WORD,))),
-    Format("json_lines", _detect_json_lines, _read_json_lines),
-    Format("he2017", _detect_he2017, _read_he2017),
+FORMATS = tuple(
+    Format(name, partial(_evidence, name), read)
+    for name, read in (
+        ("conll2012", read_columns),
+        ("conll2005", _read_conll2005),
+        ("words", partial(read_columns, names=(WORD,))),
+        ("json_lines", _read_json_lines),
+        ("he2017", _read_he2017),
+    )
 )
