@@ -83,6 +83,7 @@ def test_several_workers(allennlp, tmp_path):
     assert together["best_validation_accuracy"] == pytest.approx(alone["accuracy"], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_trains_and_predicts_from_its_archive(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

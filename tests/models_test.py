@@ -55,6 +55,7 @@ def simple(result):
     return [[mention.text for mention in cluster] for cluster in result]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_examples_of_the_page_are_right(name):
     examples = [dict(example) for example in trained_card(name).get("examples", [])]

@@ -31,6 +31,7 @@ def run(script: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "work", "frozen"), [(run, "", True), (fresh.run, "import torch", False)])
 def test_modules_are_no_garbage_of_a_program_without_tensors(run, work, frozen):
     done = run(

@@ -86,6 +86,7 @@ def test_two_gloo_workers(script, allennlp, ner_config, tmp_path):
         assert together[f"best_validation_{name}"] == pytest.approx(alone[name], abs=1e-9), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "info"),
     [({}, False), ({"ALLENNLP_LOG_LEVEL": "INFO"}, True), ({"ELMO_TASKS_PLUGIN": "0"}, True)],
@@ -248,6 +249,7 @@ ONE = pytest.mark.parametrize("task", ["ner"], indirect=True, scope="module")
 """Marks a test whose subject is the same for all tasks."""
 
 
+@pytest.mark.slow
 @ONE
 def test_find_lr(command, of_config, tmp_path):
     folder = tmp_path / "rates"

@@ -90,6 +90,7 @@ def test_the_record_is_true(repinned):
             assert (digest, int(size)) == (f"sha256={hashed}", len(content))
 
 
+@pytest.mark.slow
 def test_pip_installs_it(repinned, tmp_path):
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", tmp_path / "site", repinned], check=True)

@@ -23,6 +23,8 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from tests.forked import run_python
 
+pytestmark = pytest.mark.slow
+
 WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = {
     "ner": {"model.hidden_sizes": [4, 4], WORDS: 5},

@@ -85,6 +85,7 @@ def test_other_errors_are_not_hidden(elmo, monkeypatch):
         elmo("embed", "in", "out")
 
 
+@pytest.mark.slow
 def test_the_installed_script_knows_the_group(script, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"fine\nnot \xff\n")
     done = script("elmo", "embed", tmp_path / "in.txt", tmp_path / "out.hdf5")

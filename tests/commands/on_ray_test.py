@@ -35,6 +35,8 @@ from pyarrow import parquet as pq
 
 from elmo_tasks.common.ray_cluster import connected
 
+pytestmark = pytest.mark.slow
+
 BOM = "\ufeff"
 
 

@@ -46,6 +46,7 @@ def address_in(log):
     raise AssertionError(log.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
 )

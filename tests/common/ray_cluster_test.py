@@ -13,6 +13,8 @@ from elmo_tasks.common.ray_cluster import connected, ray
 from tests.elmo.files import make_files
 from tests.forked import Command
 
+pytestmark = pytest.mark.slow
+
 
 def test_no_ray_at_the_address():
     with (

@@ -135,6 +135,7 @@ print(elmo.Elmo.stateful)
 """
 
 
+@pytest.mark.slow
 def test_include_package_imports_what_is_named():
     """The suite registers everything, but not what changes AllenNLP or needs an extra."""
     done = fresh.run(PROGRAM)

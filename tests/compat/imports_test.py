@@ -190,6 +190,7 @@ class TestPlaceholders:
         done = python("import allennlp.data.image_loader, other", folder)
         assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'torchvision'"
 
+    @pytest.mark.slow
     @pytest.mark.skipif(
         any((SITE_PACKAGES / name).exists() for name in ("torchvision", "fairscale")),
         reason="they are installed",
@@ -201,6 +202,7 @@ class TestPlaceholders:
 
 
 class TestDeferred:
+    @pytest.mark.slow
     def test_the_plugins_come_without_what_takes_seconds(self):
         done = subprocess.run(
             [sys.executable, "-c", PLUGINS + AT_ONCE], capture_output=True, text=True, check=True

@@ -14,9 +14,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "setup.py").exists(), reason="the tests of an installed wheel have no project"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not (ROOT / "setup.py").exists(), reason="the tests of an installed wheel have no project"
+    ),
+    pytest.mark.slow,
+]
 
 FACTS = """
 import importlib.util, json, sys

@@ -117,6 +117,7 @@ def test_every_parameter_learns(options):
     assert all(parameter.grad.isfinite().all() for parameter in tiny.model.parameters())
 
 
+@pytest.mark.slow
 def test_learns_the_chains_of_a_document():
     tiny = Tiny(
         feedforward_sizes=[50, 50],

@@ -127,6 +127,7 @@ def sentences():
     return lambda text: list(splitter([text]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [tokenizer, lambda: SpacyRules().tokenize, sentences])
 def test_memory_does_not_grow_with_the_words(made, make):
     read = make()
@@ -146,6 +147,7 @@ def test_memory_does_not_grow_with_long_words(made, monkeypatch):
     assert len(made) == 3
 
 
+@pytest.mark.slow
 def test_threads_share_a_tokenizer(made):
     texts = [new_words(number) for number in range(60)]
     expected = list(map(tokenizer(), texts))

@@ -95,6 +95,7 @@ def test_without_a_state_a_sentence_is_the_same_in_any_batch(archive, tmp_path):
         np.testing.assert_allclose(logits, expected[: len(logits)], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_of_stock_goes_on(archive, tmp_path):
     """With `requires_grad` and `no_grad`; the optimizer's state finds its parameters."""
     states = []

@@ -17,6 +17,8 @@ from elmo_tasks.elmo.onnx_file import write_onnx
 from tests.elmo.files import SENTENCES, frozen, make_word_files, random_bilm, read_frozen
 from tests.readme_test import TEXTS, blocks, commands
 
+pytestmark = pytest.mark.slow
+
 BATCHES = [SENTENCES, [["Yes"]], [["the", "mat", "."]] * 5]
 
 

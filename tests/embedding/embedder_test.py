@@ -91,6 +91,7 @@ def test_eight_threads(embedder, expected):
             assert equal(embedded, expected)
 
 
+@pytest.mark.slow
 def test_in_a_process_that_is_forked():
     """Also embedders and biLMs that the fork makes itself."""
     setup = """

@@ -18,6 +18,7 @@ def test_learned_mixes(tmp_path):
         assert mix.gamma() == 1.5
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_learned(tmp_path):
     (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False, mix_l2=None)))
     assert top.shares() == [0.0, 0.0, 1.0]

@@ -31,6 +31,7 @@ def read(sources, size, reading, order=None):
     return shards, sorted(lines, key=lambda line: line[:2])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=9), max_size=12),

@@ -261,6 +261,7 @@ FINETUNE = bundled("training_configs/bilm_finetune.jsonnet").resolve()
 FIXTURE = read_bilm(bundled("fixtures/elmo/options.json"), bundled("fixtures/elmo/weights.hdf5"))
 
 
+@pytest.mark.slow
 def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
     """One epoch each; to the same weights if the run is killed in both of them, and resumed."""
     overrides = {"data_loader.batches_per_epoch": 3, "validation_data_loader.batches_per_epoch": 3}

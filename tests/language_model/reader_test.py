@@ -295,6 +295,7 @@ def test_processes_share_the_text(tmp_path, running_text):
         assert sorted(found) == sorted(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_epochs_of_a_data_loader(tmp_path, workers):
     """Each epoch has another order, also where a new process reads it; a second run has the same ones."""

@@ -82,6 +82,7 @@ def test_loss_and_gradients(config, rows_at_once, monkeypatch):
         torch.testing.assert_close(found, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", EACH)
 def test_gradients_against_finite_differences(config):
     softmax, (vectors, targets) = build(config), data()

@@ -56,6 +56,7 @@ def test_recover_after_a_kill_gives_the_same_result(run, tmp_path, checkpointer)
     assert_same(run, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_finished_run_goes_on_with_more_epochs(run, tmp_path):
     """As if it had never ended, where no schedule depends on the number of epochs."""
     overrides = run.overrides | {"trainer.learning_rate_scheduler": None}
@@ -81,6 +82,7 @@ def fill_disk(write):
     torch.save = until
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("write", "name"), [(3, "model_state"), (4, "training_state")])
 def test_full_disk(run, tmp_path, write, name):
     """The error names the file; the checkpoint before it is complete, and the run resumes from there."""
@@ -94,6 +96,7 @@ def test_full_disk(run, tmp_path, write, name):
     assert_same(run, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["x" * 1_000_000, "x " * 500_000], ids=["one word", "words"])
 def test_a_line_of_a_million_characters(tmp_path, word):
     (tmp_path / "train").write_text(f"a b c\n{word}\nd e f\n")
@@ -124,6 +127,7 @@ def count_all_targets():
     model.TRAINING_TARGETS = 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machines", [1, 2])
 def test_two_workers_are_one_with_twice_the_streams(tmp_path, machines):
     """
@@ -231,6 +235,7 @@ def die_at_checkpoint():
     torch.save = until
 
 
+@pytest.mark.slow
 def test_streams_of_each_worker_continue(two_machines, overrides, tmp_path):
     """Two processes on one machine compute the same as on two machines."""
     train(tmp_path / "run", overrides | TWO, meddle=partial(die, BiLmModel, update=5 + 4), status=1)
@@ -238,6 +243,7 @@ def test_streams_of_each_worker_continue(two_machines, overrides, tmp_path):
     assert_same_on_workers(two_machines[0], tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("node", "meddle"),
     [(0, partial(die, BiLmModel, update=5 + 4)), (1, die_at_checkpoint)],

@@ -147,6 +147,7 @@ def test_sentences_of_the_pipeline_are_those_of_the_model(coref):
     assert mentions(with_rules) == mentions(pipeline("elmo_coref", coref)(TEXT.replace("\n", " ")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factory", "found"), [("elmo_ner", entities), ("elmo_coref", mentions)])
 def test_saved_pickled_in_batches_and_from_threads(factory, found, ner, coref, tmp_path):
     archive = tmp_path / "archive.tar.gz"
@@ -165,6 +166,7 @@ def test_saved_pickled_in_batches_and_from_threads(factory, found, ner, coref, t
     assert results == [alone] * 8
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
     """Its archive may be older or missing, and the training may continue."""
     run = tmp_path / "run"

@@ -85,6 +85,7 @@ def test_a_bilm_of_words(tmp_path):
     assert spacy.load(tmp_path / "saved")("The cat").tensor == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_saved_pickled_in_batches_and_from_threads(files, tmp_path):
     shutil.copytree(Path(files["options_file"]).parent, tmp_path / "bilm")
     own = {key: str(tmp_path / "bilm" / Path(path).name) for key, path in files.items()}
@@ -146,6 +147,7 @@ def test_errors(files, tmp_path):
         pipeline({"options_file": files["options_file"]})("text")
 
 
+@pytest.mark.slow
 def test_without_an_import_and_without_allennlp_also_in_forks():
     """PyTorch's threads do not outlive a fork: the processes of `n_process` would wait for them."""
     code = """

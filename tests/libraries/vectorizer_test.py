@@ -122,6 +122,7 @@ def test_marks_belong_to_the_letters_before_them(vectorizer):
         assert vectorizer.transform([text]).tolist() == vectorizer.transform([tokens]).tolist()
 
 
+@pytest.mark.slow
 def test_in_a_process_that_is_forked(files):
     setup = f"""
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
@@ -153,6 +154,7 @@ def test_names_of_features(vectorizer):
     assert names.tolist() == [f"elmovectorizer{number}" for number in range(12)]
 
 
+@pytest.mark.slow
 def test_in_a_pipeline_under_a_grid_search():
     nouns, verbs = ("cat", "dog", "mat"), ("sat", "ran", "fell", "flew")
     texts = [f"The {noun} {verb}." for noun in nouns for verb in verbs]

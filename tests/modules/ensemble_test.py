@@ -58,6 +58,7 @@ def scores_of_all(model, batch):
     )
 
 
+@pytest.mark.slow
 def test_decodes_by_the_mean_of_the_members_scores_for_each_sequence(tmp_path, bilm):
     """Two models without a common size, by brute force."""
     models = [

@@ -12,6 +12,8 @@ from tests.conftest import SMALL_NER_ELMO
 from tests.language_model.runs import die, metrics_of, train_nodes, weights_of
 from tests.ner.archives import DEV
 
+pytestmark = pytest.mark.slow
+
 OVERRIDES = SMALL_NER_ELMO | {
     "train_data_path": DEV,
     "validation_data_path": DEV,

@@ -18,7 +18,10 @@ from tests.page.answers import CONTENTS, canned_service
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 TABS = [task if task != "classification" else "topics" for task in CONTENTS]
 SCREENS = [(width, scheme) for width in (1280, 768, 390) for scheme in ("light", "dark")]
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome")
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,7 @@ def test_validation_data_of_several_files():
     assert one.examples == both.examples != []
 
 
+@pytest.mark.slow
 def test_validation_data_that_is_not_there(tmp_path, srl):
     bad = tmp_path / "bad.conll"
     bad.write_text("a b\n")

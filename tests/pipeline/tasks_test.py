@@ -108,6 +108,7 @@ def predictions(pickled: bytes) -> str:
     return repr([pickle.loads(each).predict_json(ONE_OF_EACH[task]) for task, each in pickle.loads(pickled)])
 
 
+@pytest.mark.slow
 def test_a_pickled_predictor_and_model():
     """Both predict as before, also in another process."""
     predictors = {task: predictor_of(task) for task in ONE_OF_EACH}

@@ -241,6 +241,7 @@ def test_any_damage_of_an_archive_names_it(run, tmp_path, position, kind):
         assert all(torch.equal(state[name], weight) for name, weight in expected.items())
 
 
+@pytest.mark.slow
 @settings(max_examples=20 * FUZZ)
 @given(data=st.data())
 def test_any_value_in_a_config_is_an_error_that_names_the_archive(run, config, tmp_path, data):

@@ -249,6 +249,7 @@ def go_on(case: Case, folder: Path, result: dict[str, Any]) -> None:
     assert not list(folder.rglob("*.partial"))
 
 
+@pytest.mark.slow
 def test_killed(name, whole, tmp_path):
     """At moments that nobody has chosen, some of them in the second try, too."""
     case, (result, seconds, _) = whole(name)
@@ -298,6 +299,7 @@ def test_killed_before_the_archive_is_whole(tmp_path, overrides):
     go_on(case, folder, result)
 
 
+@pytest.mark.slow
 def test_a_run_of_several_that_is_killed_before_its_archive_is_whole(tmp_path):
     case = experiments_case("compare", "--variants", "no-elmo")
     result = uninterrupted(case, tmp_path / "whole").result

@@ -71,6 +71,7 @@ def test_the_lines_before_a_bad_one(predictor, tmp_path, line, batch_size):
     message.encode()
 
 
+@pytest.mark.slow
 def test_the_longest_words_that_are_taken(predictor, tmp_path):
     line = json.dumps({"tokens": ["x" * 10_000] + [f"w{number}" for number in range(40)]}).encode()
     results, message = outcome(predictor, tmp_path, b"\n".join([line] * 4), 4)
@@ -160,6 +161,7 @@ def start(run: Path, source: str | Path, *arguments: str, **pipes) -> subprocess
     )
 
 
+@pytest.mark.slow
 def test_how_the_command_ends(run, tmp_path):
     """A closed pipe, a full disk, and SIGTERM: a line, and an exit code that is not 0."""
     (tmp_path / "in").write_bytes(GOOD[0])

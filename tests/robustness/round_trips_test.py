@@ -282,6 +282,7 @@ def accuracy(labels: list[str], instances: list[Any], classes: list[str]) -> flo
 TEXTS = SENTENCES.map(" ".join)
 
 
+@pytest.mark.slow
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from(LABELS)), min_size=1, max_size=4))
 def test_snli(tmp_path, pairs):
     file = tmp_path / "x.jsonl"

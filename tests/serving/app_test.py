@@ -40,6 +40,7 @@ def service(inputs):
         yield SimpleNamespace(address=address, ner=f"{address}/predict/ner", expected=expected)
 
 
+@pytest.mark.slow
 def test_one_input_is_the_line_of_predict(service, inputs):
     for one, line in zip(inputs, service.expected, strict=True):
         response = httpx.post(service.ner, json=one)
@@ -54,6 +55,7 @@ def test_a_list_is_a_list_in_order(service, inputs):
     assert httpx.post(service.ner, json=[]).json() == []
 
 
+@pytest.mark.slow
 def test_eight_clients(service, inputs):
     """Each sends all inputs, starting with a different one."""
 
@@ -128,6 +130,7 @@ def test_a_bad_request(service, method, path, headers, status, reason):
     assert reason in response.json()["error"]
 
 
+@pytest.mark.slow
 def test_the_queue_is_full(service, inputs):
     """New requests are refused at once; waiting ones are answered."""
 

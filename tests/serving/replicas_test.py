@@ -19,6 +19,8 @@ from tests.elmo.files import make_files
 from tests.forked import Command
 from tests.ner.archives import write_run
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["Ana", "flew", "to", "Rome", "."]
 INPUTS = [{"tokens": WORDS[start:end]} for start in range(5) for end in range(start, 6)]
 

@@ -45,6 +45,7 @@ def train(folder, *, killed: bool):
     return TrainModel.from_params(params=params, serialization_dir=str(folder), local_rank=0).run()
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_average(tmp_path, monkeypatch):
     expected = train(tmp_path / "whole", killed=False)
     with pytest.raises(KilledError):

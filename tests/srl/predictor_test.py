@@ -101,6 +101,7 @@ def test_each_sentence_of_a_text_is_read_by_itself(predictor):
     assert predictor.read({"tokens": result["tokens"], "predicates": []}).starts == [0]
 
 
+@pytest.mark.slow
 def test_many_predicates_are_read_in_parts(predictor, monkeypatch):
     inputs = {"tokens": ["Anna", "sold", "it", "and", "left"] * 8, "predicates": list(range(40))}
     together = predictor.predict_json(inputs)

@@ -71,6 +71,7 @@ def test_summary(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_result_and_a_done_one_stays(tmp_path):
     callbacks = [*config()["trainer"]["callbacks"], {"type": "kill_once"}]
     killed = plan(config(**{"trainer.callbacks": callbacks}), {"small": {}}, seeds=[1], folder=tmp_path)
@@ -114,6 +115,7 @@ def test_two_processes_never_train_one_run(tmp_path):
             train_all([run])
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_process_that_started_it(tmp_path):
     """Also after SIGKILL, which leaves that process no time to end the run."""
     run = only_run(tmp_path, **{"trainer.callbacks": [{"type": "kill_parent"}]})

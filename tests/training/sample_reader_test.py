@@ -79,6 +79,7 @@ def test_instances_are_those_of_the_reader():
     assert set(instance["tokens"].token_indexers) == {"tokens"}
 
 
+@pytest.mark.slow
 def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
     path = str(bundled("training_configs/ner.jsonnet").resolve())
     plain = Params.from_file(path).as_dict(quiet=True)["dataset_reader"]

@@ -119,6 +119,7 @@ def test_eight_threads(files, folder, warnings):
     assert run.close() == 0
 
 
+@pytest.mark.slow
 def test_killed_while_writing(files, folder, warnings):
     """At moments that nobody has chosen; the next process finds all that was written before."""
     for trial in range(8):

@@ -240,6 +240,7 @@ def test_numbered_words_are_encoded_words():
     assert numbered(np.array([42, 123456])).tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_100000_distinct_words():
     """The cache of words is full after 32,768 of them, and no larger after 100,000 more."""
@@ -276,6 +277,7 @@ def test_1000_shapes_of_batches():
     assert resident() - before < 50e6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
 def test_memory_beside_the_result_does_not_grow_with_the_batch():
     bilm = frozen(random_bilm(dim=2048, projection_dim=8))
@@ -287,6 +289,7 @@ def test_memory_beside_the_result_does_not_grow_with_the_batch():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
+@pytest.mark.slow
 def test_a_sentence_of_10000_tokens():
     bilm = frozen(random_bilm())
     words = [f"w{number % 500}" for number in range(10_000)]

@@ -77,6 +77,7 @@ def test_a_row_has_the_same_product_in_any_number_of_rows(name, bias, threads, m
             assert torch.equal(weight(inputs[part], term), whole[part]), rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_sentence_has_the_same_vectors_alone_and_in_any_batch(name, precision, threads, monkeypatch):

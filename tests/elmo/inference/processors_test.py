@@ -40,6 +40,7 @@ def has(capability: str) -> bool:
     return found in order and order.index(found) >= order.index(capability or "avx512")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ONEDNN_MAX_CPU_ISA" in os.environ, reason="imitates another processor already")
 @pytest.mark.parametrize(("capability", "isa"), PROCESSORS)
 def test_on_another_processor(capability, isa, tmp_path):

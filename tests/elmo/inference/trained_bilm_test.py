@@ -336,6 +336,7 @@ def test_state_dict_is_that_of_the_model():
     assert all(torch.equal(weight, bilm.state_dict()[name]) for name, weight in model.state_dict().items())
 
 
+@pytest.mark.slow
 def test_eight_callers_of_a_cold_one(fast_paths):
     model = random_bilm(**FILLING)
     expected = frozen(model).encode(batch(SENTENCES))
