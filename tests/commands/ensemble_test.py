@@ -96,7 +96,7 @@ def test_what_cannot_be_put_together(elmo, runs, tmp_path, capsys):
         archive.addfile(tarfile.TarInfo("../climbed"), io.BytesIO())
     assert elmo("ensemble", runs[0], tmp_path / "climbs.tar.gz", "-o", output) == 1
     shown = capsys.readouterr().err
-    assert shown.startswith(f"error: {tmp_path}/climbs.tar.gz: not a whole archive of a model (ValueError: ")
+    assert shown.startswith(f"error: {tmp_path}/climbs.tar.gz: not unpacked: ")
     assert "'../climbed'" in shown
     assert not output.exists()
 
