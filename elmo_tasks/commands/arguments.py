@@ -19,7 +19,7 @@ from elmo_tasks.vectors.encoder import (
     BiLmEncoder,
     LayerMix,
     StaticVectors,
-    WordEncoder,
+    VectorEncoder,
     WordVectors,
     in_contexts,
     out_of_context,
@@ -137,7 +137,7 @@ class ContextArguments:
     )
     seed: Seed = option("by which occurrences are drawn", 13)
 
-    def word_vectors(self, encoder: WordEncoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
+    def word_vectors(self, encoder: VectorEncoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
         """Encodes words alone, or in the text, which is copied to `folder`."""
         if self.contexts is None:
             return out_of_context(encoder, words)

@@ -39,7 +39,7 @@ from elmo_tasks.evaluation.words import (
     read_pairs,
     spearman,
 )
-from elmo_tasks.vectors.encoder import WordEncoder, WordVectors, out_of_context
+from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors, out_of_context
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -158,7 +158,7 @@ class Probe(Verb):
             writer.write(table, bars(shown, groups="probe", bars="vectors", heights="accuracy"))
 
     @abstractmethod
-    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
+    def probe(self, encoders: list[VectorEncoder], folder: Path) -> Table:
         """Returns the accuracy for each kind of vectors, and for a baseline; works in `folder`."""
 
 
@@ -172,7 +172,7 @@ class TagProbe(Probe):
 
     tags: str = option("column of the tags in CoNLL-U", "upos", choices=TAG_COLUMNS)
 
-    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
+    def probe(self, encoders: list[VectorEncoder], folder: Path) -> Table:
         train, dev = (read_tagged(path, column=self.tags) for path in (self.train, self.dev))
         total = sum(len(sentence.words) for sentence in dev)
         table = Table(_PROBE_COLUMNS)
@@ -198,7 +198,7 @@ class SensesProbe(Probe):
         metavar="FILE",
     )
 
-    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
+    def probe(self, encoders: list[VectorEncoder], folder: Path) -> Table:
         train, dev = read_senses(self.train), read_senses(self.dev)
         first = read_first_senses(self.first_senses) if self.first_senses is not None else {}
         baseline = sense_baseline(train, dev, first)
@@ -222,7 +222,7 @@ class UseProbe(Probe):
         chosen on TRAIN. TRAIN and DEV are WiC's own files or SuperGLUE's. {_STATIC_IN_SENTENCE} The
         baseline gives the more frequent answer."""
 
-    def probe(self, encoders: list[WordEncoder], folder: Path) -> Table:
+    def probe(self, encoders: list[VectorEncoder], folder: Path) -> Table:
         train, dev = read_use_pairs(self.train), read_use_pairs(self.dev)
         # (pairs,) each
         gold, dev_gold = (torch.tensor([pair.same for pair in pairs]) for pairs in (train, dev))

@@ -46,7 +46,7 @@ def local_or_bundled(path: FilePath) -> str:
     return text
 
 
-def unpacked(file: BufferedReader) -> BinaryIO:
+def decompressed(file: BufferedReader) -> BinaryIO:
     """Returns the content of a gzip, bzip2 or xz file, known by its first bytes, or else the file itself."""
     head = file.peek(10)[:10]
     if head.startswith(b"\x1f\x8b"):
@@ -70,7 +70,7 @@ def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
         yield line if index else line.removeprefix(BOM_UTF8)
 
 
-def read_text(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
+def read_utf8(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
     """
     Reads a whole file of UTF-8. `where` names it in errors, by default `path`.
 
@@ -93,7 +93,7 @@ def not_utf8(error: UnicodeDecodeError, offset: int = 0) -> str:
     return f"the byte 0x{error.object[error.start]:02x} at offset {offset + error.start} is not UTF-8"
 
 
-def read_lines(
+def text_lines(
     path: FilePath, *, max_bytes: int | None = None, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
     """
@@ -113,7 +113,7 @@ def read_lines(
     is_utf8 = lookup(encoding).name == "utf-8"
     try:
         with open(path, "rb") as packed:
-            file = unpacked(packed)
+            file = decompressed(packed)
             if not is_utf8:
                 for line_number, text in enumerate(
                     TextIOWrapper(file, encoding=encoding, newline="\n"), start=1

@@ -8,7 +8,7 @@ import re
 from typing import Any, NoReturn
 
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.files import read_text
+from elmo_tasks.common.files import read_utf8
 
 MAX_BYTES = 1 << 20
 """The size of a file that `read_object` reads."""
@@ -32,7 +32,7 @@ def read_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
     """
     where = where or str(path)
     try:
-        content = loads(read_text(path, max_bytes=MAX_BYTES, where=where))
+        content = loads(read_utf8(path, max_bytes=MAX_BYTES, where=where))
     except json.JSONDecodeError as error:
         raise ElmoError(f"not JSON: {error}", where=where, line=error.lineno) from error
     if not isinstance(content, dict):

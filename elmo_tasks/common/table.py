@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import read_lines
+from elmo_tasks.common.files import text_lines
 
 Cell = str | int | float | None
 """`None` is an empty cell."""
@@ -44,7 +44,7 @@ class Table:
         # Raises
         `ElmoError`, with the line: the file is not CSV, or a row does not have one cell per column.
         """
-        lines = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
+        lines = csv.reader((f"{line}\n" for _, line in text_lines(path)), strict=True)
         try:
             table = cls(tuple(next(lines, ())))
             for cells in lines:

@@ -12,7 +12,7 @@ from allennlp.common import file_utils
 from filelock import FileLock
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import unpacked as decompressed
+from elmo_tasks.common.files import decompressed
 
 MAX_MEMBERS = 200_000
 MAX_BYTES, MAX_TIMES = 1 << 30, 200

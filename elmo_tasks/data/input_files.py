@@ -158,14 +158,14 @@ def read_lines(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, see `common.files.read_lines`.
+    Yields the numbered lines of a text, see `common.files.text_lines`.
 
     # Raises
     `InputError`, with the line, in place of `ElmoError`. If the text is not of the encoding that a reader
     gives, the error names one that fits; the default is UTF-8.
     """
     try:
-        yield from common_files.read_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
+        yield from common_files.text_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
     except ElmoError as error:
         input_error = InputError.of(error)
         is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
@@ -205,7 +205,7 @@ def likely_encoding(path: str | os.PathLike[str]) -> str | None:
 
     sample, is_utf8 = b"", True
     with open(path, "rb") as packed:
-        file = common_files.unpacked(packed)
+        file = common_files.decompressed(packed)
         for line in file:
             if line.isascii():
                 continue

@@ -13,7 +13,7 @@ import torch
 
 from elmo_tasks.common.devices import Device, chosen_device
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import bundled, local_or_bundled, read_lines
+from elmo_tasks.common.files import bundled, local_or_bundled, text_lines
 from elmo_tasks.common.packed_weights import check_precision
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs
@@ -134,7 +134,7 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
 def read_words(source: Source) -> list[str]:
     """Reads a vocabulary of bilm-tf, one word a line in the order of the table, see `vocabulary`."""
     with local_file(source) as path:
-        return vocabulary(read_lines(path), where=path)
+        return vocabulary(text_lines(path), where=path)
 
 
 def read_bilm(

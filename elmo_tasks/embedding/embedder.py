@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import check_sources_stay, put_in_place, read_lines
+from elmo_tasks.common.files import check_sources_stay, put_in_place, text_lines
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.elmo.files import Precision, Source, move_to, read_chosen_bilm
@@ -210,7 +210,7 @@ class ElmoEmbedder:
 
 def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
     if isinstance(source, str | PathLike):
-        lines = checked_sentences(source, read_lines(source))
+        lines = checked_sentences(source, text_lines(source))
         return (SourceLine(source, line_number, line) for line_number, line in lines)
     return _open_lines(source, str(getattr(source, "name", "input_file")))
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.evaluation.words import round_cosines
-from elmo_tasks.vectors.encoder import WordEncoder
+from elmo_tasks.vectors.encoder import VectorEncoder
 
 BLOCK_TOKENS = 4096
 """The tokens of a block of text; the last sentence may exceed it."""
@@ -48,7 +48,7 @@ class TextBlock(NamedTuple):
 
 
 def nearest_tokens(
-    encoder: WordEncoder, queries: Sequence[Occurrence], blocks: Iterable[TextBlock], *, count: int
+    encoder: VectorEncoder, queries: Sequence[Occurrence], blocks: Iterable[TextBlock], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
     Finds the `count` tokens of the text, from `text_blocks` with the same encoder, with the highest cosines,
@@ -87,7 +87,7 @@ def nearest_tokens(
     ]
 
 
-def text_blocks(encoder: WordEncoder, lines: Iterable[str]) -> Iterator[TextBlock]:
+def text_blocks(encoder: VectorEncoder, lines: Iterable[str]) -> Iterator[TextBlock]:
     """Yields the vectors of a text, one tokenised sentence a line, block by block."""
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []

@@ -28,7 +28,7 @@ from elmo_tasks.data.input_files import (
 )
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.words import round_cosines
-from elmo_tasks.vectors.encoder import WordEncoder
+from elmo_tasks.vectors.encoder import VectorEncoder
 
 _WORDNET_POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 """WordNet's numbers, as they follow the `%` in a sense key."""
@@ -65,7 +65,7 @@ class SenseProbe:
     sense if `first_senses` has one, and else no answer, which is wrong.
     """
 
-    def __init__(self, *, encoder: WordEncoder, first_senses: Mapping[str, str]) -> None:
+    def __init__(self, *, encoder: VectorEncoder, first_senses: Mapping[str, str]) -> None:
         self._encoder = encoder
         self._first_senses = first_senses
         self._senses: dict[str, list[str]] = {}
@@ -169,7 +169,7 @@ def read_senses(path: str) -> list[SenseSentence]:
     for file in files:
         if file in keys:
             continue
-        sentences_of_file = list(_read_xml(file) if _is_xml(file) else _read_json(file))
+        sentences_of_file = list(_read_xml(file) if _is_xml(file) else _read_sense_lines(file))
         if not any(sentence.targets for sentence in sentences_of_file):
             raise InputError("the file has no words with senses", where=file)
         sentences += sentences_of_file
@@ -195,7 +195,7 @@ def read_first_senses(path: str) -> dict[str, str]:
     return first
 
 
-def _read_json(file: Path) -> Iterator[SenseSentence]:
+def _read_sense_lines(file: Path) -> Iterator[SenseSentence]:
     expected = 'JSON with "lemma", "tokens", "index" and "sense"'
     for line, content in read_json_lines(file):
         lemma, words, index, sense = (
@@ -287,7 +287,7 @@ class Threshold(NamedTuple):
     """The number of correct answers for the pairs on which the threshold was chosen."""
 
 
-def use_cosines(encoder: WordEncoder, pairs: Sequence[UsePair]) -> torch.Tensor:
+def use_cosines(encoder: VectorEncoder, pairs: Sequence[UsePair]) -> torch.Tensor:
     """Returns the cosine of each pair's uses, 0 without a vector. *Shape:* `(rows, pairs)`, float64."""
     uses = [use for pair in pairs for use in (pair.first, pair.second)]
     bar = progress(uses, work="uses", unit="sentences")
@@ -374,13 +374,11 @@ def _read_wic(file: Path) -> Iterator[UsePair]:
 
 
 def _use_pair(file: Path, line: int, row: dict[str, Any], tokenize: Callable[[str], Words]) -> UsePair:
-    if missing := [name for name in _PAIR_COLUMNS if name not in row]:
-        raise InputError(f"{missing[0]!r} is missing", where=file, line=line)
-    values = [str(row[name]) for name in _PAIR_COLUMNS]
+    values = [str(row.get(name, "is missing")) for name in _PAIR_COLUMNS]
     first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
     label = values[-1]
     if first is None or second is None or label not in _SAME_SENSE:
-        values_of_row = ", ".join(f"{name} {row[name]}" for name in _PAIR_COLUMNS[2:])
+        values_of_row = ", ".join(map(" ".join, zip(_PAIR_COLUMNS[2:], values[2:], strict=True)))
         what = f"each start and end must mark a word, and the label be 0 or 1, true or false: {values_of_row}"
         raise InputError(what, where=file, line=line)
     return UsePair(first, second, _SAME_SENSE[label])

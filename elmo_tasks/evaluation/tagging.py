@@ -20,7 +20,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.columns import ColumnLayout
 from elmo_tasks.data.formats.conllu import FORM, UPOS, XPOS, is_conllu, read_conllu
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
-from elmo_tasks.vectors.encoder import WordEncoder
+from elmo_tasks.vectors.encoder import VectorEncoder
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSente
 
 
 def tagging_probe(
-    encoder: WordEncoder, train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence], folder: Path
+    encoder: VectorEncoder, train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence], folder: Path
 ) -> dict[str, int]:
     """
     Trains a classifier for each row, and counts the tags of `dev` that it predicts correctly. Tags that are
@@ -114,7 +114,7 @@ def tagging_probe(
 
 
 def _train_classifiers(
-    encoder: WordEncoder, train: Sequence[TaggedSentence], classes: Mapping[str, int], folder: Path
+    encoder: VectorEncoder, train: Sequence[TaggedSentence], classes: Mapping[str, int], folder: Path
 ) -> dict[str, "LinearClassifier"]:
     gold = np.array([classes[tag] for sentence in train for tag in sentence.tags])
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _WORD_NAME = re.compile("(first|second)?(word|term|lemma|noun|verb)(1|2|a|b|one|two)?|w[12]")
 _SCORE_NAME = re.compile("score|sim|rating|mean|average|relatedness|human|gold")
-_OTHER_NAMES = {"", "id", "index", "idx", "no", "pos", "pos1", "pos2", "type"}
+_NOT_WORD_NAMES = {"", "id", "index", "idx", "no", "pos", "pos1", "pos2", "type"}
 _LEMMA = re.compile(".+-[nvj]")
 """A word in MEN's lemma form, with its part of speech."""
 _POS_TAGS = frozenset(["n", "v", "a", "r", "s", "nn", "vb", "jj", "rb", "noun", "verb", "adj", "adv"])
@@ -142,7 +142,7 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
         words = [
             column
             for column, name in enumerate(names)
-            if not is_number(data, column) and name not in _OTHER_NAMES
+            if not is_number(data, column) and name not in _NOT_WORD_NAMES
         ]
         others = []
         for column in words:
@@ -228,14 +228,18 @@ def _read_analogies(file: Path) -> Iterator[Analogy]:
         for line, words in lines:
             if words[0].startswith(":"):
                 section = " ".join(words).removeprefix(":").strip()
-            elif len(words) == 4:
-                yield Analogy(section, tuple(words))
             else:
-                raise _wrong_line(file, line, words, "four words")
+                yield Analogy(section, _words(file, line, words, count=4))
 
 
 def _words_of_lines(file: Path) -> list[tuple[int, list[str]]]:
     return [(line, words) for line, text in read_lines(file) if (words := text.split())]
+
+
+def _words(file: Path, line: int, words: list[str], *, count: int) -> tuple[str, ...]:
+    if len(words) != count:
+        raise _wrong_line(file, line, words, f"a line of {count} words")
+    return tuple(words)
 
 
 def _wrong_line(file: Path, line: int, words: list[str], expected: str) -> InputError:
@@ -252,11 +256,8 @@ def _with_answers(file: Path, lines: list[tuple[int, list[str]]]) -> Iterator[An
     if len(answers) != len(lines):
         raise InputError(f"{file.name} needs {len(lines)} answers, not {len(answers)}", where=answer_file)
     for (line, words), (answer_line, answer) in zip(lines, answers, strict=True):
-        if len(words) != 3:
-            raise _wrong_line(file, line, words, "three words")
-        if len(answer) != 2:
-            raise _wrong_line(answer_file, answer_line, answer, "a section and a word")
-        yield Analogy(answer[0], (*words, answer[1]))
+        section, word = _words(answer_file, answer_line, answer, count=2)
+        yield Analogy(section, (*_words(file, line, words, count=3), word))
 
 
 def _of_pairs(file: Path, section: str, lines: list[tuple[int, list[str]]]) -> Iterator[Analogy]:

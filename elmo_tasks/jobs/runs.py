@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import UNREADABLE, unpacked
+from elmo_tasks.common.files import UNREADABLE, decompressed
 from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.locations import MARK, Folder, byte_size, exists, open_source
 
@@ -193,7 +193,7 @@ def _opened(file: BufferedReader, name: str, reading: Reading) -> "_Text | _Parq
     """Tells the kind of a file by its first bytes, whatever its name."""
     if file.peek(4).startswith(b"PAR1"):
         return _ParquetRows(file, name, reading)
-    return _Text(unpacked(file), name)
+    return _Text(decompressed(file), name)
 
 
 class _Text:

@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import UNREADABLE, local_or_bundled, raw_lines, unpacked
+from elmo_tasks.common.files import UNREADABLE, decompressed, local_or_bundled, raw_lines
 from elmo_tasks.data.input_files import InputError, printable, shorten, standard_input
 from elmo_tasks.pipeline.predictor import Record, attempt
 
@@ -61,7 +61,7 @@ def open_lines(path: str) -> Iterator[bytes]:
         yield from raw_lines(standard_input())
     else:
         with open(json_lines_file(path), "rb") as file:
-            yield from raw_lines(unpacked(file))
+            yield from raw_lines(decompressed(file))
 
 
 def json_lines_file(path: str) -> str:

@@ -125,7 +125,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
             "batches": self._batches,
             "carried": carried,
             "metrics": dict(self._metrics),
-            "process": _process(),
+            "process": _rank_and_size(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -135,8 +135,8 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         self._saved_by = state_dict.get("process")
 
     def _restore_carried(self) -> None:
-        if self._carried and is_distributed() and self._saved_by != _process():
-            rank, world_size = _process()
+        if self._carried and is_distributed() and self._saved_by != _rank_and_size():
+            rank, world_size = _rank_and_size()
             raise ConfigurationError(
                 "stateful: true carries a state in each process, but the checkpoint has no state of process "
                 f"{rank} of {world_size}; use the checkpointer elmo_safe and as many processes as before"
@@ -148,7 +148,7 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     def _seed_batch(self, model: torch.nn.Module, inputs: object) -> None:
         if not model.training:
             return
-        key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {_process()[0]}".encode()
+        key = f"{self._seed} {self._epoch} {self._batches} {self._forwards} {_rank_and_size()[0]}".encode()
         self._forwards += 1
         torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))
 
@@ -187,7 +187,7 @@ def _check_loader(loader: DataLoader | None) -> None:
         len(loader)  # all workers must ask before the first epoch, see `ElmoBucketSampler`
 
 
-def _process() -> tuple[int, int]:
+def _rank_and_size() -> tuple[int, int]:
     return (dist.get_rank(), dist.get_world_size()) if is_distributed() else (0, 1)
 
 

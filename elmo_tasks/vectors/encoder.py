@@ -28,7 +28,7 @@ POSITIONS = 4096
 """The positions of a batch, padding included; a longer sentence is encoded alone."""
 
 
-class WordEncoder(ABC):
+class VectorEncoder(ABC):
     """The base of encoders: several vectors of each token, of the size `dim`, the rows with `names`."""
 
     def __init__(self, *, names: Sequence[str], dim: int) -> None:
@@ -58,7 +58,7 @@ class WordEncoder(ABC):
         return zip(items, self.encode(map(words, ahead)), strict=True)
 
 
-class BiLmEncoder(WordEncoder):
+class BiLmEncoder(VectorEncoder):
     """
     An encoder with a row for each layer of a frozen biLM, the token layer first, for their average, and for
     further `mixes` of the layers by their names; or with the row named `only`, an `ElmoError` if there is
@@ -93,7 +93,7 @@ class BiLmEncoder(WordEncoder):
         return self._bilm.knows(words)
 
 
-class StaticVectors(WordEncoder):
+class StaticVectors(VectorEncoder):
     """
     An encoder with one row, `name`, a table of word vectors: one vector per word, whatever its context. A
     word is looked up in its own spelling, or else as the first word of the table that differs only in case;
@@ -159,7 +159,7 @@ class WordVectors(NamedTuple):
         return VectorTable(known_words, self.vectors[self.known].float().numpy())
 
 
-def out_of_context(encoder: WordEncoder, words: Sequence[str]) -> list[WordVectors]:
+def out_of_context(encoder: VectorEncoder, words: Sequence[str]) -> list[WordVectors]:
     """Returns the vectors of words as sentences of their own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
@@ -168,7 +168,7 @@ def out_of_context(encoder: WordEncoder, words: Sequence[str]) -> list[WordVecto
 
 
 def in_contexts(
-    encoder: WordEncoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
+    encoder: VectorEncoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
     """
     Returns the vectors of words, averaged over their occurrences in a text, for each row. A word without
@@ -239,6 +239,6 @@ def _tokens(sentence: Sentence) -> Sequence[str]:
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
-def _by_row(encoder: WordEncoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:
+def _by_row(encoder: VectorEncoder, vectors: torch.Tensor, known: torch.Tensor) -> list[WordVectors]:
     """*Shape:* `vectors` `(words, rows, dim)`."""
     return [WordVectors(name, vectors[:, row], known) for row, name in enumerate(encoder.names)]

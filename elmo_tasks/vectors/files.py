@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import torch
 
-from elmo_tasks.common.files import UNREADABLE, unpacked
+from elmo_tasks.common.files import UNREADABLE, decompressed
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, shorten
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ def _text_lines(file: Path) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines that are not blank; in a binary file, a word is a line."""
     with open(file, "rb") as packed:
         try:
-            content = unpacked(packed)
+            content = decompressed(packed)
             words, dim = _binary_size(content)
             if dim:
                 yield 1, f"{words} {dim}"

@@ -8,7 +8,7 @@ import pytest
 
 from elmo_tasks.common import files, strict_json
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import atomic_file, bundled, check_sources_stay, read_lines
+from elmo_tasks.common.files import atomic_file, bundled, check_sources_stay, text_lines
 from elmo_tasks.data.input_files import InputError
 
 
@@ -37,14 +37,14 @@ def test_bundled_files_are_beside_the_package_or_inside_it(tmp_path):
 def test_lines_and_their_numbers(tmp_path):
     file = tmp_path / "text"
     file.write_bytes("\ufeffa\r\n\u2028b\n\nc".encode())
-    assert list(read_lines(file)) == [(1, "a"), (2, "\u2028b"), (3, ""), (4, "c")]
+    assert list(text_lines(file)) == [(1, "a"), (2, "\u2028b"), (3, ""), (4, "c")]
 
 
 def test_an_error_names_file_and_line(tmp_path):
     file = tmp_path / "text"
     file.write_bytes(b"fine\nc\xe9t\n")
     with pytest.raises(ElmoError) as caught:
-        list(read_lines(file))
+        list(text_lines(file))
     assert str(caught.value) == f"{file}, line 2: the byte 0xe9 at offset 6 is not UTF-8"
     assert not isinstance(caught.value, InputError)
 

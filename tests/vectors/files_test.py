@@ -130,7 +130,7 @@ def test_archive_does_not_need_the_file(tmp_path):
 
 def test_a_bilm_of_characters_has_no_word_vectors():
     settings = Params(config(options=OPTIONS, input_vectors="x.txt"))
-    with pytest.raises(ConfigurationError, match=r"input_vectors, x\.txt"):
+    with pytest.raises(ConfigurationError, match="input_vectors"):
         Model.from_params(settings, vocab=Vocabulary({"tokens": {"a": 1}}))
 
 

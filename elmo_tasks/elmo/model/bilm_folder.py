@@ -12,7 +12,7 @@ from typing import Any
 
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.files import read_text
+from elmo_tasks.common.files import read_utf8
 
 MAX_BYTES = 1 << 34
 """The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""
@@ -119,8 +119,8 @@ class BiLmFolder:
         return target
 
     def text(self, name: str) -> str:
-        """Reads a file of UTF-8, of at most `MAX_TEXT` bytes; for errors see `file` and `read_text`."""
-        return read_text(self.file(name, max_bytes=MAX_TEXT), max_bytes=MAX_TEXT, where=self.where(name))
+        """Reads a file of UTF-8, of at most `MAX_TEXT` bytes; for errors see `file` and `read_utf8`."""
+        return read_utf8(self.file(name, max_bytes=MAX_TEXT), max_bytes=MAX_TEXT, where=self.where(name))
 
     def json(self, name: str) -> dict[str, Any]:
         """Reads a file of JSON; for errors see `file` and `strict_json.read_object`."""
