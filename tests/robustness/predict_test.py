@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
-from tests.common.files_test import UNREADABLE
 from tests.conftest import environment
 from tests.ner.archives import DEV
+from tests.robustness.attempt import UNREADABLE
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
 BAD = {
-    **{kind: b'{"sentence": "x", "more": ' + text.encode() + b"}" for kind, (text, _) in UNREADABLE.items()},
+    **{kind: b'{"sentence": "x", "more": ' + value + b"}" for kind, value in UNREADABLE.items()},
     "half a pair in a word": rb'{"tokens": ["a", "\ud83d"]}',
     "no UTF-8": b'{"sentence": "caf\xe9"}',
     "a zero byte": b"\0",

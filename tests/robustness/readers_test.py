@@ -16,8 +16,7 @@ from elmo_tasks.data.formats.questions import read_questions
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.tagging import read_tagged
-from tests.common.files_test import UNREADABLE
-from tests.robustness.attempt import FUZZ, attempt
+from tests.robustness.attempt import FUZZ, UNREADABLE, attempt
 
 
 def reading(**block: object) -> Callable[[str], list]:
@@ -36,7 +35,7 @@ JSON_LAYOUTS = {
     "classification, whole": reading(type="elmo_classifier", format="json", **LABELS),
     "senses": lambda path: list(read_senses(path)),
 }
-VALUES = {kind: text.encode() for kind, (text, _) in UNREADABLE.items()} | {"no UTF-8": b'"caf\xe9"'}
+VALUES = UNREADABLE | {"no UTF-8": b'"caf\xe9"'}
 
 
 @pytest.mark.parametrize("read", JSON_LAYOUTS.values(), ids=JSON_LAYOUTS)
