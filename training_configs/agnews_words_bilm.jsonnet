@@ -1,4 +1,4 @@
-// A biLM of two LSTM layers on the text of AG News, whose words begin as those of Word2Vec: the first of two stages.
+// A biLM of two LSTM layers on the text of AG News, whose words start from Word2Vec: the first of two stages.
 // Which of the 20 most frequent words are taken for which is counted, too: accuracy, precision, recall, F1 and
 // confusion matrix.
 //

@@ -3,7 +3,7 @@
 //
 // Text is one tokenised sentence a line, an empty line between documents: a file, a folder, a pattern, or a list of
 // these, plain or gzip. An epoch is `epoch_blocks` blocks of 64 streams of 20 tokens, of which the text may have fewer
-// or more: the next epoch goes on from there.
+// or more: the next epoch continues from there.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 
@@ -11,7 +11,7 @@ training.seeds(13) + {
   epochs:: 10,
   epoch_blocks:: 10,
   dataset_reader: { type: 'elmo_bilm', streams: 64, bptt_steps: 20, passage: 64, shuffle_buffer: 1024 },
-  // In order and whole, so that perplexity is that of the text alone: it depends on `passage`, not on `streams`.
+  // In order and whole, so that the perplexity depends on the text alone: it depends on `passage`, not on `streams`.
   validation_dataset_reader: $.dataset_reader { shuffle_buffer: 0, subsample: null, restart: 0 },
   train_data_path: fixture('language_model/train.txt'),
   validation_data_path: fixture('language_model/dev.txt'),

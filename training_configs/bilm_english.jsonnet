@@ -1,5 +1,5 @@
 // The English biLM that comes with the project: `python -m benchmarks english-text DATA text/english` makes its text
-// (see pretrained/english/README.md). The rate is constant, so that a run can go on for as long as there is time;
+// (see pretrained/english/README.md). The rate is constant, so that a run can continue for as long as there is time;
 // `bilm_english_last.jsonnet` ends it with a rate that falls to zero. With AVX512_BF16 or AMX,
 // --overrides '{"model.precision": "bfloat16"}' is 1.4 times as fast.
 local text(name) = 'text/english/%s.txt.gz' % name;
@@ -14,7 +14,7 @@ local in_order = { shuffle_buffer: 0, restart: 0 };
 (import 'bilm.jsonnet') + {
   epochs:: 100,
   epoch_blocks:: 2000,
-  // One sentence in four starts from zeros, as every sentence does in a task; the others go on in their document.
+  // One sentence in four starts from zeros, as every sentence does in a task; the others continue in their document.
   dataset_reader+: { streams: 128, passage: 64, restart: 0.25, shuffle_buffer: 524288 },
   validation_dataset_reader+: in_order,
   train_data_path: std.flattenArrays([std.repeat([text(name)], weights[name]) for name in std.objectFields(weights)]),

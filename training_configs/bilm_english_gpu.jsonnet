@@ -1,6 +1,6 @@
 // The English biLM that comes with the project trains on, on a GPU: from the weights in `first`, with a rate that
-// falls to zero. Many streams at once, since a GPU takes longer to begin a step than to do it; one file whose passages
-// are in random order (`python -m benchmarks english-mix`), so that nothing is read ahead; three processes that read.
+// falls to zero. Many streams in a batch, since a GPU takes longer to begin a step than to do it; one file whose passages
+// are in random order (`python -m benchmarks english-mix`), so that no text is read ahead; three processes that read.
 // On an H100 it reads 85 million tokens in four minutes, 10 blocks a second: `epoch_blocks` follows from the time at hand.
 (import 'bilm_english_last.jsonnet') + {
   random_seed: 33, numpy_seed: 33, pytorch_seed: 33,

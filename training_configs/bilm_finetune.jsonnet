@@ -1,15 +1,15 @@
 // Fine-tuning of a trained biLM on a task's own text, as in the ELMo paper's supplement, A.1: one epoch over all
 // of it.
 //
-// The text is that of any reader of a task, through `source`; without it, of text files as in bilm.jsonnet. To evaluate
+// `source` reads the text with the reader of any task; without it, of text files as in bilm.jsonnet. To evaluate
 // on a text file:  allennlp evaluate ARCHIVE TEXT --overrides '{"validation_dataset_reader.source": null}'
 local training = import 'lib/training.libsonnet';
 local paths = import 'lib/paths.libsonnet';
 
 training.seeds(13) + {
   epochs:: 1,
-  // The biLM to start from. If its weights have a softmax, `vocab.txt` beside them has its words; if they have none, a
-  // new softmax is trained first, for so many more epochs, with the biLM frozen.
+  // The biLM to start from. If its weights have a softmax, `vocab.txt` next to them has its words; if they have none, a
+  // new softmax is trained first, for this many more epochs, with the biLM frozen.
   options_file:: paths.pretrained('english/options.json'),
   weight_file:: paths.pretrained('english/weights.hdf5'),
   words_file:: paths.pretrained('english/vocab.txt'),

@@ -1,4 +1,4 @@
-// A biLM and its softmax from official files, as they are: nothing is trained, and the archive gives the perplexity of
+// A biLM and its softmax from official files: nothing is trained, and the archive gives the perplexity of
 // texts (`allennlp evaluate`) and the log probability of each word (`allennlp predict`).
 //
 // Weights that were published without their softmax have it in a file of its own, `softmax_file`.

@@ -1,4 +1,4 @@
-// A biLM that reads words, as bilm_words.jsonnet has it, from seed 42: two LSTM layers of 512, 30,000 words, frequent
+// A biLM that reads words, like bilm_words.jsonnet, from seed 42: two LSTM layers of 512, 30,000 words, frequent
 // words left out at random (t = .001), dropout .1.
 local training = import 'lib/training.libsonnet';
 

@@ -12,7 +12,7 @@ classifier.config + {
   // Files, folders, patterns, archives or URLs
   train:: fixture('classification/messages/train.csv'),
   dev:: fixture('classification/messages/dev.csv'),
-  // The columns of the text and the class; of pairs, also that of the second text
+  // The columns of the text and the class; of pairs, also the column of the second text
   text:: 'text',
   text2:: null,
   label:: 'label',

@@ -1,4 +1,4 @@
-// The classifier with ELMo. The biLM that comes with the project knows no Korean: give that of
+// The classifier with ELMo. The biLM that comes with the project has not read Korean: give the biLM of
 // klue_tc_bilm.jsonnet.
 local classifier = import 'lib/classifier.libsonnet';
 

@@ -4,7 +4,7 @@
 // Epochs and patience are ours, not the supplement's, and so are lower case and the words that are known.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
-// A batch is as long as its longest premise or hypothesis; the metadata's length is that of the longer one.
+// A batch is as long as its longest premise or hypothesis; the metadata's length is the length of the longer one.
 local by_length = { batch_sampler+: { sorting_keys: ['metadata'] } };
 
 training.seeds(13) + {

@@ -3,7 +3,7 @@
 // of 45, weight EMA .999, answers of at most 17 tokens. The paper takes fixed GloVe vectors: give them as
 // model.text_field_embedder.token_embedders.tokens.pretrained_file, with trainable: false, and take their most frequent
 // words into the vocabulary+: { pretrained_files: { tokens: FILE }, min_pretrained_embeddings: { tokens: 50000 } }.
-// Characters (20d, 100 filters of width 5) are those of Clark and Gardner; the windows, epochs and patience are ours.
+// Characters (20d, 100 filters of width 5) are from Clark and Gardner; the windows, epochs and patience are ours.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 // The questions of a passage stand together, so that it is embedded and read once for all.

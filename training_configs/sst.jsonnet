@@ -1,7 +1,7 @@
-// The biattentive classification network of McCann et al. (2017) as the ELMo paper has it: biLSTM 300, two ReLU layers
+// The biattentive classification network of McCann et al. (2017) as in the ELMo paper: biLSTM 300, two ReLU layers
 // instead of maxout; trained on all phrases of four or more tokens, Adam 1e-4. The paper's vectors are 300d GloVe,
 // fixed: give text vectors of that size as model.text_field_embedder.token_embedders.tokens.pretrained_file, and
-// `trainable: false` beside it. The sizes of the ReLU layers, the dropout probabilities, the clipping, the batch size
+// `trainable: false` next to it. The sizes of the ReLU layers, the dropout probabilities, the clipping, the batch size
 // and the patience are ours, not the supplement's. AllenNLP's public config has Adam .001, batches of 100, phrases of
 // any length and maxout.
 local training = import 'lib/training.libsonnet';

@@ -128,7 +128,7 @@ def test_p_values_of_means_and_deviations_are_those_of_the_scores():
     scores, others = [9.0, 10.0, 11.0], [10.0, 12.0, 14.0, 12.0]
     first, second = Score(*mean_and_deviation(scores)), Score(*mean_and_deviation(others))
     assert first.p(second) == pytest.approx(ttest_ind(scores, others, equal_var=False).pvalue)
-    assert Score(10, 0.0, 3).p(Score(20, 0.0, 3)) is None  # without a spread there is no test
+    assert Score(10, 0.0, 3).p(Score(20, 0.0, 3)) is None  # a test needs a spread
     assert p_of_one([10.0] * 3, 20.0) is None
     assert p_of_one([10.0, 11.0, 10.0], 20.0) < 0.01
     assert Score(10, None, 1).shown_p(first) == "one run"

@@ -56,7 +56,7 @@ EMPTY = {
         )
     ],
 }
-"""Inputs without words, and their results, but for the label and the probabilities."""
+"""Inputs without words, and their results, except the label and the probabilities."""
 
 
 @pytest.fixture(scope="module", params=FORMS)

@@ -21,7 +21,7 @@ local training = import 'training.libsonnet';
       pooling: 'max',
       dropout: 0.5,
     },
-    // The metadata's length is that of the sentence, or of the longer one of a pair.
+    // The metadata's length is the length of the sentence, or of the longer one of a pair.
     data_loader: training.batches(32) + { batch_sampler+: { sorting_keys: ['metadata'] } },
     validation_data_loader: training.evaluation_batches(64) + { batch_sampler+: { sorting_keys: ['metadata'] } },
     trainer: training.trainer {
@@ -33,11 +33,11 @@ local training = import 'training.libsonnet';
     },
   },
 
-  // ELMo at the input of the biLSTM and beside its output, before the maximum. The dropouts of the classifier are also
-  // those of the ELMo vectors.
+  // ELMo at the input of the biLSTM and at its output, before the maximum. The dropouts of the classifier also
+  // apply to the ELMo vectors.
   elmo:: elmo.plug('input+output'),
 
-  // The same with a biLM that reads words. The one of the fixtures is tiny, and shows only that all works.
+  // The same with a biLM that reads words. The fixtures' biLM is tiny, and shows only that all works.
   word_elmo:: $.elmo + {
     dataset_reader+: { token_indexers+: { elmo: { type: 'elmo_word_ids' } } },
     model+: {

@@ -1,6 +1,6 @@
 // ELMo for every task, in one line:  (import 'ner.jsonnet') + elmo.plug('input', dropout=0.5)
 //
-// The keys of the block and their defaults stand in docs/elmo.md. To use other weights in all
+// The keys of the block and their defaults are in docs/elmo.md. To use other weights in all
 // configs, or to keep the layers of the frozen biLM for all runs, set `weights` here; in one run, use --overrides
 // (see docs/weights.md).
 local weights = {
