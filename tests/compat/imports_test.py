@@ -85,7 +85,6 @@ for use in (
 for use in (
     lambda: FullyShardedDataParallel(None),
     lambda: Sharded(),
-    lambda: Sharded.consolidate_shard_weights([], []),
     lambda: checkpoint_wrapper(None),
     lambda: wrap(None),
     lambda: enable_wrap(),

@@ -38,24 +38,13 @@ class _Placeholder(ModuleType):
         _refuse(f"{self.__name__}.{name}")
 
 
-class _Unusable(type):
-    """A class that can be imported, derived from and tested against, and no more."""
+def _unusable(module: str, name: str) -> type:
+    """Returns a class that can be derived from, and refuses to be made or called."""
 
-    __module_path__: str
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(f"{module}.{name}")
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(cls.__module_path__)
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-        _refuse(f"{cls.__module_path__}.{name}")
-
-
-def _unusable(module: str, name: str) -> Any:
-    """Returns a stand-in for a class or function that is imported by name."""
-    namespace = {"__module__": module, "__module_path__": f"{module}.{name}"}
-    return _Unusable(name, (), namespace)
+    return type(name, (), {"__module__": module, "__new__": refuse})
 
 
 _NAMES: dict[str, tuple[str, ...]] = {
