@@ -24,7 +24,7 @@ _MAX_CONFIG = 1 << 24
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
 """Arguments with which transformers runs code from others, and the values for which it does not."""
-_resolve_class_name = Registrable.resolve_class_name.__func__  # type: ignore[attr-defined]
+_resolve_class_name = Registrable.resolve_class_name.__func__
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
 """The names in the overrides of the user, while an archive is opened; otherwise `None`."""
 

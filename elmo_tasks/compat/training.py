@@ -150,7 +150,7 @@ def _extract_module(
 ) -> Module:
     """Notes the vocabulary of the archive that a module comes from."""
     module = stock(self, path, *args, **options)
-    module._vocabulary_of_archive = self.model.vocab  # type: ignore[assignment]
+    module._vocabulary_of_archive = self.model.vocab
     return module
 
 
