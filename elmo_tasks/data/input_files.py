@@ -28,7 +28,6 @@ from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.common.unpacking import unpacked
 
-
 Made = TypeVar("Made")
 
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
