@@ -210,7 +210,9 @@ def check_value(value: Any, kind: Any, path: str) -> None:
 
 def _split(kind: Any) -> tuple[Any, Any]:
     """Returns the type and the limit of an annotation."""
-    base, limit, *_ = (*get_args(kind), None) if get_origin(kind) is Annotated else (kind, None)
+    if get_origin(kind) is not Annotated:
+        return kind, None
+    base, limit = get_args(kind)
     return base, limit
 
 
