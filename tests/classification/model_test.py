@@ -7,7 +7,7 @@ from allennlp.data import DatasetReader
 from elmo_tasks.classification import ClassificationModel
 from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
-from tests.modules.models import build, check_alone, check_gradients, indexed, tensors
+from tests.modules.models import build, by_placement, check_alone, check_gradients, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, softmax
 
 TEXTS = [
@@ -91,10 +91,7 @@ def test_equals_numpy_alone_and_in_a_batch(tmp_path, pairs, pooling, hidden_size
     assert pairs == ("sentence2_tokens" in readable)
 
 
-@pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
-)
+@by_placement
 def test_placement(tmp_path, placement, added):
     model, instances = build_texts(settings(tmp_path, pairs=True, placement=placement))
     assert model.encoder.forward_layers[0].input_size == 8 + added[0]

@@ -4,13 +4,10 @@ import csv
 import io
 import os
 import re
-import shutil
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-import matplotlib.image
 import numpy as np
 import pytest
 
@@ -123,19 +120,6 @@ class TestFiles:
         assert os.listdir(tmp_path) == ["file"]
 
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-OPTIONS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-MEASURE = """<script>
-onload = () => {
-  for (const image of document.images) image.title = `${image.naturalHeight} ${image.naturalWidth}`;
-};
-</script>"""
-"""Tells the size of a picture, which a broken one lacks."""
-
-
 class Page(HTMLParser):
     """The texts of headings and cells, in their order, and the attributes of each kind of element."""
 
@@ -229,21 +213,6 @@ class TestReport:
         allowed = ("#result-", "data:image/svg+xml;base64,", "data:image/png;base64,")
         assert all(address.startswith(allowed) for address in addresses)
         assert not re.search(r"url\(|@import|https?:", html)
-
-    @pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome")
-    def test_a_browser_shows_it(self, report, tmp_path):
-        plain = report.read_text(encoding="utf-8")
-        measured = tmp_path / "measured.html"
-        measured.write_text(plain.replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
-        profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [BROWSER, *OPTIONS, profile, "--dump-dom", measured.as_uri()]
-        shown = subprocess.run(command, capture_output=True, check=True, timeout=120)
-        page, written = Page(shown.stdout.decode("utf-8")), Page(plain)
-        for tag in ("title", "h1", "h2", "code", "a", "th", "td"):
-            assert page.texts[tag] == written.texts[tag]
-        drawn, old = (image["title"] for image in page.elements["img"])
-        assert "0" not in drawn.split()
-        assert old == "{} {}".format(*matplotlib.image.imread(tmp_path / "runs/sst/layers.png").shape)
 
     @pytest.mark.parametrize(
         ("table", "best"),

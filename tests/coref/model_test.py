@@ -45,22 +45,6 @@ def test_scores_are_those_of_the_papers(options, monkeypatch):
     assert_scores(found["antecedents"], found["antecedent_scores"], expected)
 
 
-def test_each_gate_starts_orthogonal_and_the_character_cnn_does_not(tiny):
-    gates = [
-        gate
-        for name, weight in tiny.model.encoder.named_parameters()
-        if "weight" in name
-        for gate in weight.detach().chunk(4)
-    ]
-    assert len(gates) == 16
-    for gate in gates:
-        torch.testing.assert_close(torch.linalg.svdvals(gate), torch.ones(min(gate.shape)))
-    characters = tiny.model.text_field_embedder.token_embedder_token_characters
-    for name, weight in characters.named_parameters():
-        if "conv" in name and "weight" in name:
-            assert torch.linalg.svdvals(weight.detach().flatten(1)).max() < 0.99
-
-
 def test_words_get_the_lexical_dropout_alone():
     tiny = Tiny(lexical_dropout=0.5, dropout=0.9)
     dropped, read = [], []

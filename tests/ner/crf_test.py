@@ -3,7 +3,6 @@ import math
 
 import pytest
 import torch
-from allennlp.modules import ConditionalRandomField
 from torchcrf import CRF
 
 from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
@@ -139,20 +138,6 @@ def test_gradients_reach_possible_transitions_only(crf, emissions):
     assert torch.isfinite(gradient).all()
     assert not gradient[~allowed].any()
     assert gradient[allowed].any()
-
-
-def test_likelihood_equals_allennlp_with_constraints(crf, emissions):
-    """An independent implementation; its constraints hold in decoding only, so give it none."""
-    theirs = ConditionalRandomField(len(TAGS))
-    everything = torch.ones(len(TAGS), len(TAGS), dtype=torch.bool)
-    ours = ConstrainedCrf(start=everything[0], end=everything[0], transitions=everything)
-    for name in ("start_transitions", "end_transitions", "transitions"):
-        getattr(ours.crf.parametrizations, name).original.data = getattr(theirs, name).data
-    rows = [0, 1, 3]
-    tags = torch.randint(len(TAGS), (4, 4), generator=torch.Generator().manual_seed(2))
-    expected = theirs(emissions[rows], tags[rows], MASK[rows])
-    found = ours(emissions[rows], MASK[rows]).log_likelihood(tags[rows]).sum()
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
 
 
 def test_equals_pytorch_crf_in_value_and_gradient(crf, emissions):

@@ -1,4 +1,3 @@
-import gzip
 from itertools import islice
 
 import pytest
@@ -11,7 +10,7 @@ from allennlp.models import Model
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, convert
 from elmo_tasks.ner import ConllEval, NerModel
-from tests.modules.models import indexed, tensors, tiny_elmo
+from tests.modules.models import by_placement, indexed, tensors, tiny_elmo
 
 
 def config(tmp_path, placement, **elmo):
@@ -30,10 +29,7 @@ def build(settings):
     return model, tensors(instances, vocab), instances
 
 
-@pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
-)
+@by_placement
 def test_placement_by_one_word(tmp_path, placement, added):
     model, batch, _ = build(config(tmp_path, placement))
     outputs = model(**batch)
@@ -112,25 +108,3 @@ def test_entities(tmp_path):
             assert 0.9 < entity["probability"] <= 1.0
     total = sum(map(len, readable["entities"]))
     assert total == sum(t.startswith("B-") for s in batch["metadata"] for t in s.gold_tags)
-
-
-def test_one_bilm_serves_both_placements(tmp_path, monkeypatch):
-    model, batch, _ = build(config(tmp_path, "input+output"))
-    runs, encode = [], model.elmo.bilm.encode
-    monkeypatch.setattr(model.elmo.bilm, "encode", lambda *inputs: runs.append(1) or encode(*inputs))
-    assert model(**batch)["loss"].isfinite()
-    assert runs == [1]
-
-
-def test_pretrained_vectors_and_their_coverage(tmp_path, caplog):
-    with gzip.open(tmp_path / "vectors.txt.gz", "wt", encoding="utf-8") as file:
-        for word in ("the", "in", "nowhere"):
-            file.write(" ".join([word, *["0.5"] * 50]) + "\n")
-    settings = config(tmp_path, "none")
-    embedder = settings["model"]["text_field_embedder"]["token_embedders"]["tokens"]
-    embedder["pretrained_file"] = str(tmp_path / "vectors.txt.gz")
-    with caplog.at_level("INFO"):
-        model, *_ = build(settings)
-    weight = model.text_field_embedder.token_embedder_tokens.weight
-    assert torch.equal(weight[model.vocab.get_token_index("the")], torch.full((50,), 0.5))
-    assert "found for 2 out of" in caplog.text

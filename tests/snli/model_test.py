@@ -6,7 +6,6 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader
-from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.optimizers import Optimizer
 
 from benchmarks.configs import read_config
@@ -14,6 +13,7 @@ from benchmarks.peers import Snli
 from elmo_tasks.snli import SnliModel
 from tests.modules.models import (
     build,
+    by_placement,
     check_alone,
     check_dropout,
     check_gradients,
@@ -110,10 +110,7 @@ def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
             assert matrix[:, columns:].eq(0).all()
 
 
-@pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
-)
+@by_placement
 def test_placement_by_one_word(tmp_path, placement, added):
     model, instances = build_pairs(settings(tmp_path, placement))
     assert isinstance(model, SnliModel)
@@ -151,17 +148,6 @@ def test_dropout_in_training_only(tmp_path):
     model, instances = build_pairs(settings(tmp_path, "input"))
     layers = (model.lstm_dropout, model.attention_dropout, model.dropout)
     check_dropout(model, tensors(instances, model.vocab), layers)
-
-
-def test_learning_rate_is_halved_when_accuracy_does_not_rise(tmp_path):
-    block = settings(tmp_path, "none")["trainer"]["learning_rate_scheduler"]
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0004)
-    scheduler = LearningRateScheduler.from_params(Params(block), optimizer=optimizer)
-    rates = []
-    for accuracy in (0.5, 0.6, 0.6, 0.55, 0.7, 0.69):
-        scheduler.step(accuracy)
-        rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == [0.0004, 0.0004, 0.0002, 0.0001, 0.0001, 0.00005]
 
 
 def test_it_trains_as_esim():

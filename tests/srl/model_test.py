@@ -10,7 +10,7 @@ from allennlp.models import Model
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.srl import SrlEval, SrlModel
-from tests.modules.models import tensors, tiny_elmo
+from tests.modules.models import by_placement, tensors, tiny_elmo
 
 
 def config(tmp_path, placement="none", **elmo):
@@ -34,10 +34,7 @@ def outputs_of(model, instances):
     return model(**tensors(instances, model.vocab))
 
 
-@pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
-)
+@by_placement
 def test_placement_by_one_word(tmp_path, placement, added):
     model, instances = build(config(tmp_path, placement))
     outputs = outputs_of(model, instances)

@@ -14,6 +14,7 @@ from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
 from tests.modules.models import (
     build,
+    by_placement,
     check_alone,
     check_dropout,
     check_gradients,
@@ -129,10 +130,7 @@ def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, c
 
 
 @pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
-@pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
-)
+@by_placement
 def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
     model, instances = build_sentences(settings(tmp_path, placement, output_elmo=output_elmo))
     assert isinstance(model, SstModel)
@@ -141,12 +139,6 @@ def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
     assert model.integrator.forward_layers[0].input_size == 3 * (10 + at_encoder)
     assert model.pooling.in_features == 10 + at_integrator
     check_gradients(model, tensors(instances, model.vocab))
-
-
-def test_without_a_projection_the_encoder_reads_the_vectors(tmp_path):
-    model, instances = build_sentences(settings(tmp_path, "input", projection_size=None))
-    assert model.encoder.forward_layers[0].input_size == 3 + 12
-    assert model(**tensors(instances, model.vocab))["loss"].isfinite()
 
 
 def test_maxout_with_batch_normalisation(tmp_path):
@@ -182,10 +174,6 @@ def test_dropout_in_training_only(tmp_path):
     check_dropout(model, tensors(instances, model.vocab), layers)
 
 
-def test_wrong_parameters_and_vocabulary(tmp_path):
-    with pytest.raises(ConfigurationError, match="output_elmo"):
-        build_sentences(settings(tmp_path, "input", output_elmo="input"))
-    with pytest.raises(ConfigurationError, match=r"'hiden_size';.*'hidden_size'"):
-        build_sentences(settings(tmp_path, "input", hiden_size=3))
+def test_a_vocabulary_without_labels(tmp_path):
     with pytest.raises(ConfigurationError, match="no labels"):
         Model.from_params(Params(settings(tmp_path, "none")["model"]), vocab=Vocabulary())
