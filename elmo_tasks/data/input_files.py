@@ -92,10 +92,6 @@ class Record:
             raise self._content
         return self._content
 
-    def error(self, found: str, expected: str) -> InputError:
-        """Returns an error in the record."""
-        return InputError.at(self.path, self.line, found=found, expected=expected)
-
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     """

@@ -186,7 +186,7 @@ class NerReader(TaskReader):
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
         oddities = _Oddities(path, counts, strict=self.strict)
         records = self._counted(path, format.read(path, options), counts)
-        examples = self._unlabelled(records) if self.every_record else self._labelled(path, records, oddities)
+        examples = self._labelled(path, records, oddities)
         try:
             for example in self.valid_examples(path, examples):
                 if not isinstance(example, InputError):
@@ -225,9 +225,6 @@ class NerReader(TaskReader):
             overrides = json.dumps({f"dataset_reader.{name}": value for name, value in keys.items()})
             error.add_note(f"for these columns: --overrides {shlex.quote(overrides)}")
 
-    def _unlabelled(self, records: Iterable[EntitySentence | InputError]) -> Iterator[_Example | InputError]:
-        return (each if isinstance(each, InputError) else (each, None) for each in records)
-
     def _labelled(
         self, path: Path, records: Iterator[EntitySentence | InputError], oddities: "_Oddities"
     ) -> Iterator[_Example | InputError]:
@@ -235,6 +232,9 @@ class NerReader(TaskReader):
         Yields the sentences with their entities, or their errors. The first sentences up to one with a tag or
         a span show how the file is annotated, and are held back until then.
         """
+        if self.every_record:
+            yield from (each if isinstance(each, InputError) else (each, None) for each in records)
+            return
         tags = oddities.tags = TagReader(self.tag_scheme, strict=self.strict)
         waiting: list[EntitySentence | InputError] = []
         first: EntitySentence | None = None

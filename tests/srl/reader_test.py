@@ -311,7 +311,7 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         ('{"words": ["a"]}', '"tokens"'),
         ('{"tokens": ["a", 1]}', '"tokens"'),
         ('{"tokens": []}', '"tokens"'),
-        ('{"tokens": ["a"], "pos": []}', "0 pos"),
+        ('{"tokens": ["a"], "pos": []}', '"pos"'),
         ('{"tokens": ["a"], "predicates": 3}', "predicate"),
         (3, "index 3"),
         ({"index": 1, "arguments": []}, "index 1"),

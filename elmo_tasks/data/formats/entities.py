@@ -19,12 +19,13 @@ Sentences with entities, in the formats of files that have them.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, example_of
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     CharacterSpan,
@@ -42,11 +43,10 @@ from elmo_tasks.data.formats.conllu import detect_conllu, read_conllu_entities
 from elmo_tasks.data.formats.delimited import read_delimited
 from elmo_tasks.data.formats.records import (
     ANSWER,
+    RecordFormat,
     class_names,
     is_parquet,
     is_rejected,
-    read_json_records,
-    read_parquet,
     read_records,
     record_format,
 )
@@ -54,7 +54,6 @@ from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
     Record,
-    named_by,
     read_lines,
     shorten_json,
     value_or_error,
@@ -177,30 +176,19 @@ def _detect_atis(sample: FileSample) -> float:
 # Records of JSON and Parquet
 
 
-def _read_json(path: Path, options: EntityOptions) -> Sentences:
-    for record in read_json_records(path, encoding=options.encoding):
-        yield value_or_error(_from_record, record, {}, options)
+def _read_records(path: Path, options: EntityOptions, format: RecordFormat) -> Sentences:
+    classes = class_names(path) if format == "parquet" else {}
+    for record in read_records(path, format, encoding=options.encoding):
+        yield example_of(record, partial(_from_record, record.line, classes, options))
 
 
-def _read_parquet(path: Path, options: EntityOptions) -> Sentences:
-    classes = class_names(path)
-    for record in read_parquet(path):
-        yield value_or_error(_from_record, record, classes, options)
-
-
-def _detect_json(sample: FileSample) -> float:
-    is_json = bool(sample.lines) and record_format(sample.files[0], encoding=sample.encoding) == "json"
-    return _evidence_of_records(sample) if is_json else 0.0
-
-
-def _detect_parquet(sample: FileSample) -> float:
-    return _evidence_of_records(sample) if is_parquet(sample.files[0]) else 0.0
-
-
-def _evidence_of_records(sample: FileSample) -> float:
+def _detect_records(sample: FileSample, format: RecordFormat) -> float:
     """Returns the evidence of the first record: its words and tags, or its text and entities."""
+    path = sample.files[0]
+    if not (sample.lines or is_parquet(path)) or record_format(path, encoding=sample.encoding) != format:
+        return 0.0
     try:
-        values = next(read_records(sample.files[0], encoding=sample.encoding)).values
+        values = next(read_records(path, encoding=sample.encoding)).values
     except (InputError, StopIteration):
         return POSSIBLE
     names = {key.lower() for key, value in values.items() if isinstance(value, list)}
@@ -210,82 +198,82 @@ def _evidence_of_records(sample: FileSample) -> float:
 
 
 def _from_record(
-    record: Record, classes: dict[str, list[str]], options: EntityOptions
+    line: int, classes: dict[str, list[str]], options: EntityOptions, record: dict[str, Any]
 ) -> EntitySentence | None:
-    if is_rejected(record.values) and not options.every_record:
+    if is_rejected(record) and not options.every_record:
         return None
-    values = {key.lower(): value for key, value in record.values.items()}
-    record = Record(record.path, record.line, values)
+    values = {key.lower(): value for key, value in record.items()}
     tokens = next((name for name in _TOKENS if name in values), "")
     text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
-    with named_by(ids := ids_of(record.values)):
-        if tokens and _is_list_of(values[tokens], str):
-            sentence = EntitySentence(values[tokens], [record.line] * len(values[tokens]))
-        elif text:
-            content = _words_of_text(record, text, tokens, options)
-            sentence = EntitySentence(content.words, [record.line] * len(content.words), text=content)
-        else:
-            raise _error(record, 'the record has neither "tokens" nor "text"')
-        if not sentence.words:
-            raise NoWordsError("the record has no words", where=record.path, line=record.line)
-        if sentence.text is None:
-            sentence_of(record.path, sentence.words, sentence.lines, None)
-        if not options.every_record:
-            _annotate(sentence, record, classes, options)
-    sentence.ids = ids
+    content: Words | None = None
+    if tokens and _is_list_of(values[tokens], str):
+        words = values[tokens]
+        if "" in words:
+            raise InputError("a word is empty")
+    elif text:
+        content = _words_of_text(values, text, tokens, options)
+        words = content.words
+    else:
+        raise InputError('the record has neither "tokens" nor "text"')
+    if not words:
+        raise NoWordsError("the record has no words")
+    sentence = EntitySentence(words, [line] * len(words), text=content, ids=ids_of(record))
+    if not options.every_record:
+        _annotate(sentence, values, classes, options)
     return sentence
 
 
-def _words_of_text(record: Record, text: str, tokens: str, options: EntityOptions) -> Words:
+def _words_of_text(values: dict[str, Any], text: str, tokens: str, options: EntityOptions) -> Words:
     """Returns the words of a text: the tokens of Prodigy, or those that the tokenizer makes."""
-    values = record.values
     if not tokens or not _is_list_of(values[tokens], dict):
         return options.split(values[text])
     try:
         offsets = [(each["start"], each["end"]) for each in values[tokens]]
         return Words(values[text], [values[text][start:end] for start, end in offsets], offsets)
     except (KeyError, TypeError) as error:
-        raise _error(record, 'needs tokens with "start" and "end"', tokens) from error
+        raise _error(values, tokens, 'needs tokens with "start" and "end"') from error
 
 
 def _annotate(
-    sentence: EntitySentence, record: Record, classes: dict[str, list[str]], options: EntityOptions
+    sentence: EntitySentence,
+    values: dict[str, Any],
+    classes: dict[str, list[str]],
+    options: EntityOptions,
 ) -> None:
-    values = record.values
+    length = len(sentence.words)
     if sentence.text is not None:
         names = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
         name = next((each for each in names if _is_list_of(values[each], (list, dict))), *names[:1] or [""])
         if name:
-            sentence.characters = _characters(record, name, sentence.text.text)
+            sentence.characters = _characters(values, name, sentence.text.text)
         elif not values.keys().isdisjoint((ANSWER, _ANNOTATION)):
             sentence.characters = []  # Prodigy and Label Studio leave out empty lists.
-        return
-    if name := next((each for each in _TAGS if isinstance(values.get(each), list)), ""):
-        sentence.tags = _tags(record, name, len(sentence.words), options.tag_names or classes.get(name))
+    elif name := next((each for each in _TAGS if isinstance(values.get(each), list)), ""):
+        sentence.tags = _tags(values, name, length, options.tag_names or classes.get(name))
     elif name := next((each for each in (*_TOKEN_SPANS, *_TAGS) if values.get(each) is not None), ""):
-        sentence.spans = _token_spans(record, name, len(sentence.words))
+        sentence.spans = _token_spans(values, name, length)
 
 
-def _tags(record: Record, name: str, length: int, names: list[str] | None) -> list[str]:
-    tags = record.values[name]
+def _tags(values: dict[str, Any], name: str, length: int, names: list[str] | None) -> list[str]:
+    tags = values[name]
     if len(tags) != length:
-        raise _error(record, f"needs {length} tags, one a token", name)
+        raise _error(values, name, f"needs {length} tags, one a token")
     if _is_list_of(tags, str):
         return tags
     if names is None or not all(type(each) is int and 0 <= each < len(names) for each in tags):
         known = "" if names is None else f", which now has {len(names)}"
-        raise _error(record, f"has numbers: the key `tag_names` must have the name of each{known}", name)
+        raise _error(values, name, f"has numbers: the key `tag_names` must have the name of each{known}")
     return [names[each] for each in tags]
 
 
-def _token_spans(record: Record, name: str, length: int) -> list[Span]:
-    values: Any = record.values[name] if name in _TOKEN_SPANS else None
-    if _is_list_of(values, dict) and not any(isinstance(record.values.get(each), str) for each in _TEXT):
-        spans = [Span(each.get("start"), each.get("end"), each.get("type")) for each in values]
+def _token_spans(values: dict[str, Any], name: str, length: int) -> list[Span]:
+    records: Any = values[name] if name in _TOKEN_SPANS else None
+    if _is_list_of(records, dict) and not any(isinstance(values.get(each), str) for each in _TEXT):
+        spans = [Span(each.get("start"), each.get("end"), each.get("type")) for each in records]
         if all(_is_span(*each, length) for each in spans):
             return spans
     needed = f'[{{"type": "LABEL", "start": 0, "end": 1}}] in the tokens 0 to {length}, and no "text"'
-    raise _error(record, f"needs a tag for each token, or {needed}", name)
+    raise _error(values, name, f"needs a tag for each token, or {needed}")
 
 
 def _is_span(start: Any, end: Any, label: Any, length: int) -> bool:
@@ -293,23 +281,19 @@ def _is_span(start: Any, end: Any, label: Any, length: int) -> bool:
     return is_range and isinstance(label, str) and label != ""
 
 
-def _characters(record: Record, name: str, text: str) -> list[CharacterSpan]:
+def _characters(values: dict[str, Any], name: str, text: str) -> list[CharacterSpan]:
     try:
-        spans = _character_spans(record.values[name], text)
+        spans = _character_spans(values[name], text)
+        if all(_is_span(*each, len(text)) and text[each.start : each.end].strip() for each in spans):
+            return spans
     except (AttributeError, KeyError, TypeError, ValueError):
-        spans = None
-    if spans is None or not all(
-        _is_span(*each, len(text)) and text[each[0] : each[1]].strip() for each in spans
-    ):
-        forms = (
-            '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
-        )
-        raise _error(record, f"needs entities in the {len(text)} characters of the text: {forms}", name)
-    return spans
+        pass
+    forms = '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
+    raise _error(values, name, f"needs entities in the {len(text)} characters of the text: {forms}")
 
 
-def _character_spans(values: Any, text: str) -> list[CharacterSpan] | None:
-    """Returns the unchecked spans of a record; `None` if a mention is not in the text."""
+def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
+    """Returns the unchecked spans of a record; `ValueError` if a mention is not in the text."""
     if isinstance(values, list):
         return [_character_span(each) for each in values]
     spans = []
@@ -317,7 +301,7 @@ def _character_spans(values: Any, text: str) -> list[CharacterSpan] | None:
         for mention, offsets in mentions.items():
             for start, last in offsets:
                 if text[start : last + 1] != mention:
-                    return None
+                    raise ValueError
                 spans.append(CharacterSpan(start, last + 1, label))
     return spans
 
@@ -334,10 +318,9 @@ def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, list) and all(isinstance(each, kind) for each in value)
 
 
-def _error(record: Record, problem: str, name: str = "") -> InputError:
-    """Returns an error in a record, or in one of its fields."""
-    field = f'"{name}": {shorten_json(record.values[name])} ' if name else ""
-    return InputError(f"{field}{problem}", where=record.path, line=record.line)
+def _error(values: dict[str, Any], name: str, problem: str) -> InputError:
+    """Returns an error in a field of a record."""
+    return InputError(f'"{name}": {shorten_json(values[name])} {problem}')
 
 
 # spaCy
@@ -384,8 +367,10 @@ FORMATS = (
     Format("columns", detect_columns, read_columns),
     Format("conll2012", detect_conll2012, read_conll2012),
     Format("conllu", detect_conllu, read_conllu_entities),
-    Format("json", _detect_json, _read_json),
-    Format("parquet", _detect_parquet, _read_parquet),
+    *(
+        Format(name, partial(_detect_records, format=name), partial(_read_records, format=name))
+        for name in ("json", "parquet")
+    ),
     Format("csv", _detect_csv, _read_csv),
     Format("wikiner", _detect_wikiner, _read_wikiner),
     Format("atis", _detect_atis, _read_atis),

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, example_of
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     DOCUMENT,
@@ -44,12 +44,11 @@ from elmo_tasks.data.formats.columns import (
     split_cells,
     unescape,
 )
+from elmo_tasks.data.formats.records import read_json_records
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
-    named_by,
     nonblank_lines,
-    parse_json,
     read_lines,
     shorten_json,
     value_or_error,
@@ -192,26 +191,27 @@ def read_columns(
     for group in layout.sentences(path, rows(), separators=DOCUMENT):
         ids = ({"doc_key": document} if document else {}) | {"sentence": numbers[document]}
         numbers[document] += 1
-        yield value_or_error(_from_rows, path, group, layout, ids)
+        sentence = value_or_error(_from_rows, path, group, layout)
+        sentence.ids = ids
+        yield sentence
 
 
-def _from_rows(path: Path, lines: Lines, layout: RoleColumns, ids: dict[str, Any]) -> RoleSentence:
-    with named_by(ids):
-        rows = layout.rows(path, lines)
-        line_numbers = [line_number for line_number, _ in lines]
-        words = [unescape(layout.cell(WORD, cells)) for cells in rows]
-        for word, cells, line_number in zip(words, rows, line_numbers, strict=True):
-            if not word:
-                raise InputError("a word is empty", where=path, line=line_number)
-            # Other files have as many columns, such as CoNLL-2008 and Universal PropBank.
-            if _NUMBER in layout.names and not (number := layout.cell(_NUMBER, cells)).isdecimal():
-                column = layout.names.index(_NUMBER) + 1
-                problem = f"{number!r} in column {column} is not a number of a word, as in CoNLL-2012"
-                raise InputError(problem, where=path, line=line_number)
-        sentence = RoleSentence(words, line_numbers, marked=layout.names != [WORD], ids=ids)
-        if sentence.marked:
-            _add_predicates(sentence, path, rows, layout)
-        return sentence
+def _from_rows(path: Path, lines: Lines, layout: RoleColumns) -> RoleSentence:
+    rows = layout.rows(path, lines)
+    line_numbers = [line_number for line_number, _ in lines]
+    words = [unescape(layout.cell(WORD, cells)) for cells in rows]
+    for word, cells, line_number in zip(words, rows, line_numbers, strict=True):
+        if not word:
+            raise InputError("a word is empty", where=path, line=line_number)
+        # Other files have as many columns, such as CoNLL-2008 and Universal PropBank.
+        if _NUMBER in layout.names and not (number := layout.cell(_NUMBER, cells)).isdecimal():
+            column = layout.names.index(_NUMBER) + 1
+            problem = f"{number!r} in column {column} is not a number of a word, as in CoNLL-2012"
+            raise InputError(problem, where=path, line=line_number)
+    sentence = RoleSentence(words, line_numbers, marked=layout.names != [WORD])
+    if sentence.marked:
+        _add_predicates(sentence, path, rows, layout)
+    return sentence
 
 
 def _add_predicates(sentence: RoleSentence, path: Path, rows: list[list[str]], layout: RoleColumns) -> None:
@@ -327,41 +327,27 @@ def _names_of_2005(rows: list[str], delimiter: str | None) -> Sequence[str] | No
 
 
 def _read_json_lines(path: Path, options: RoleOptions) -> Sentences:
-    for line_number, line in nonblank_lines(path, options.encoding):
-        yield value_or_error(_from_json, path, line_number, line)
+    for record in read_json_records(path, encoding=options.encoding):
+        yield example_of(record, partial(_from_json, record.line))
 
 
-def _from_json(path: Path, line: int, text: str) -> RoleSentence:
-    content = parse_json(text, path, line)
-    if not isinstance(content, dict):
-        raise InputError(f"{shorten_json(content)} is not an object", where=path, line=line)
-    with named_by(ids := ids_of(content)):
-        words = _strings(content, "tokens", path, line)
-        if not words:
-            raise NoWordsError('"tokens" is empty', where=path, line=line)
-        pos = _strings(content, POS, path, line) if POS in content else None
-        if pos is not None and len(pos) != len(words):
-            raise InputError(f"{len(pos)} pos do not fit {len(words)} tokens", where=path, line=line)
-        sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids)
-        try:
-            for predicate in content.get("predicates", []):
-                sentence.predicates.append(_predicate(predicate, words, pos))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"a predicate cannot be read: {error}",
-                where=path,
-                line=line,
-                remedy='write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}',
-            ) from error
-        return sentence
-
-
-def _strings(content: dict[str, Any], name: str, path: Path, line: int) -> list[str]:
-    values = content.get(name)
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        problem = f'{shorten_json(content)} needs "{name}", a list of strings'
-        raise InputError(problem, where=path, line=line)
-    return values
+def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
+    words: Any = content.get("tokens")
+    pos = content.get(POS)
+    if words == []:
+        raise NoWordsError('"tokens" is empty')
+    for name, values in (("tokens", words), (POS, words if pos is None else pos)):
+        is_list = isinstance(values, list) and all(isinstance(value, str) for value in values)
+        if not is_list or len(values) != len(words):
+            raise InputError(f'{shorten_json(content)} needs "{name}", a text for each token')
+    predicates = content.get("predicates", [])
+    sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids_of(content))
+    try:
+        sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
+    except (KeyError, TypeError, ValueError) as error:
+        remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
+        raise InputError(f"a predicate cannot be read: {error}", remedy=remedy) from error
+    return sentence
 
 
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
