@@ -116,10 +116,10 @@ class Export(Verb):
             bilm = read_frozen_bilm(read_options(self.archive), self.archive)
         else:
             bilm = read_trained(self.archive).bilm
-        with partial_folder(self.output.resolve()) as staging:
-            write_onnx(bilm, staging / ONNX)
+        with partial_folder(self.output.resolve()) as folder:
+            write_onnx(bilm, folder / ONNX)
             self.output.mkdir(exist_ok=True)
-            publish(staging, self.output, [ONNX])
+            publish(folder, self.output, [ONNX])
         print(f"{self.output}: {ONNX}; from characters to {bilm.options.n_layers + 1} layers")
 
 

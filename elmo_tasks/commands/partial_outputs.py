@@ -43,19 +43,16 @@ def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     folder = output.with_name(f"{output.name}{PARTIAL}")
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
-    if folder.is_symlink() or not folder.is_dir():
-        raise _not_ours(folder, "a link" if folder.is_symlink() else "a file")
 
     def is_needed() -> bool:
         return keep is not None and (folder / keep).exists()
 
     mark = folder / MARK
     try:
-        names = set(os.listdir(folder))
-        if mark.is_symlink():
-            raise _not_ours(folder, MARK)
-        if names and MARK not in names:
-            raise _not_ours(folder, min(names))
+        if stranger := _stranger(folder):
+            raise ConfigurationError(
+                f"{folder}: found {stranger}, which this command did not write; name another output"
+            )
         with naming_when_full(output):
             file = open(mark, "ab")  # noqa: SIM115
     except FileNotFoundError as error:
@@ -94,10 +91,16 @@ def _remove_files(folder: Path) -> None:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def _not_ours(folder: Path, found: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{folder}: found {found}, which this command did not write; name another output"
-    )
+def _stranger(folder: Path) -> str | None:
+    """Returns what is there that no command has made, if anything."""
+    if folder.is_symlink():
+        return "a link"
+    if not folder.is_dir():
+        return "a file"
+    names = set(os.listdir(folder))
+    if MARK in names:
+        return MARK if (folder / MARK).is_symlink() else None
+    return min(names, default=None)
 
 
 @contextmanager

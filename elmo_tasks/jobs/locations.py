@@ -164,10 +164,6 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
         from pyarrow.fs import FileSystem
 
         store, path = FileSystem.from_uri(location)
-    except ModuleNotFoundError as error:
-        raise ElmoError(
-            f"{location} needs pyarrow", remedy="install it: make install EXTRAS='ray'"
-        ) from error
     except ValueError as error:
         raise ElmoError(str(error), where=location) from error
     return ArrowFSWrapper(store, skip_instance_cache=True), path

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
 """The default size of a shard is between these: some 3,000 and 180,000 words of English."""
 SHARDS_OF_A_WORKER = 16
-MAX_LINE = 1 << 26
-"""The bytes of a line. A longer one is not a text of lines, and may not fit into memory."""
 TEXT_COLUMNS = ("tokens", "text", "sentence")
 _ROWS = 1024
 """The rows of a Parquet file that become Python objects at a time."""
@@ -103,7 +101,7 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
 
     # Raises
     `ElmoError`, with the source and where possible the line: a byte that is not UTF-8, with `check_utf8`; a
-    line of more than `MAX_LINE` bytes; a file that cannot be read, or has no such column.
+    file that cannot be read, or has no such column.
     """
     shards: list[Shard] = []
     before = 0
@@ -204,13 +202,7 @@ class _Text:
     def records(self, start: int, line: int) -> Iterator[_Record]:
         """Yields the lines from the byte `start` on, where line `line` begins."""
         self._file.seek(start)
-        while packed := self._file.readline(MAX_LINE):
-            if len(packed) == MAX_LINE:
-                raise ElmoError(
-                    f"a line of more than {MAX_LINE:,} bytes is not a line of text",
-                    where=self.name,
-                    line=line,
-                )
+        for packed in self._file:
             content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
             yield _Record(content.removesuffix(b"\n"), packed)
             line += 1

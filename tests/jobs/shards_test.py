@@ -85,14 +85,6 @@ def test_a_byte_that_is_not_utf8(tmp_path):
         assert len(read([str(path)], size, Reading(".", check_utf8=False))[1]) == 11
 
 
-def test_a_line_that_is_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmo_tasks.jobs.runs.MAX_LINE", 20)
-    path = tmp_path / "text"
-    path.write_text("[1]\n" + "[" + "2, " * 20 + "2]\n")
-    with pytest.raises(ElmoError, match=r"text, line 2: .*20"):
-        make_shards([str(path)], 5, Reading("."))
-
-
 def test_a_source_that_changes(tmp_path):
     path = tmp_path / "text"
     path.write_text("one\ntwo\n")

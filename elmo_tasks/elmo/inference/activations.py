@@ -21,7 +21,8 @@ import mmap
 import os
 import weakref
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -202,48 +203,41 @@ class ActivationStore:
         # Raises
         `ElmoError`: the database is damaged.
         """
-        if not self._reading:
-            return
-        try:
-            with self._opened().begin(buffers=True) as transaction:
+        if self._reading:
+            with self._transaction(write=False) as transaction:
                 for key, array in list(arrays.items()):
                     value = transaction.get(key)
                     if value is not None:
                         self._copy(key, value, array)
                         del arrays[key]
-        except _DAMAGED as error:
-            raise self._damaged(str(error)) from error
-        except (OSError, lmdb.Error) as error:
-            self._reading = False
-            self._stop_writing(f"cannot read {self.folder}: {error}")
 
     def write(self, arrays: dict[bytes, np.ndarray]) -> None:
         """Stores sentences, `(tokens, features)`."""
-        if not self._writing:
-            return
-        records = {key: values.tobytes() + self._checksum(key, values) for key, values in arrays.items()}
+        if self._writing:
+            with self._transaction(write=True) as transaction:
+                if self._has_room(arrays.values()):
+                    for key, values in arrays.items():
+                        transaction.put(key, values.tobytes() + self._checksum(key, values))
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[lmdb.Transaction]:
+        """Begins a transaction. If it fails, the run continues without the database."""
         try:
-            with self._opened().begin(write=True) as transaction:
-                if self._has_room(records.values()):
-                    for record in records.items():
-                        transaction.put(*record)
+            self._environment = environment_of(self.folder, self._about)
+            with self._environment.begin(write=write, buffers=True) as transaction:
+                yield transaction
         except _DAMAGED as error:
             raise self._damaged(str(error)) from error
         except (OSError, lmdb.Error) as error:
-            self._stop_writing(f"cannot write to {self.folder}: {error}")
-
-    def _opened(self) -> lmdb.Environment:
-        self._environment = environment_of(self.folder, self._about)
-        return self._environment
+            self._reading = self._reading and write
+            self._stop_writing(f"cannot {'write to' if write else 'read'} {self.folder}: {error}")
 
     def _copy(self, key: bytes, value: memoryview, array: np.ndarray) -> None:
         """Copies the values of a record into the array."""
-        if len(value) != array.nbytes + _CHECKSUM_BYTES:
-            raise self._damaged(f"a sentence of {len(array)} tokens has {len(value)} bytes")
-        values = np.frombuffer(value[:-_CHECKSUM_BYTES], dtype=array.dtype).reshape(array.shape)
-        if self._checksum(key, values) != value[-_CHECKSUM_BYTES:]:
+        values, checksum = np.frombuffer(value[:-_CHECKSUM_BYTES], np.uint8), value[-_CHECKSUM_BYTES:]
+        if values.nbytes != array.nbytes or self._checksum(key, values) != checksum:
             raise self._damaged("a checksum differs")
-        array[:] = values
+        array[:] = values.view(array.dtype).reshape(array.shape)
 
     def _checksum(self, key: bytes, values: np.ndarray) -> bytes:
         head = zlib.crc32(self.folder.name.encode() + key)
@@ -255,8 +249,8 @@ class ActivationStore:
             "sentences are encoded again"
         )
 
-    def _has_room(self, values: Iterable[bytes]) -> bool:
-        more = mmap.PAGESIZE * sum(len(value) // mmap.PAGESIZE + 1 + _PAGES_OF_TREE for value in values)
+    def _has_room(self, arrays: Iterable[np.ndarray]) -> bool:
+        more = mmap.PAGESIZE * sum(array.nbytes // mmap.PAGESIZE + 2 + _PAGES_OF_TREE for array in arrays)
         sizes = {
             about.parent.name: (about.parent / _DATA).stat().st_size
             for about in self.folder.parent.glob(f"*/{_ABOUT}")
