@@ -26,7 +26,7 @@ ARG PIP_EXTRA_INDEX_URL=""
 # Any user may write caches there.
 ENV HOME=/home/elmo ALLENNLP_LOG_LEVEL=WARNING
 RUN useradd --create-home elmo && chmod a+rwx /home/elmo
-# What the suite needs, PyTorch first of all, is a layer of its own: an edit of the suite does not install it anew.
+# What the suite needs, PyTorch first of all, is a layer of its own: an edit of the suite does not reinstall it.
 COPY requirements.in requirements.serve.lock /needs/
 RUN --mount=from=allennlp,source=/dist,target=/dist \
     sed -n '/^# \[core\]/,/^# \[development\]/p; /^# \[serve\]/,/^$/p' /needs/requirements.in >/needs/requirements.txt \

@@ -2,7 +2,7 @@
 Metadata, and two build steps for which setuptools has no setting.
 
 The wheel and the editable install both carry a `.pth` file that appends the folder
-`elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which stands there; and
+`elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which is in it; and
 an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`,
 `pretrained/` and `training_configs/`, as folders of the package.
 """
@@ -40,7 +40,7 @@ def read_needs() -> dict[str, list[str]]:
 
 
 class BuildPy(build_py):
-    """Copies the data folders into the package, where an editable install has them beside it."""
+    """Copies the data folders into the package; in an editable install they are next to it."""
 
     def run(self) -> None:
         super().run()
@@ -56,7 +56,7 @@ class BuildPy(build_py):
 
 
 class InstallData(install_data):
-    """Writes the `.pth` file, beside the data files."""
+    """Writes the `.pth` file next to the data files."""
 
     def run(self) -> None:
         super().run()

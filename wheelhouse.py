@@ -2,8 +2,8 @@
 Makes wheels of AllenNLP, and of cached-path, that can be installed today from the official ones:
 `python wheelhouse.py dist`.
 
-The code and the licence stay as they are. The requirements change as `requirements.overrides` says, by which
-`make lock` goes too. The version gets the local part `repinned`: `allennlp==2.10.1` takes it, and prefers it.
+The code and the licence are not changed. The requirements change as in `requirements.overrides`, which
+`make lock` uses too. The version gets the local part `repinned`: `allennlp==2.10.1` accepts and prefers it.
 """
 
 import base64
@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 HERE = Path(__file__).resolve().parent
 LOCAL = "repinned"
-NOTICE = f"""The requirements in METADATA differ from those of the official wheel, which today cannot be met
+NOTICE = f"""The requirements in METADATA differ from the official wheel's, which today cannot be met
 together; so does the version, by +{LOCAL}. Nothing else was changed.
 """
 PACKAGES = ("allennlp", "allennlp-models", "cached-path")
@@ -33,8 +33,8 @@ Overrides = dict[str, Requirement | None]
 
 def main(folder: Path) -> None:
     """
-    Downloads the official wheels, as `requirements.lock` has them, and writes the others to `folder`; and
-    the lock as `constraints.txt`.
+    Downloads the official wheels of `requirements.lock`, and writes the changed ones to `folder`, with the
+    lock as `constraints.txt`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = (HERE / "requirements.lock").read_text(encoding="utf-8")
