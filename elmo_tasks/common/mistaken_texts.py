@@ -46,18 +46,15 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
     before = ""
     for line_number, line in first_lines:
         if _CONLLU.fullmatch(line):
-            expected = f"{SENTENCES}; this writes it: {_WORDS_OF_CONLLU}"
-            raise ElmoError.at(path, line_number, found="the ten columns of CoNLL-U", expected=expected)
+            raise _mistaken("CoNLL-U", path, line_number, f"this writes its words: {_WORDS_OF_CONLLU}")
         if before.startswith(">") and not before[1:2].isspace() and _RESIDUES.fullmatch(line.strip()):
-            expected = f"{SENTENCES}; `allennlp elmo embed --format fasta` reads proteins"
-            raise ElmoError.at(path, line_number - 1, found="a header of FASTA", expected=expected)
+            raise _mistaken("FASTA", path, line_number - 1, "`allennlp elmo embed --format fasta` reads it")
         if line_number == 1 and "\r" in line.strip():
-            expected = r"lines that end with LF or CRLF; this writes them: tr '\r' '\n'"
-            raise ElmoError.at(path, line_number, found="lines that end with CR alone", expected=expected)
+            remedy = r"this writes lines that end with LF: tr '\r' '\n'"
+            raise ElmoError("the lines end with CR alone", where=path, line=line_number, remedy=remedy)
         if boundary := _BOUNDARIES.match(line):
             warn_once(
-                "%s: found %s, which the biLM adds to each sentence by itself, as a word; expected the words "
-                "alone",
+                "%s: %s is read as a word, although the biLM adds it to each sentence itself; remove it",
                 str(path),
                 boundary[1] or boundary[2],
             )
@@ -69,18 +66,23 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
 def _check_rows(path: FilePath, rows: list[tuple[int, str]]) -> None:
     """Refuses rows of which each is a JSON object, or has a tag in its last column; warns of other tables."""
     if rows and all(_is_object(row) for _, row in rows):
-        raise ElmoError.at(path, rows[0][0], found="a JSON object", expected=SENTENCES)
+        raise _mistaken("JSON Lines", path, rows[0][0])
     if rows and rows[0][1].startswith(_CONLL_2012):
-        raise ElmoError.at(path, rows[0][0], found="CoNLL-2012", expected=SENTENCES)
+        raise _mistaken("CoNLL-2012", path, rows[0][0])
     rows = [each for each in rows if not each[1].startswith(("-DOCSTART-", "#"))]
     words = [row.split() for _, row in rows]
     last = [row[-1] for row in words]
     if len(rows) >= _FEW and _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
-        expected = f"{SENTENCES}; where the words come first, this writes it: {_WORDS_OF_COLUMNS}"
-        raise ElmoError.at(path, rows[0][0], found="columns of a token and its tags", expected=expected)
+        remedy = f"if the words come first, this writes them: {_WORDS_OF_COLUMNS}"
+        raise _mistaken("columns of tokens and their tags", path, rows[0][0], remedy)
     has_columns = len(rows) >= _FEW and _is_table([row.split("\t") for _, row in rows])
     if has_columns or not _TABLES.isdisjoint(Path(path).suffixes):
-        warn_once("%s: found a table, whose rows are read as sentences; expected %s", str(path), SENTENCES)
+        warn_once("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
+
+
+def _mistaken(kind: str, path: FilePath, line: int, remedy: str = "") -> ElmoError:
+    what = f"the text looks like {kind}, not like {SENTENCES}"
+    return ElmoError(what, where=path, line=line, remedy=remedy)
 
 
 def _is_object(line: str) -> bool:

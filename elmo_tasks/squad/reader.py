@@ -132,9 +132,9 @@ class SquadReader(TaskReader):
         finally:  # also if max_instances ends the reading
             _log(file_path, counts, misaligned)
         if misaligned and counts["not on boundaries"] == counts["answers"]:
-            found = f"no answer of {counts['answers']} on token boundaries ({'; '.join(misaligned)})"
-            expected = f"a tokenizer that splits there: {_TOKENIZERS}"
-            raise InputError.at(file_path, found=found, expected=expected)
+            what = f"none of {counts['answers']} answers is on token boundaries ({'; '.join(misaligned)})"
+            remedy = f"choose a tokenizer that splits there: {_TOKENIZERS}"
+            raise InputError(what, where=file_path, remedy=remedy)
 
     def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
         """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
@@ -159,8 +159,8 @@ class SquadReader(TaskReader):
                 empty = empty and not any(map(self._keeps, paragraph.questions))
                 yield paragraph
         if empty:
-            raise InputError.at(
-                file_path, found="no question with an answer", expected="at least one, or unanswerable: true"
+            raise InputError(
+                "no question has an answer", where=file_path, remedy="unanswerable: true keeps such questions"
             )
 
     def _keeps(self, question: Question) -> bool:

@@ -73,14 +73,14 @@ def read_delimited(
         columns = [name.strip() for name in columns]
         for name in columns:
             if name and columns.count(name) > 1:
-                raise InputError.at(path, header, found=f"the column {name!r} twice", expected="a header")
+                raise InputError(f"the header has the column {name!r} twice", where=path, line=header)
     num_named = max((count for count, name in enumerate(columns, start=1) if name), default=0)
     named_columns = [(index, name) for index, name in enumerate(columns) if name]
     unnamed: list[int] = []
     for line, row in rows:
         if not num_named <= len(row) or any(row[len(columns) :]):
-            expected = f"{len(columns)}: {', '.join(columns)}"
-            error = InputError.at(path, line, found=f"{len(row)} columns", expected=expected)
+            what = f"there are {len(row)} columns, not {len(columns)}: {', '.join(columns)}"
+            error = InputError(what, where=path, line=line)
             yield Record(path, line, error)
             continue
         if any(row[num_named:]):
@@ -169,7 +169,7 @@ def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError.at(path, lines[start][0], found=f"no csv ({error})", expected="csv") from error
+            raise InputError(f"not csv ({error})", where=path, line=lines[start][0]) from error
         if any(map(str.strip, row)):
             yield lines[start][0], row
 

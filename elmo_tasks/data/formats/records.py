@@ -92,7 +92,7 @@ def _listed(path: Path, text: str) -> Iterator[Record]:
         whole, position = found
     if not isinstance(whole, list):
         expected = 'an object a line, a list of objects, or {"data": [...]}'
-        raise InputError.at(path, found=shorten_json(whole), expected=expected)
+        raise InputError(f"{shorten_json(whole)} is not {expected}", where=path)
     # Parses each object once more, since the parser of the list does not tell where it starts.
     position = text.index("[", position) + 1
     line = 1 + text.count("\n", 0, position)
@@ -114,7 +114,9 @@ def _record(path: Path, line: int, value: Any) -> Record:
         value = {"text": text, **annotations}
     if isinstance(value, dict):
         return Record(path, line, value)
-    return Record(path, line, InputError.at(path, line, found=shorten_json(value), expected="a JSON object"))
+    return Record(
+        path, line, InputError(f"{shorten_json(value)} is not a JSON object", where=path, line=line)
+    )
 
 
 MAGIC = b"PAR1"
@@ -132,9 +134,7 @@ def read_parquet(path: Path) -> Iterator[Record]:
                 for row_number, values in enumerate(batch.to_pylist(), start=row_number + 1):  # noqa: B020
                     yield Record(path, row_number, values)
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError.at(
-                path, row_number + 1, found=str(error), expected="a row of Parquet"
-            ) from error
+            raise InputError(f"not a row of Parquet: {error}", where=path, line=row_number + 1) from error
 
 
 def class_names(path: Path) -> dict[str, list[str]]:
@@ -159,13 +159,11 @@ def _open(path: Path) -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError.at(
-            path, found="a Parquet file", expected="`pip install pyarrow` before it"
-        ) from error
+        raise InputError("Parquet needs pyarrow", where=path, remedy="pip install pyarrow") from error
     try:
         return pyarrow, parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError.at(path, found=str(error), expected="a Parquet file") from error
+        raise InputError(f"not Parquet: {error}", where=path) from error
 
 
 RecordFormat = Literal["parquet", "json", "delimited"]
