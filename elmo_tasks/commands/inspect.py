@@ -47,6 +47,8 @@ _TEXT = 0.4
 """The evidence for a text: more than for what any text can be read as."""
 _MOST_ANALOGIES = 30_000
 """Lines of a file of analogies at most: Google's has 19,558."""
+_MOST_BLANKS = 2
+"""Blanks in a word of a set of similarity, such as `New York City`."""
 _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
@@ -73,6 +75,7 @@ class Inspect(Verb):
         if self.task is None:
             least = max((each.evidence for each in fits), default=0.0)
             fits += data_of_probes(self.path, sample, least=least)
+            fits = [each for each in fits if each.evidence > 0]
         fits.sort(key=lambda each: -each.evidence)
         failed = {task: reading for task, reading in readings.items() if reading.problem}
         likeliest = max(failed.values(), key=lambda each: each.evidence, default=None)
@@ -120,7 +123,7 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
             records = read(path)
         except (ConfigurationError, ValueError, OSError):
             continue
-        if task == "similarity" and 2 * len({pair[:2] for pair in records}) < len(records):
+        if task == "similarity" and not _are_words(records):
             continue
         yield _of_probe(task, sample, evidence, len(records), 0, command.format(path=quoted))
         return
@@ -138,6 +141,12 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
                 sentences += 1
                 tokens += len(line.split())
         yield _of_probe("text for a biLM", sample, _TEXT, sentences, tokens, command)
+
+
+def _are_words(pairs: Sequence[Any]) -> bool:
+    """Tells whether most pairs are different, and of words, not of sentences."""
+    longest = max(word.count(" ") for pair in pairs for word in pair[:2])
+    return longest <= _MOST_BLANKS and 2 * len({pair[:2] for pair in pairs}) >= len(pairs)
 
 
 def _of_probe(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
-from elmo_tasks.data.formats import FORMATS, LIKELY, POSSIBLE, FileSample, evidence_of
+from elmo_tasks.data.formats import POSSIBLE, FileSample, evidence_of
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, texts_of
 
@@ -79,7 +79,7 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
             problems.append(str(error))
     found.sort(key=lambda each: -sum(each.labels.values()))
     found = [each for each in found if each.labels or not found[0].labels]
-    problem = "" if found else (problems or [f"{path}: there is no column of labels"])[0]
+    problem = "" if found else (problems or [f"{path}: there is no column with two classes or more"])[0]
     return Readings(found, evidence, problem)
 
 
@@ -122,8 +122,9 @@ def evidence_with_labels(kind: str, sample: FileSample, labelled: bool) -> float
     """Returns the evidence for data that were read; without labels, many tasks can read them."""
     evidence = evidence_of(kind, sample)
     if not labelled:
-        return min(evidence, POSSIBLE)
-    return evidence if kind in FORMATS else LIKELY
+        is_table = sample.files[0].suffix in (".csv", ".tsv")
+        return 0.0 if is_table else min(evidence, POSSIBLE)
+    return evidence
 
 
 def _texts(instance: Instance) -> list[Any]:

@@ -25,14 +25,12 @@ FORMATS: dict[str, tuple[Format, ...]] = {
 
 def detected(kind: str, sample: FileSample) -> list[tuple[float, Format]]:
     """Returns the formats of a kind that may read a sample, with their evidence, the likeliest first."""
-    found = [(format.detect(sample), format) for format in FORMATS.get(kind, ())]
+    found = [(format.detect(sample), format) for format in FORMATS[kind]]
     return sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
 
 
 def evidence_of(kind: str, sample: FileSample) -> float:
-    """Returns the evidence for the likeliest format of a kind; `POSSIBLE` for a kind without formats."""
-    if kind not in FORMATS:
-        return POSSIBLE
+    """Returns the evidence for the likeliest format of a kind."""
     return max((evidence for evidence, _ in detected(kind, sample)), default=0.0)
 
 

@@ -35,6 +35,8 @@ _SHORT = 10
 """The characters that texts have on average, at least, in a column of another name than those of texts."""
 _FIRST = 100
 """The rows by whose values a column is one of texts."""
+_NUMBER = re.compile(r"-?\d*\.?\d+")
+_FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _HEADER = 1000
 """The rows that tell whether the first is a header."""
 
@@ -104,7 +106,7 @@ def evidence_of_table(sample: FileSample) -> float:
     label = label_column(table)
     texts = text_columns(table, label) if label else []
     if label is None or not texts:
-        return 0
+        return LIKELY if has_header(sample) else 0
     if 2 * len(table.classes(label)) > len(table.rows) > 4:
         return POSSIBLE / 2
     is_named = [
@@ -186,15 +188,26 @@ def label_column(table: Table) -> str | None:
     possible = [name for name in table.columns if not any(_is_no_label(row.get(name)) for row in table.rows)]
     named = (name for each in LABELS for name in possible if name.lower() == each and fits(name))
     max_classes = max(2, len(table.rows) // 3)
-    few = [name for name in possible if fits(name) and len(table.classes(name)) <= max_classes]
+    most = min(max_classes, len(table.rows) - 1)
+    few = [name for name in possible if fits(name) and len(table.classes(name)) <= most]
     return next(named, min(few, key=lambda name: len(table.classes(name)), default=None))
 
 
 def _is_no_label(value: Any) -> bool:
-    """Tells whether a value is annotation of parts of a text, or a number with a fraction."""
+    """Tells whether a value is annotation of parts of a text, a sentence, or a number with a fraction."""
     if isinstance(value, list):
         return any(isinstance(part, dict | list) for part in value)
-    return isinstance(value, dict) or re.fullmatch(r"-?\d*\.0*[1-9]\d*", str(value)) is not None
+    return isinstance(value, dict) or str(value).count(" ") > 4 or _FRACTION.fullmatch(str(value)) is not None
+
+
+def scores_column(table: Table) -> str | None:
+    """Returns a column of numbers, some of them with fractions."""
+
+    def has_scores(name: str) -> bool:
+        values = [str(row.get(name)) for row in table.rows]
+        return any(map(_FRACTION.fullmatch, values)) and all(map(_NUMBER.fullmatch, values))
+
+    return next(filter(has_scores, table.columns), None)
 
 
 def text_columns(table: Table, label: str | None = None) -> list[str]:

@@ -20,12 +20,14 @@ from elmo_tasks.data.formats.records import (
     record_format,
 )
 from elmo_tasks.data.formats.tables import (
+    LABELS,
     MAX_CLASSES,
     TEXTS,
     evidence_of_table,
     has_sentences,
     label_column,
     read_table,
+    scores_column,
     table_keys,
     tokenizer_keys,
 )
@@ -170,9 +172,12 @@ def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
             raise
         table = None
     if table is not None and (keys := table_keys(table)):
+        if keys["label"].lower() not in LABELS and (scores := scores_column(table)):
+            problem = f"the column {scores!r} has scores, which are not classes"
+            raise InputError(problem, where=sample.files[0])
         yield keys
     elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
-        texts = (line.split(maxsplit=1)[1] for line in sample.lines)
+        texts = (line.partition(" ")[2] for line in sample.lines)
         yield {"format": "label_text", "classes": sorted(labels), **tokenizer_keys(texts)}
     elif table and (label := label_column(table)):
         problem = f"no column has texts for the labels in {label!r}"
@@ -225,7 +230,7 @@ def _first_words(sample: FileSample) -> set[str]:
     few = all(re.fullmatch(r"[\w.+-]+", label) for label in labels) and 2 <= len(labels) <= min(
         len(words) // 2, MAX_CLASSES
     )
-    return labels if few and all(len(each) == 2 for each in words) else set()
+    return labels if few and len(words) < 1.1 * sum(len(each) == 2 for each in words) else set()
 
 
 def _detect_table(sample: FileSample, format: str) -> float:
@@ -236,7 +241,7 @@ def _detect_table(sample: FileSample, format: str) -> float:
 
 def _detect_label_text(sample: FileSample) -> float:
     words = [line.split(maxsplit=1)[0] for line in sample.lines]
-    if not 2 <= len(set(words)) <= len(words) // 2:
+    if not 2 <= len({word.partition(":")[0] for word in words}) <= len(words) // 2:
         return 0
     return LIKELY if all(map(_CODE.fullmatch, words)) else POSSIBLE
 
@@ -246,8 +251,8 @@ def _detect_fasttext(sample: FileSample) -> float:
 
 
 def _detect_paths(sample: FileSample) -> float:
-    words = [len(line.split()) for line in sample.lines]
-    return 0 if not _classes_of_paths(sample) else LIKELY if sum(words) > 2 * len(words) else POSSIBLE
+    has_texts = any(len(line.split()) > 1 for line in sample.lines) or tokenizer_keys(sample.lines)
+    return LIKELY if has_texts and _classes_of_paths(sample) else 0
 
 
 def _never(sample: FileSample) -> float:
