@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from elmo_tasks.data.formats.questions import read_questions
 from elmo_tasks.data.input_files import InputError, input_files, read_json
@@ -34,7 +35,7 @@ def report(data_file: str, predictions_file: str) -> str:
     predictions = _predictions(predictions_file)
     files = list(read_questions(data_file))
     questions = [question for file in files for question in file.questions]
-    version = files[0].version
+    version = _version(files[0].path)
     # The data of a test set have no answers at all.
     has_both = len({bool(question.answers) for question in questions}) > 1
     metric = SquadMetric("2.0" if version.endswith("2.0") or (has_both and not version) else "1.1")
@@ -58,6 +59,15 @@ def report(data_file: str, predictions_file: str) -> str:
         if total:
             scores |= {f"{kind}_exact": exact, f"{kind}_f1": f1, f"{kind}_total": total}
     return json.dumps(scores, indent=2)
+
+
+def _version(file: Path) -> str:
+    """Returns the version that the JSON of SQuAD states; empty for data of another form."""
+    try:
+        content = read_json(file)
+    except InputError:  # a record a line, or Parquet
+        return ""
+    return str(content.get("version", "")) if isinstance(content, dict) else ""
 
 
 def _predictions(path: str) -> dict[str, str]:

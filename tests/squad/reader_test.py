@@ -51,7 +51,7 @@ CONTENT = {
 PARAGRAPH = ("data", 0, "paragraphs", 0)
 QUESTION = (*PARAGRAPH, "qas", 1)
 ANSWER = (*QUESTION, "answers", 0)
-WHERE = "article 1 (Bees), paragraph 1, question 2 (q2)"
+WHERE = "line 1, record 1 (Bees), paragraph 1, question 2 (q2)"
 REMOVED = object()
 
 
@@ -76,7 +76,7 @@ def test_content_of_a_folder(tmp_path):
     text = json.dumps(CONTENT, indent=1).replace("q1", "q3").replace("q2", "q4")
     (tmp_path / "more").write_bytes(gzip.compress(text.encode()))
     first, second = datasets(tmp_path, CONTENT)
-    assert (first.path, first.version, second.path) == (tmp_path / "data.json", "1.1", tmp_path / "more")
+    assert (first.path, second.path) == (tmp_path / "data.json", tmp_path / "more")
     (paragraph,) = first.paragraphs
     assert paragraph.passage == BEES
     assert [question.id for question in paragraph.questions] == ["q1", "q2"]
@@ -100,9 +100,9 @@ def test_questions_without_answers(tmp_path, question, options, answers):
     [
         (("data",), REMOVED, ""),
         (("data",), [], ""),
-        (("data", 0), "x", "article 1"),
-        ((*PARAGRAPH, "context"), REMOVED, "article 1 (Bees), paragraph 1"),
-        ((*PARAGRAPH, "context"), " \n", "article 1 (Bees), paragraph 1"),
+        (("data", 0), "x", "line 1, record 1"),
+        ((*PARAGRAPH, "context"), REMOVED, "record 1 (Bees), paragraph 1"),
+        ((*PARAGRAPH, "context"), " \n", "record 1 (Bees), paragraph 1"),
         ((*QUESTION, "id"), [7], "question 2 ([7])"),
         ((*QUESTION, "id"), REMOVED, "question 2"),
         ((*QUESTION, "id"), "q1", "question 2 (q1)"),
@@ -126,7 +126,7 @@ def test_errors_name_the_place(tmp_path, path, value, place):
 
 def test_an_id_of_another_file(tmp_path):
     (tmp_path / "copy.json").write_text(json.dumps(CONTENT))
-    with pytest.raises(InputError, match=r"data.json.*copy.json, article 1"):
+    with pytest.raises(InputError, match=r"data.json.*copy.json, line 1"):
         datasets(tmp_path, CONTENT)
 
 

@@ -86,7 +86,7 @@ def document_values(content: dict[str, Any]) -> dict[str, Any]:
     mentions of PreCo, or of pieces, outside of the document.
     """
     check_words("sentences", content["sentences"])
-    values = {key: content[key] for key in ("doc_key", "id") if key in content}
+    values: dict[str, Any] = {key: content[key] for key in ("doc_key", "id") if key in content}
     if "subtoken_map" in content:
         return values | _of_pieces(content)
     if any(_SPECIAL[0] in sentence for sentence in content["sentences"]):
@@ -174,8 +174,8 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     # Raises
     `InputError`, with the line: text before the first document, or a document without its end.
     """
-    doc_key, first, lines = "", 0, None
-    line_number = 0
+    doc_key, first, line_number = "", 0, 0
+    lines: Lines | None = None
     for line_number, line in read_lines(path, encoding=encoding):
         id = begin_document_id(line)
         if id is not None and lines is None:

@@ -13,23 +13,16 @@ Questions about passages, with the answers in them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
 from elmo_tasks.data.formats.records import first_values, is_parquet, read_json_records, read_parquet
-from elmo_tasks.data.input_files import (
-    InputError,
-    Record,
-    input_files,
-    nonblank_lines,
-    read_json,
-    shorten_json,
-)
+from elmo_tasks.data.input_files import InputError, Record, input_files, shorten_json
 
 _NAMES = ("title", "id", "qid")
 """The fields by which errors name an article or a question."""
+_KINDS = {str: "text", int: "whole number", list: "list"}
 _NEAR = 30
 """The most characters between the stated position of an answer and the actual one."""
 _SHORT = 60
@@ -49,7 +42,7 @@ class Answer:
 class Question:
     """
     A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown. `error`
-    is the one of a bad question, `bad_answers` those of bad answers of a good one.
+    belongs to a bad question, `bad_answers` to bad answers among good ones.
     """
 
     id: str | None
@@ -69,10 +62,9 @@ class Paragraph:
 
 @dataclass
 class QuestionFile:
-    """The paragraphs of a file, and the version that it states."""
+    """The paragraphs of a file."""
 
     path: Path
-    version: str
     paragraphs: list[Paragraph]
 
     @property
@@ -81,18 +73,9 @@ class QuestionFile:
 
     @property
     def errors(self) -> list[InputError]:
-        """The errors of bad questions, and of bad answers of others."""
+        """The errors of bad questions, and of bad answers to others."""
         of_questions = ([each.error] if each.error else each.bad_answers for each in self.questions)
         return [error for errors in of_questions for error in errors]
-
-
-@dataclass
-class _Options:
-    answers: bool
-    ids: bool
-    encoding: str | None
-    places: dict[str, str] = field(default_factory=dict)
-    """Where each id was read."""
 
 
 def read_questions(
@@ -114,36 +97,24 @@ def read_questions(
     strict : whether the first bad question or answer is an error; otherwise they keep their errors.
 
     # Raises
-    `InputError`, with the file and the line or the article, paragraph and question: there is no file, or no
-    question in one; broken JSON; a field is missing, or of another type; a text is empty; an id occurs twice;
-    an answer is not at its position; a question has no answer and is not marked as impossible, or it has
-    both.
+    `InputError`, with the file, the line, the paragraph and the question: a missing file, or a file without
+    questions; broken JSON; a field that is missing or of another type; an empty text; an id that occurs
+    twice; an answer at another position; a question without an answer that is not marked as impossible, or
+    one with both.
     """
-    options = _Options(answers, ids, encoding)
+    places: dict[str, str] = {}
     for file in input_files(path):
-        content = _read_file(file, options)
+        is_table = is_parquet(file)
+        records = read_parquet(file) if is_table else read_json_records(file, encoding=encoding)
+        reader = _Reader(answers, ids, places)
+        for number, record in enumerate(records, start=1):
+            reader.read(record, f"{file}, {'row' if is_table else 'line'} {record.line}, record {number}")
+        content = QuestionFile(file, reader.paragraphs)
         if strict and content.errors:
             raise content.errors[0]
         if not content.questions:
             raise InputError("the file has no questions", where=file)
         yield content
-
-
-def _read_file(path: Path, options: _Options) -> QuestionFile:
-    version, nodes = _nodes_of_file(path, options.encoding)
-    paragraphs: list[Paragraph] = []
-    for node in nodes:
-        if isinstance(node, InputError):
-            paragraphs.append(Paragraph("", [Question(None, "", None, node)]))
-            continue
-        for paragraph in _paragraphs(node, options):
-            # Records of questions about the same passage come in a row.
-            is_record = "context" in node and "qas" not in node
-            if is_record and paragraphs and paragraphs[-1].passage == paragraph.passage:
-                paragraphs[-1].questions += paragraph.questions
-            elif paragraph.questions or paragraph.passage:
-                paragraphs.append(paragraph)
-    return QuestionFile(path, version, paragraphs)
 
 
 class _Node(dict[str, Any]):
@@ -153,7 +124,7 @@ class _Node(dict[str, Any]):
         if not isinstance(content, dict):
             raise InputError(f"{shorten_json(content, _SHORT)} is not an object", where=where)
         super().__init__(content)
-        self.where = where
+        self.where = where + "".join(f" ({content[key]})" for key in _NAMES if key in content)
 
     def error(self, problem: str) -> InputError:
         return InputError(problem, where=self.where)
@@ -162,7 +133,7 @@ class _Node(dict[str, Any]):
         """Returns a field, which must be of that kind."""
         if type(self.get(key)) is not kind:
             shown = shorten_json(self[key], _SHORT) if key in self else "missing"
-            raise self.error(f"{key!r} is {shown}, but must be a {kind.__name__}")
+            raise self.error(f"{key!r} is {shown}, but must be a {_KINDS[kind]}")
         return self[key]
 
     def text(self, key: str) -> str:
@@ -177,81 +148,71 @@ class _Node(dict[str, Any]):
 
 
 def _children(contents: list[Any], where: str, name: str) -> Iterator[_Node]:
-    for index, content in enumerate(contents, start=1):
-        names = [content[key] for key in _NAMES if key in content] if isinstance(content, dict) else []
-        yield _Node(content, f"{where}, {name} {index}" + (f" ({names[0]})" if names else ""))
+    return (_Node(content, f"{where}, {name} {index}") for index, content in enumerate(contents, start=1))
 
 
-def _nodes_of_file(path: Path, encoding: str | None) -> tuple[str, Iterator[_Node | InputError]]:
-    """Returns the version of a file, and its articles, paragraphs or questions, or errors in their place."""
-    if is_parquet(path):
-        return "", _nodes_of_records(read_parquet(path), "row")
-    first = [line.strip() for _, line in islice(nonblank_lines(path, encoding), 2)]
-    if len(first) == 2 and all(line.startswith("{") and line.endswith("}") for line in first):
-        return "", _nodes_of_records(read_json_records(path, encoding=encoding), "line")
-    content = read_json(path, encoding=encoding)
-    if isinstance(content, dict) and "data" not in content and ("context" in content or "header" in content):
-        content = [content]  # one line
-    if isinstance(content, list):
-        return "", _children(content, str(path), "record")
-    whole = _Node(content, str(path))
-    data = whole.value("data", list)
-    is_flat = (
-        bool(data) and isinstance(data[0], dict) and "paragraphs" not in data[0] and "context" in data[0]
-    )
-    return str(whole.get("version", "")), _children(data, str(path), "record" if is_flat else "article")
+@dataclass
+class _Reader:
+    answers: bool
+    ids: bool
+    places: dict[str, str]
+    """Where each id was read."""
+    paragraphs: list[Paragraph] = field(default_factory=list)
 
-
-def _nodes_of_records(records: Iterator[Record], unit: str) -> Iterator[_Node | InputError]:
-    for record in records:
+    def read(self, record: Record, where: str) -> None:
+        """Reads an article, a paragraph or a question; skips a header of MRQA."""
         try:
-            yield _Node(record.values, f"{record.path}, {unit} {record.line}")
+            node = _Node(record.values, where)
         except InputError as error:
-            yield error
+            self.paragraphs.append(Paragraph("", [Question(None, "", None, error)]))
+            return
+        if "paragraphs" in node:
+            self.paragraphs += map(self._paragraph, node.children("paragraphs", "paragraph"))
+        elif "context" in node or "header" not in node:
+            paragraph = self._paragraph(node)
+            # Records of questions about the same passage come in a row.
+            if self.paragraphs and "qas" not in node and self.paragraphs[-1].passage == paragraph.passage:
+                self.paragraphs[-1].questions += paragraph.questions
+            else:
+                self.paragraphs.append(paragraph)
 
-
-def _paragraphs(node: _Node, options: _Options) -> Iterator[Paragraph]:
-    """Yields the paragraphs of an article, or a paragraph; none of a header of MRQA."""
-    if "paragraphs" in node:
-        for paragraph in node.children("paragraphs", "paragraph"):
-            yield from _paragraphs(paragraph, options)
-    elif "context" in node or "qas" in node:
-        passage, problem = "", None
+    def _paragraph(self, node: _Node) -> Paragraph:
+        questions = list(node.children("qas", "question")) if "qas" in node else [node]
         try:
             passage = node.text("context")
         except InputError as error:
-            problem = error
-        questions = node.children("qas", "question") if "qas" in node else [node]
-        yield Paragraph(passage, [_question(each, passage, problem, options) for each in questions])
-    elif "header" not in node:
-        keys = shorten_json(sorted(node), _SHORT)
-        raise node.error(f"the fields {keys} have neither 'paragraphs' nor 'context'")
+            bad = [Question(None, "", None, _with_id(error, _id_of(question))) for question in questions]
+            return Paragraph("", bad or [Question(None, "", None, error)])
+        return Paragraph(passage, [self._question(each, passage) for each in questions])
+
+    def _question(self, node: _Node, passage: str) -> Question:
+        id = _id_of(node)
+        try:
+            if id is not None or self.ids:
+                self._check_id(node, id)
+            text = node.text("question")
+            answers, errors = _answers(node, passage) if self.answers else (None, [])
+            return Question(id, text, answers, bad_answers=errors)
+        except InputError as error:
+            return Question(None, "", None, _with_id(error, id))
+
+    def _check_id(self, node: _Node, id: Any) -> None:
+        if not isinstance(id, str) or not id.strip():
+            raise node.error(f"the id is {shorten_json(id, _SHORT)}, but must be a text")
+        if id in self.places:
+            raise node.error(f"{self.places[id]} has the id {id!r}, too")
+        self.places[id] = node.where
 
 
-def _question(node: _Node, passage: str, problem: InputError | None, options: _Options) -> Question:
+def _id_of(node: _Node) -> Any:
     id = node.get("id", node.get("qid"))
-    id = str(id) if type(id) is int else id
-    try:
-        if problem is not None:
-            raise InputError(problem.what, where=problem.where)
-        if id is not None or options.ids:
-            _check_id(node, id, options.places)
-        text = node.text("question")
-        if not options.answers:
-            return Question(id, text, None)
-        answers, errors = _answers(node, passage)
-        return Question(id, text, answers, bad_answers=errors)
-    except InputError as error:
-        error.ids = {"id": id} if isinstance(id, str) else {}
-        return Question(None, "", None, error)
+    return str(id) if type(id) is int else id
 
 
-def _check_id(node: _Node, id: Any, places: dict[str, str]) -> None:
-    if not isinstance(id, str) or not id.strip():
-        raise node.error(f"the id is {shorten_json(id, _SHORT)}, but must be a string")
-    if id in places:
-        raise node.error(f"the id {id!r} is that of {places[id]}, too")
-    places[id] = node.where
+def _with_id(error: InputError, id: Any) -> InputError:
+    own = InputError(error.what, where=error.where, line=error.line)
+    own.ids = {"id": id} if isinstance(id, str) else {}
+    return own
 
 
 def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputError]]:
@@ -268,20 +229,16 @@ def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputErr
         raise errors[0]
     has_none = isinstance(question.get("answers"), dict) and not answers
     if bool(answers) is bool(question.get("is_impossible", has_none)):
-        problem = (
-            "has answers, but 'is_impossible' is true"
-            if answers
-            else "has no answer, but not 'is_impossible': true"
-        )
+        problem = "has answers, but 'is_impossible' is true" if answers else "has no answer"
         raise question.error(f"the question {problem}")
     return answers, errors
 
 
 def _answer_nodes(question: _Node) -> Iterator[_Node]:
-    """Yields the answers of a question, each with `text` and `answer_start`."""
+    """Yields the answers to a question, each with `text` and `answer_start`."""
     if not isinstance(question.get("answers"), dict):
         return question.children("answers", "answer")
-    both = _Node(question["answers"], f"{question.where}, answers")
+    both = _Node(question["answers"], question.where)
     texts, starts = both.value("text", list), both.value("answer_start", list)
     if len(texts) != len(starts):
         raise both.error(f"{len(texts)} of 'text' have {len(starts)} of 'answer_start'")
