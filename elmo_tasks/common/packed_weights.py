@@ -60,7 +60,7 @@ class PackedWeight(NamedTuple):
             kinds = _kinds(weight.size(0), weight.size(1), dtype, onednn)
         elif tried and not bfloat16:
             min_rows = MIN_ROWS_ON_GPU
-        packed = _packed(weight.to(dtype), onednn)
+        packed = _reordered(weight.to(dtype), onednn)
         return cls(packed, weight if bfloat16 else None, onednn, bfloat16, kinds, min_rows, {})
 
     def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -149,7 +149,7 @@ def _kinds(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> Kinds:
     """Returns what is known of products with factors of a shape and type. All such weights share it."""
 
     def make_kernel(has_bias: bool, weight: torch.Tensor) -> Multiply:
-        packed = _packed(weight, onednn)
+        packed = _reordered(weight, onednn)
         bias = torch.ones(outputs, dtype=dtype, device="cpu") if has_bias else None
         return lambda rows: multiply(rows, packed, onednn, bias)
 
@@ -163,7 +163,7 @@ def _kinds(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> Kinds:
         return _kinds_by_shape[key]
 
 
-def _packed(weight: torch.Tensor, onednn: bool) -> torch.Tensor:
+def _reordered(weight: torch.Tensor, onednn: bool) -> torch.Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()) if onednn else weight
 
 

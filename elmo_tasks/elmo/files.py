@@ -114,7 +114,7 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
     """
     Reads an `options.json`, one in a folder or a zip, or takes the options themselves. With the default
     options and a `weight_file` that is a folder or a zip, the options in there are read. For errors see
-    `BiLmOptions.read` and `many_langs.read_options`.
+    `BiLmOptions.read` and `many_langs.options_in`.
     """
     if isinstance(source, dict):
         return BiLmOptions.read(source)
@@ -125,7 +125,7 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
         with local_file(each) as path, opened_folder(path) as folder:
             if folder is not None:
                 if many_langs.is_many_langs(folder):
-                    return many_langs.read_options(folder)
+                    return many_langs.options_in(folder)
                 return BiLmOptions.from_json(folder.json(OPTIONS), where=folder.where(OPTIONS))
     with local_file(source) as path:
         return BiLmOptions.read(path)
@@ -183,13 +183,13 @@ def read_frozen_bilm(
     ELMoForManyLangs.
 
     # Raises
-    `ElmoError`: see `FrozenBiLm.read` and `many_langs.read_weights`; a biLM that reads words without a
+    `ElmoError`: see `FrozenBiLm.read` and `many_langs.weights_in`; a biLM that reads words without a
     vocabulary, or one that reads characters with a vocabulary.
     """
     with local_file(weight_file) as path, opened_folder(path) as folder:
         if folder is not None and many_langs.is_many_langs(folder):
             _check_vocabulary(options, vocabulary_file, needed=False)
-            state = many_langs.read_weights(folder, options)
+            state = many_langs.weights_in(folder, options)
             return FrozenBiLm(options=options, precision=precision, weights=state)
         if folder is not None:
             path = folder.file(*WEIGHTS)
@@ -232,22 +232,22 @@ def _check_vocabulary(
 
 
 def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Reads the softmax in a file of weights, see `weight_file.read_softmax`."""
+    """Reads the softmax in a file of weights, see `weight_file.softmax_in`."""
     with local_file(weight_file) as path:
-        return hdf5.read_softmax(path, options)
+        return hdf5.softmax_in(path, options)
 
 
 def read_initial_state(
     source: Source, options: BiLmOptions, bilm: FrozenBiLm | TrainedBiLm | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Reads the state that each sentence starts from, see `weight_file.read_initial_state`.
+    Reads the state that each sentence starts from, see `weight_file.initial_state_in`.
 
     # Raises
     `ElmoError`: the file has the state of other weights than the weights of `bilm`.
     """
     with local_file(source) as path:
-        state = hdf5.read_initial_state(path, options)
+        state = hdf5.initial_state_in(path, options)
         origin = None if bilm is None else hdf5.read_origin(path)
         if bilm is not None and origin not in (None, bilm.digest()):
             # Written with another precision of the products

@@ -324,36 +324,6 @@ def test_no_graph_is_carried():
 # Changed weights
 
 
-@pytest.fixture
-def encodings(monkeypatch):
-    """One entry for each call of a `FrozenBiLm`."""
-    calls, encode = [], FrozenBiLm.encode
-    monkeypatch.setattr(FrozenBiLm, "encode", lambda *inputs: calls.append(1) or encode(*inputs))
-    return calls
-
-
-def test_a_fine_tuned_one_in_evaluation_takes_the_fast_path(filling, encodings):
-    elmo = Elmo(trainable=True, **filling)
-    optimizer, before = torch.optim.SGD(elmo.parameters(), lr=0.01), None
-    for steps in range(3):
-        elmo.eval()
-        with torch.no_grad():
-            vectors = elmo(batch(SENTENCES)).input
-        assert len(encodings) == 1
-        # A frozen one with the same weights
-        frozen = Elmo(**filling).eval()
-        frozen.load_state_dict(elmo.state_dict())
-        assert torch.equal(frozen(batch(SENTENCES)).input.detach(), vectors)
-        assert steps == 0 or not torch.allclose(vectors, before, atol=1e-3)
-        before = vectors
-        encodings.clear()
-        loss = elmo.train()(batch(SENTENCES)).input.square().mean()
-        assert not encodings
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])

@@ -54,35 +54,6 @@ def test_any_value_of_an_option(keys):
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "expected"),
-    [
-        (("lstm", "n_layers"), True, "lstm.n_layers: True is not"),
-        (("lstm", "n_layers"), 10**9, "lstm.n_layers: 1000000000 is not"),
-        (("lstm", "dim"), 1 << 40, "lstm.dim: 1099511627776 is not"),
-        (
-            ("lstm", "cell_clip"),
-            float("nan"),
-            "lstm.cell_clip: nan is not",
-        ),
-        (("lstm", "proj_clip"), -3, "lstm.proj_clip: -3 is not"),
-        (("lstm", "cell_clip"), False, "lstm.cell_clip: False is not"),
-        (("lstm", "use_skip_connections"), 1, "lstm.use_skip_connections: 1 is not"),
-        (
-            ("char_cnn", "filters"),
-            [[True, 4]],
-            "char_cnn.filters.0.0: True is not",
-        ),
-        (("char_cnn", "filters"), [[1, 1 << 21]], "char_cnn.filters.0.1: 2097152 is not"),
-        (("char_cnn", "n_highway"), -1, "char_cnn.n_highway: -1 is not"),
-    ],
-)
-def test_former_findings_of_options(keys, value, expected):
-    with pytest.raises(ElmoError) as caught:
-        BiLmOptions.read(replaced(keys, value))
-    assert expected in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "content", [b"\xff", b"[" * 100_000, b'{"lstm": ' + b"1" * 5000, b"", b"[]", b'{"lstm": NaN}']
 )
 def test_options_files(tmp_path, content):

@@ -14,7 +14,7 @@ from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.files import read_utf8
 
-MAX_BYTES = 1 << 34
+MAX_UNPACKED_BYTES = 1 << 34
 """The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""
 MAX_TEXT = 1 << 26
 """The largest file of text; the largest dictionaries of ELMoForManyLangs have some MB."""
@@ -89,7 +89,7 @@ class BiLmFolder:
         names = [name for name, unpacked in self._unpacked.items() if str(unpacked) == path]
         return self.where(names[0]) if names else path
 
-    def file(self, *names: str, max_bytes: int = MAX_BYTES) -> Path:
+    def file(self, *names: str, max_bytes: int = MAX_UNPACKED_BYTES) -> Path:
         """
         Returns the first of these files that exists, unpacked if need be.
 

@@ -71,7 +71,7 @@ def is_many_langs(folder: BiLmFolder) -> bool:
     return folder.has(TOKEN_WEIGHTS)
 
 
-def read_options(folder: BiLmFolder) -> BiLmOptions:
+def options_in(folder: BiLmFolder) -> BiLmOptions:
     """
     Reads the sizes of a biLM.
 
@@ -101,15 +101,15 @@ def read_options(folder: BiLmFolder) -> BiLmOptions:
     return BiLmOptions.from_json(options, where=where)
 
 
-def read_weights(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
+def weights_in(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
     """
     Reads the weights and dictionaries, by their names in a `BiLm(options)`.
 
     # Raises
-    `ElmoError`: see `read_options`; the folder has other options; or a weight is missing, unknown, or of
+    `ElmoError`: see `options_in`; the folder has other options; or a weight is missing, unknown, or of
     another shape or kind.
     """
-    if options != read_options(folder):
+    if options != options_in(folder):
         raise ElmoError("the options belong to another biLM", where=folder.where(CONFIG))
     weights = _State(folder, TOKEN_WEIGHTS)
     read = {f"token_encoder.{name}": part for name, part in _token_weights(folder, weights, options)}
@@ -220,10 +220,9 @@ def _has_shape(weight: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
 
 
 def _is_plain(weight: torch.Tensor) -> bool:
-    """Returns whether a tensor has the numbers of its shape: it is not sparse, expanded, quantized..."""
+    """Returns whether a tensor has the floating-point numbers of its shape: it is not sparse or expanded."""
     return (
         weight.layout is torch.strided
-        and not (weight.is_meta or weight.is_nested or weight.is_quantized)
         and weight.is_floating_point()
         and weight.numel() * weight.element_size() <= weight.untyped_storage().nbytes()
     )

@@ -62,7 +62,7 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
             yield name, _to_torch(dataset, read_array(file, dataset, shape))
 
 
-def read_softmax(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
+def softmax_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     """
     Reads the softmax of an official HDF5 file; `None` if it holds none.
 
@@ -90,7 +90,7 @@ def write_weights(
     softmax: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
     """
-    Writes an official HDF5 file, which `read_weights` and `read_softmax` read, of the state dict of a
+    Writes an official HDF5 file, which `read_weights` and `softmax_in` read, of the state dict of a
     `BiLm(options)`. Matrices have the type `dtype`; biases stay float32: AllenNLP adds 1 to them in the
     precision they are stored in.
 
@@ -105,7 +105,7 @@ def write_weights(
                 write_array(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
-def read_initial_state(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
+def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Reads the state that each sentence starts from, as `allennlp elmo calibrate` writes it: the datasets
     `hidden` and `memory` of an HDF5 file.
@@ -134,7 +134,7 @@ def read_origin(source: FilePath) -> str | None:
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
-    """Writes what `read_initial_state` reads, as float32, and `attributes` that say its origin."""
+    """Writes what `initial_state_in` reads, as float32, and `attributes` that say its origin."""
     with _written(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", cell)):
             file.create_dataset(name, data=part.detach().cpu().float().numpy())

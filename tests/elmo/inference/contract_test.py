@@ -16,7 +16,6 @@ import torch
 
 from elmo_tasks.elmo.inference import frozen_bilm
 from elmo_tasks.elmo.inference.character_cnn import WordCache
-from elmo_tasks.elmo.model.characters import character_ids
 from tests.elmo.files import FILLING, NONEMPTY, SENTENCES, VARIANTS, batch, frozen, random_bilm, trained
 from tests.elmo.inference.precisions import PRECISIONS
 from tests.elmo.threads import at_once
@@ -235,11 +234,6 @@ def numbered(numbers):
     return torch.from_numpy(ids)
 
 
-def test_numbered_words_are_encoded_words():
-    expected = character_ids(["000042", "123456"])
-    assert numbered(np.array([42, 123456])).tolist() == expected.tolist()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_100000_distinct_words():
@@ -254,27 +248,6 @@ def test_100000_distinct_words():
     before = resident()
     read(34_000, 134_000)
     assert resident() - before < 10e6
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_1000_shapes_of_batches():
-    bilm = frozen(random_bilm(**TINY))
-    words = numbered(np.arange(300))
-    shapes = [(rows, longest) for rows in range(1, 101) for longest in range(1, 13)]
-    random.Random(0).shuffle(shapes)
-
-    def read(shapes):
-        for rows, longest in shapes:
-            ids = words.new_zeros(rows, longest, 50)
-            for row in range(rows):
-                length = longest if row == 0 else 1 + (row * 7) % longest
-                ids[row, :length] = words[row : row + length]
-            bilm.encode(ids)
-
-    read(shapes[:200])
-    before = resident()
-    read(shapes[200:])
-    assert resident() - before < 50e6
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.inference.trained_bilm import checksums
 from elmo_tasks.elmo.model.encoders import WordEncoder
-from tests.elmo.allennlp_reference import assert_gradients_equal_allennlps
 from tests.elmo.files import (
     FILLING,
     NONEMPTY,
@@ -48,14 +47,6 @@ def fast_paths(monkeypatch):
 
 
 # With gradients
-
-
-@pytest.mark.parametrize("stateful", [True, False])
-def test_gradients_equal_allennlps(tmp_path, stateful):
-    files = make_files(tmp_path)
-    bilm = trained(read_bilm(*files)).double()
-    layers = bilm(batch(NONEMPTY))[0] if stateful else bilm.encode(batch(NONEMPTY))
-    assert_gradients_equal_allennlps(bilm, layers, files, NONEMPTY)
 
 
 def loss_of(bilm, stateful):

@@ -11,9 +11,9 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
 from elmo_tasks.elmo.model.weight_file import (
     add_checksums,
+    initial_state_in,
     opened,
     read_array,
-    read_initial_state,
     write_array,
     write_initial_state,
     write_weights,
@@ -114,11 +114,11 @@ def test_the_initial_state(tmp_path):
     file, options = tmp_path / "state.hdf5", BiLmOptions.read(OPTIONS)
     hidden, cell = torch.ones(2, 2, 6), torch.full((2, 2, 12), 2.0)
     write_initial_state(file, hidden, cell, attributes={"sentences": 3})
-    assert all(map(torch.equal, read_initial_state(file, options), (hidden, cell)))
+    assert all(map(torch.equal, initial_state_in(file, options), (hidden, cell)))
     with h5py.File(file) as state:
         assert state.attrs["sentences"] == 3
     replace(file, "memory", np.zeros((2, 12)))
-    message = error_of(ElmoError, read_initial_state, file, options)
+    message = error_of(ElmoError, initial_state_in, file, options)
     assert mentions(message, f"{file}: ", "memory", "(2, 12)", "(2, 2, 12)")
 
 
