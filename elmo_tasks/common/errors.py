@@ -4,7 +4,6 @@ import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
 FilePath = str | os.PathLike[str]
 
@@ -44,11 +43,6 @@ class ElmoError(ValueError):
         place = ", ".join(filter(None, [self.where, line]))
         sentence = ": ".join(filter(None, [self.key, place, self.what]))
         return f"{sentence}; {self.remedy}" if self.remedy else sentence
-
-    @classmethod
-    def at(cls, path: FilePath | list[str], line: int | None = None, *, found: str, expected: str) -> Self:
-        """Returns `FILE, line N: found ..., expected ...`; new code gives `what`, `where` and `line`."""
-        return cls(f"found {found}, expected {expected}", where=path, line=line)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
