@@ -60,23 +60,8 @@ class Outer:
 
 
 def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
-    arguments = parsed(
-        Outer,
-        "one",
-        "two",
-        "text",
-        "-m",
-        7,
-        "--depth",
-        2,
-        "--names",
-        "b",
-        "a",
-        "b",
-        "--folder",
-        "x",
-        "--slow",
-    )
+    line = "one two text -m 7 --depth 2 --names b a b --folder x --slow"
+    arguments = parsed(Outer, *line.split())
     assert arguments == Outer(
         archives=["one", "two"],
         text="text",

@@ -3,18 +3,16 @@
 import csv
 import gzip
 import json
-import time
-from itertools import count
 from pathlib import Path
 
 import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.experiments import VARIANTS, Compare, sample_table, train_and_report
+from elmo_tasks.commands.experiments import VARIANTS, Compare, sample_table
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
-from elmo_tasks.training.experiments import NO_ELMO, Setting, plan, summary
+from elmo_tasks.training.experiments import NO_ELMO, Setting, plan
 from tests.training.runs import finish
 
 CONFIGS = bundled("training_configs").resolve()
@@ -24,11 +22,6 @@ SST, SST2 = CONFIGS / "sst_elmo.jsonnet", CONFIGS / "sst2_elmo.jsonnet"
 def read_config(path: Path, overrides: str = "") -> dict:
     verb = Compare(config=str(path), output=Path("out"), overrides=overrides, include_package=[])
     return verb.elmo_config()
-
-
-def runs_of(folder: Path, *, seeds: list[int]):
-    config = {"trainer": {"validation_metric": "+accuracy"}}
-    return plan(config, {"with": {}, "without": {}}, seeds=seeds, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -46,26 +39,6 @@ def test_configs_that_cannot_be_varied(tmp_path, config, key):
     path.write_text(config)
     with pytest.raises(ConfigurationError, match=f"^{path}: {key}"):
         read_config(path)
-
-
-def test_the_table_and_the_time_left_are_told_after_each_run(trained, tmp_path, capsys, monkeypatch):
-    """The table at first and after each run, and the time that is left, at 100 s a run."""
-    runs = runs_of(tmp_path, seeds=[1, 2])
-    finish(runs[0], [0.25, 0.5])
-    before = summary(runs).markdown()
-    clock = count(0, 100)
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    train_and_report(runs, jobs=1, packages=[])
-    assert trained == runs[1:]
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"4 runs, 1 of them done\n\n{before}")
-    assert shown.endswith(summary(runs).markdown() + "\n")
-    told = [line for line in shown.splitlines() if " left" in line]
-    for i, (run, line, left) in enumerate(
-        zip(runs[1:], told, ("0:03:20", "0:01:40", "0:00:00"), strict=True), start=2
-    ):
-        score = max(run.scores("accuracy"))
-        assert line == f"{i} of 4: {run}: accuracy {score:.4f}, about {left} left"
 
 
 class TestCompare:

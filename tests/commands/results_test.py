@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_tasks.commands import archives
 from elmo_tasks.commands.results import ReportEntry, ResultsWriter
 from elmo_tasks.common.plot import bars
 from elmo_tasks.common.table import Table
@@ -39,26 +38,6 @@ class TestMix:
         for found, row in zip(shares, scores.values(), strict=False):
             assert list(map(float, found)) == pytest.approx(np.exp(row) / np.exp(row).sum())
         assert shares[2] == ["", "", ""]
-
-    @pytest.mark.parametrize(
-        ("names", "rows"),
-        [
-            (["one"], ["elmo_ner, input", "elmo_ner, output"]),
-            (["one", "two"], ["one: elmo_ner, input", "one: elmo_ner, output", "two: elmo_ner, input"]),
-        ],
-    )
-    def test_a_row_of_the_picture_names_its_run(self, elmo, tmp_path, names, rows, monkeypatch):
-        shown = []
-        draw = archives.heat_map
-        monkeypatch.setattr(
-            archives,
-            "heat_map",
-            lambda *args, rows, **more: shown.extend(rows) or draw(*args, rows=rows, **more),
-        )
-        placements = {"one": "input+output", "two": "input"}
-        runs = [make_run(tmp_path / name, {}, placement=placements[name]) for name in names]
-        assert elmo("mix", *runs) == 0
-        assert shown == rows
 
     def test_errors(self, elmo, tmp_path, capsys):
         make_run(tmp_path / "baseline", None)

@@ -45,21 +45,6 @@ def test_scores_are_those_of_the_papers(options, monkeypatch):
     assert_scores(found["antecedents"], found["antecedent_scores"], expected)
 
 
-def test_words_get_the_lexical_dropout_alone():
-    tiny = Tiny(lexical_dropout=0.5, dropout=0.9)
-    dropped, read = [], []
-    tiny.model.lexical_dropout.register_forward_hook(
-        lambda module, inputs, outputs: dropped.append((inputs[0], outputs))
-    )
-    tiny.model.encoder.forward_layers[0].register_forward_pre_hook(
-        lambda layer, inputs: read.append(inputs[0])
-    )
-    tiny.model.train()(**tiny.batch(tiny.instances[0]))
-    for (words, outputs), steps in zip(dropped, read, strict=True):
-        assert not torch.equal(outputs, words)
-        assert torch.equal(steps, outputs.transpose(0, 1))
-
-
 @pytest.mark.parametrize("options", [{}, OF_2018])
 def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     # So many that there are gold mentions among the spans
@@ -99,34 +84,6 @@ def test_every_parameter_learns(options):
     tiny.model.train()(**tiny.batch(tiny.instances[6]))["loss"].backward()
     assert not [name for name, parameter in tiny.model.named_parameters() if parameter.grad is None]
     assert all(parameter.grad.isfinite().all() for parameter in tiny.model.parameters())
-
-
-@pytest.mark.slow
-def test_learns_the_chains_of_a_document():
-    tiny = Tiny(
-        feedforward_sizes=[50, 50],
-        hidden_sizes=[40],
-        feature_dim=20,
-        max_span_width=5,
-        max_antecedents=50,
-        spans_per_word=1.0,
-        **{"text_field_embedder.token_embedders.tokens.embedding_dim": 30},
-    )
-    batch = tiny.batch(tiny.instances[0])
-    optimizer = torch.optim.Adam(tiny.model.parameters(), 0.01)
-    tiny.model.train()
-    losses = []
-    for _ in range(100):
-        optimizer.zero_grad()
-        losses.append(tiny.model(**batch)["loss"])
-        losses[-1].backward()
-        optimizer.step()
-    assert losses[-1] < 0.05 * losses[0]
-    tiny.model.get_metrics(reset=True)
-    tiny.model.eval()(**batch)
-    metrics = tiny.model.get_metrics(reset=True)
-    assert metrics["muc_precision"] > 0.9
-    assert metrics["muc_recall"] > 0.5
 
 
 @pytest.mark.parametrize("at_once", [1, 20, 10_000])

@@ -14,7 +14,7 @@ from allennlp.predictors import Predictor
 from torch import nn
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.modules.elmo_model import Classifier, ElmoModel, choose_texts, stack_texts
+from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.pipeline.explanations import Explainer
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 
@@ -94,33 +94,3 @@ def test_no_input(tmp_path, placement):
     settings["model"]["text_field_embedder"] = {"token_embedders": {}}
     with pytest.raises(ConfigurationError, match="text_field_embedder"):
         Model.from_params(Params(settings["model"]), vocab=Vocabulary())
-
-
-def test_an_ensemble_of_classifiers_averages_probabilities():
-    torch.manual_seed(0)
-    members = [
-        {"logits": 5 * torch.randn(3, 4), "attention": torch.rand(3, 2), "mask": torch.ones(3, 2).bool()}
-        for _ in range(3)
-    ]
-    average = Classifier.average(members)
-    expected = sum(scores["logits"].softmax(dim=1) for scores in members) / 3
-    torch.testing.assert_close(average["logits"].exp(), expected)
-    torch.testing.assert_close(average["attention"], sum(scores["attention"] for scores in members) / 3)
-    assert torch.equal(average["mask"], members[0]["mask"])
-
-
-def test_stacked_texts_are_padded_to_the_longest():
-    first = {
-        "words": {"tokens": torch.tensor([[1, 2]])},
-        "letters": {"ids": torch.ones(1, 2, 3, dtype=torch.int16)},
-    }
-    second = {"words": {"tokens": torch.tensor([[3], [4]])}, "letters": {"ids": torch.ones(2, 1, 4).short()}}
-    stacked = stack_texts(first, second)
-    assert stacked["words"]["tokens"].tolist() == [[1, 2], [3, 0], [4, 0]]
-    letters = stacked["letters"]["ids"]
-    assert letters.dtype == torch.int16
-    assert letters.sum(dim=2).tolist() == [[3, 3], [4, 0], [4, 0]]
-    assert letters[0, :, 3].eq(0).all()
-    chosen = choose_texts(stacked, torch.tensor([2, 0]))
-    assert chosen["words"]["tokens"].tolist() == [[4, 0], [1, 2]]
-    assert torch.equal(chosen["letters"]["ids"], letters[[2, 0]])

@@ -2,55 +2,15 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import torch
 
-from elmo_tasks.modules import metrics
-from elmo_tasks.modules.metrics import ClassificationMetric, CountingMetric, LabelCounts
+from elmo_tasks.modules.metrics import ClassificationMetric, LabelCounts
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.squad import SquadMetric
 from tests.forked import spawn
-
-
-@dataclass(kw_only=True)
-class Counts(LabelCounts):
-    sentences: int = 0
-
-
-class Correct(CountingMetric[Counts]):
-    def no_counts(self) -> Counts:
-        return Counts()
-
-    def __call__(self, label: str) -> None:
-        self._counts += Counts(sentences=1, correct=Counter([label]))
-
-    def get_metric(self, reset: bool = False) -> dict[str, float]:
-        return {"sentences": self.total_counts(reset=reset).sentences}
-
-
-def test_calls_add_up_until_reset():
-    metric = Correct()
-    metric("a")
-    metric("b")
-    assert metric.total_counts() == Counts(sentences=2, correct=Counter("ab"))
-    assert metric.get_metric(reset=True) == {"sentences": 2}
-    assert metric.get_metric() == {"sentences": 0}
-
-
-def test_all_workers_are_counted(monkeypatch):
-    here, elsewhere = Correct(), Correct()
-    here("a")
-    elsewhere("b")
-    elsewhere("b")
-    others = elsewhere.total_counts()
-    with monkeypatch.context() as patch:
-        patch.setattr(metrics, "gather_from_workers", lambda counts: [counts, others])
-        assert here.total_counts(reset=True) == Counts(sentences=3, correct=Counter("abb"))
-    assert here.total_counts() == Counts()
-    assert elsewhere.total_counts().sentences == 2
 
 
 def test_labels_and_scores():

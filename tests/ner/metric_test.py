@@ -3,9 +3,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
-import torch
-from allennlp.data import Vocabulary
-from allennlp.training.metrics import Metric, SpanBasedF1Measure
+from allennlp.training.metrics import Metric
 
 from elmo_tasks.ner.metric import ChunkCounts, ConllEval
 
@@ -218,48 +216,3 @@ def test_equals_the_script_on_random_sentences(prefixes):
             gold.append(truths)
             predicted.append([t if generator.random() < keep else random_tag() for t in truths])
         assert evaluate(predicted, gold).total_counts() == reference(predicted, gold), (gold, predicted)
-
-
-def peer(predicted, gold):
-    """AllenNLP's metric, over the same tags."""
-    vocabulary = Vocabulary()
-    sequences = [*predicted, *gold]
-    for tag in sorted({tag for tags in sequences for tag in tags}):
-        vocabulary.add_token_to_namespace(tag, "tags")
-    ids = [torch.tensor([vocabulary.get_token_index(tag, "tags") for tag in s]) for s in sequences]
-    metric = SpanBasedF1Measure(vocabulary, tag_namespace="tags")
-    guesses, truths = (
-        torch.nn.utils.rnn.pad_sequence(half, batch_first=True)
-        for half in (ids[: len(gold)], ids[len(gold) :])
-    )
-    mask = torch.nn.utils.rnn.pad_sequence(
-        [torch.ones(len(tags), dtype=torch.bool) for tags in gold], batch_first=True
-    )
-    scores = torch.nn.functional.one_hot(guesses, vocabulary.get_vocab_size("tags")).float()
-    metric(scores, truths, mask)
-    return metric.get_metric()
-
-
-def test_equals_allennlp_on_b_i_o():
-    """All pairs of three tokens, valid or not: AllenNLP repairs them as the script does."""
-    predicted, gold = zip(*product(product(TAGS, repeat=3), repeat=2), strict=True)
-    ours, theirs = evaluate(predicted, gold).get_metric(), peer(predicted, gold)
-    for label, peer_label in (("", "-overall"), ("-A", "-A"), ("-B", "-B")):
-        for name, peer_name in (("precision", "precision"), ("recall", "recall"), ("f1", "f1-measure")):
-            assert ours[name + label] == pytest.approx(theirs[peer_name + peer_label])
-
-
-def test_differs_from_allennlp_on_types_that_begin_with_c():
-    """AllenNLP joins X and C-X, its continuation in SRL; the script does not."""
-    gold = [["B-X", "O", "B-C-X"]]
-    predicted = [["B-X", "O", "O"]]
-    assert evaluate(predicted, gold).get_metric()["recall"] == 1 / 2
-    assert peer(predicted, gold)["recall-overall"] == 0
-
-
-def test_differs_from_allennlp_on_other_prefixes():
-    """The script knows E, for the end of a chunk; AllenNLP's metric stops."""
-    gold, predicted = [["B-X", "E-X"]], [["B-X", "I-X"]]
-    assert evaluate(predicted, gold).get_metric()["f1"] == 1
-    with pytest.raises(Exception, match="E-X"):
-        peer(predicted, gold)

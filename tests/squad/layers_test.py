@@ -139,28 +139,6 @@ def test_a_token_has_the_window_with_the_most_context(length):
         assert windows.first[0, token] == chosen * STEP * (windows.count > 1)
 
 
-def test_a_passage_has_the_same_windows_in_any_batch():
-    lengths = (9, 11, 27, 16)
-    together = Windows(mask_of(*lengths), size=SIZE, overlap=OVERLAP)
-    for row, length in enumerate(lengths):
-        alone = Windows(mask_of(length), size=SIZE, overlap=OVERLAP)
-        assert torch.equal(together.of_token[row, :length], alone.of_token[0])
-        assert torch.equal(together.first[row, :length], alone.first[0])
-
-
-def test_windows_of_features_and_rows():
-    mask = mask_of(13, 8)
-    values = torch.randn(2, 13, 3) * mask.unsqueeze(2)
-    windows = Windows(mask, size=SIZE, overlap=OVERLAP)
-    passages = torch.tensor([1, 0, 1])
-    rows = windows.split(values)[passages]
-    assert rows.shape == (3, 2, SIZE, 3)
-    real = mask[passages]
-    assert torch.equal(windows.join(rows, passages)[real], values[passages][real])
-    assert windows.split(mask)[0, 1].sum() == 13 - STEP
-    assert not windows.split(mask)[1, 1, 2:].any()
-
-
 @pytest.mark.parametrize(("lengths", "longest"), [([7, 3, 1], 4), ([5, 5], 17), ([2], 1)])
 def test_the_best_spans_are_those_of_brute_force(lengths, longest):
     torch.manual_seed(0)

@@ -198,19 +198,6 @@ def test_no_answer_is_one_of_the_answers():
     assert metrics["f1"] == 6 / 14
 
 
-def test_output_elmo_does_not_reach_the_encoder():
-    settings = config()
-    settings["model"]["elmo"]["placement"] = "output"
-    model, instances = build(settings)
-    encoded = outputs_of(model.encoder)
-    scores = [scores_of(model, instances)["start"]]
-    with torch.no_grad():
-        model.elmo.mixes["output"].gamma.mul_(5.0)
-    scores.append(scores_of(model, instances)["start"])
-    assert torch.equal(encoded[0], encoded[2])
-    assert not torch.allclose(scores[0], scores[1])
-
-
 def test_an_ensemble_averages_probabilities():
     built = [build(config(no_answer=True), UNANSWERABLE, seed) for seed in (0, 1)]
     models, instances = [model for model, _ in built], built[0][1]

@@ -1,5 +1,3 @@
-import logging
-
 import pytest
 import torch
 from allennlp.common import Params
@@ -80,14 +78,6 @@ def test_the_predicate_makes_the_difference(tmp_path):
     logits = outputs_of(model.eval(), instances)["logits"]
     torch.testing.assert_close(logits[0], logits[2])
     assert not torch.allclose(logits[0], logits[1])
-
-
-def test_evaluate_says_nothing_of_the_predicate_embedding(tmp_path, caplog):
-    """As `evaluate` does, which shows what AllenNLP's embeddings log."""
-    model, _ = build(config(tmp_path))
-    with caplog.at_level(logging.INFO, "allennlp.modules.token_embedders.embedding"):
-        model.extend_embedder_vocab()
-    assert "before embedding extension" not in caplog.text
 
 
 def test_loss_and_metric_without_the_sentences_that_have_no_predicate(tmp_path):

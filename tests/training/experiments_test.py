@@ -12,11 +12,6 @@ from filelock import lock_descriptor
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import (
-    NO_ELMO,
-    Setting,
-    layer_rows,
-    own_setting,
-    placement_rows,
     plan,
     summary,
     train,
@@ -134,54 +129,3 @@ def test_a_run_of_another_config_is_an_error(tmp_path):
     finish(only_run(tmp_path), [0.5])
     with pytest.raises(ConfigurationError, match=r"seed-1 .*trainer\.num_epochs"):
         train_all([only_run(tmp_path, **{"trainer.num_epochs": 4})])
-
-
-def elmo_config(task: str) -> dict:
-    path = bundled(f"training_configs/{task}_elmo.jsonnet").resolve()
-    return Params.from_file(str(path)).as_dict(quiet=True)
-
-
-@pytest.mark.parametrize(
-    ("task", "own"),
-    [
-        ("ner", "input-all-lambda-0.1"),
-        ("srl", "input-all-lambda-0.001"),
-        ("coref", "input-all"),
-        ("squad", "input+output-all"),
-        ("snli", "input+output-all-lambda-0.001"),
-        ("sst", "input+output-all-lambda-0.001"),
-    ],
-)
-def test_the_setting_of_a_config(task, own):
-    assert str(own_setting(elmo_config(task))) == own
-
-
-def test_the_rows_of_the_paper():
-    own = own_setting(elmo_config("snli"))
-    assert {row: str(setting) for row, setting in layer_rows(own).items()} == {
-        "no ELMo": "none",
-        "top layer": "input+output-top",
-        "all layers, lambda 1": "input+output-all-lambda-1",
-        "all layers, lambda 0.001": str(own),
-    }
-    assert {row: str(setting) for row, setting in placement_rows(own).items()} == {
-        "no ELMo": "none",
-        "input": "input-all-lambda-0.001",
-        "input+output": str(own),
-        "output": "output-all-lambda-0.001",
-    }
-
-
-def test_overrides_of_a_setting():
-    snli = elmo_config("snli")
-    changes = {"model.elmo.placement": "none", "model.elmo.layers": "all", "model.elmo.mix_l2": None}
-    assert NO_ELMO.overrides(snli, seed=3) == changes
-    part = Setting("input", "top", None, fraction=0.1)
-    assert str(part) == "input-top-fraction-0.1"
-    overrides = part.overrides(snli, seed=3)
-    reader = snli["dataset_reader"]
-    sample = {"type": "elmo_sample", "reader": reader, "fraction": 0.1, "seed": 3}
-    assert overrides["dataset_reader"] == sample
-    assert overrides["validation_dataset_reader"] == reader
-    snli["validation_dataset_reader"] = {"type": "elmo_snli"}
-    assert part.overrides(snli, seed=3)["validation_dataset_reader"] == {"type": "elmo_snli"}

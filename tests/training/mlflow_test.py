@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import logging
 import posixpath
@@ -170,22 +169,3 @@ def test_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ConfigurationError, match=r"-c requirements\.lock"):
         MlflowCallback("folder")
-
-
-@pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="MLflow is an optional extra")
-def test_with_mlflow_itself(folder):
-    from mlflow import MlflowClient
-
-    for epoch in (0, 1):
-        callback = MlflowCallback(str(folder))
-        callback.on_start(None)
-        callback.on_epoch(None, METRICS, epoch)
-        callback.on_end(None, METRICS if epoch else None)
-    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
-    experiment = client.get_experiment_by_name("elmo")
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert (run.info.status, run.info.run_name) == ("FINISHED", "my run")
-    assert run.data.params == {"model.type": "elmo_bilm", "vocabulary.min_count._2a_tokens": "2"}
-    history = client.get_metric_history(run.info.run_id, "validation_perplexity")
-    assert [(point.step, point.value) for point in history] == [(0, 50.5), (1, 50.5)]
-    assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["model.tar.gz"]

@@ -71,14 +71,6 @@ def test_workers_draw_from_their_shares():
     assert [len(share) for share in shares] == [25, 25]
 
 
-def test_instances_are_those_of_the_reader():
-    reader = sampled("elmo_ner", 0.5)
-    instance = reader.text_to_instance(["Ana", "flew"], tags=["U-PER", "O"])
-    assert instance["tags"].labels == ["U-PER", "O"]
-    reader.apply_token_indexers(instance)
-    assert set(instance["tokens"].token_indexers) == {"tokens"}
-
-
 @pytest.mark.slow
 def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
     path = str(bundled("training_configs/ner.jsonnet").resolve())

@@ -28,25 +28,6 @@ def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):
                 assert torch.allclose(rows, expected, rtol=0, atol=1e-5)
 
 
-def test_reads_ahead_one_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "POSITIONS", 8)
-    read = []
-    encoder = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={})
-    sentences = (read.append(number) or ["a", "b"] for number in range(100))
-    next(encoder.encode(sentences))
-    assert len(read) == 5
-
-
-def test_items_come_with_their_vectors(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "POSITIONS", 20)
-    encoder = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={})
-    items = list(encoder.encode_items(enumerate(SENTENCES), lambda item: item[1]))
-    assert [i for (i, _), _ in items] == list(range(len(SENTENCES)))
-    for ((_, words), vectors), alone in zip(items, encoder.encode(SENTENCES), strict=True):
-        assert vectors.shape[1] == len(words)
-        assert torch.equal(vectors, alone)
-
-
 def test_known_words(tmp_path):
     words = ["cat", "xyzzy", VOCABULARY[9]]
     for bilm, known in (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.vectors import DEFAULTS, VectorTable, ppmi_svd, skip_gram, train_table, training
+from elmo_tasks.vectors import VectorTable, ppmi_svd, skip_gram, training
 from elmo_tasks.vectors.training import cooccurrences, frequent_words, positive_information
 from tests.vectors.examples import sentences
 
@@ -18,19 +18,6 @@ SKIP_GRAM = COMMON | {"dim": 8, "negative": 5, "subsample": 0.0, "epochs": 20}
 def similarity(table: VectorTable, one: str, other: str) -> float:
     first, second = (table.vectors[table.words.index(word)] for word in (one, other))
     return float(first @ second / ((first @ first) * (second @ second)) ** 0.5)
-
-
-def test_settings_replace_the_defaults():
-    common = {"dim": 100, "window": 5, "min_count": 2, "seed": 13}
-    assert {
-        "word2vec": common | {"negative": 5, "subsample": 1e-3, "epochs": 20},
-        "svd": common | {"shift": 1.0, "smoothing": 0.75, "eigenvalues": 0.5},
-    } == DEFAULTS
-    text = sentences(20)
-    table = train_table("svd", text, dim=3, window=2)
-    expected = ppmi_svd(text, **DEFAULTS["svd"] | {"dim": 3, "window": 2})
-    assert table.words == expected.words
-    assert np.array_equal(table.vectors, expected.vectors)
 
 
 def test_frequent_words_come_first():
@@ -49,13 +36,6 @@ def test_skip_gram_vectors_of_words_with_the_same_neighbours_are_near():
     assert table.vectors.shape == (14, 8)
     assert table.vectors.dtype == np.float32
     assert similarity(table, "cat", "dog") > similarity(table, "cat", "pump") + 0.1
-
-
-def test_skip_gram_repeats_by_seed():
-    pytest.importorskip("gensim")
-    tables = [skip_gram(sentences(), **SKIP_GRAM | {"seed": seed}) for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(tables[0].vectors, tables[1].vectors)
-    assert not np.allclose(tables[0].vectors, tables[2].vectors)
 
 
 def test_skip_gram_reads_the_whole_of_a_long_sentence(monkeypatch):
