@@ -61,14 +61,6 @@ def test_long_lines_come_in_pieces(tmp_path, max_bytes):
         list(read_lines(file, max_bytes=max_bytes))
 
 
-@pytest.mark.parametrize("between", ["\t", " ", " \t"])
-def test_pieces_end_between_words(tmp_path, between):
-    file = tmp_path / "text"
-    file.write_text(between.join(["word"] * 20))
-    words = [word for _, piece in read_lines(file, max_bytes=18) for word in piece.split()]
-    assert words == ["word"] * 20
-
-
 def test_a_long_line_of_running_text_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(text_stream, "MAX_PARAGRAPH", 16)
     (tmp_path / "text").write_text("한국어한국어한국\na b\n\nc\n")

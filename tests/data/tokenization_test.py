@@ -58,14 +58,6 @@ def test_joined():
     assert join_words([]) == ("", [], [])
 
 
-def test_a_long_text_has_the_words_of_its_parts():
-    text = "  Don't stop (U.S.)...\n\tIt's 5km\u00a0away,  e.g. at http://a.b/c. " * 50 + " "
-    reference = [(token.text, token.idx) for token in spacy.blank("en")(text) if not token.is_space]
-    found = tokenizer()(text)
-    assert [(word, start) for word, (start, _) in zip(found.words, found.offsets, strict=True)] == reference
-    assert [token.text for token in SpacyRules().tokenize(text)] == found.words
-
-
 @pytest.mark.parametrize("sign", ["=", "_", "'s"])
 def test_no_long_run_of_signs_goes_to_the_rules_at_once(sign):
     """Their time grows with its square, and no other thread runs meanwhile."""
@@ -139,15 +131,6 @@ def test_memory_does_not_grow_with_the_words(made, make):
     assert max(strings) <= strings[0] + module.MAX_STRINGS + (strings[2] - strings[1])
 
 
-def test_memory_does_not_grow_with_long_words(made, monkeypatch):
-    monkeypatch.setattr(module, "MAX_CHARACTERS", 10_000)
-    tokenize = tokenizer()
-    for letter in "abcdef":
-        assert tokenize(letter * 4_000).words == [letter * 4_000]
-    assert len(made) == 3
-
-
-@pytest.mark.slow
 def test_threads_share_a_tokenizer(made):
     texts = [new_words(number) for number in range(60)]
     expected = list(map(tokenizer(), texts))

@@ -43,9 +43,7 @@ def test_continuations(tags, expected):
         [("X", ((0, 1), (4, 5))), ("X", ((2, 3),))],  # C-X would continue the second
         [("C-X", ((0, 1),))],
         [("X", ((0, 2),)), ("Y", ((1, 3),))],
-        [("X", ((2, 2),))],
         [("X", ((5, 7),))],
-        [("", ((0, 1),))],
     ],
 )
 def test_arguments_that_tags_cannot_express(arguments):

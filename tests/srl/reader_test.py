@@ -210,11 +210,6 @@ def test_the_outer_of_nested_arguments_is_kept(tmp_path, content, caplog):
         read(tmp_path / "a", content, strict=True)
 
 
-def test_the_predicate_inside_of_an_argument(tmp_path):
-    content = "It - (A0*\nis be (V*)\nso - *)\n"
-    assert gold(read(tmp_path / "a", content)) == [(1, ["B-A0", "I-A0", "I-A0"])]
-
-
 def test_bad_sentences_are_left_out(tmp_path, caplog):
     for i, content in enumerate((CONLL.replace("(ARG1*) -", "(ARG1 -", 1), lines(JSON_LINES[:1]) + "{\n")):
         assert gold(read(tmp_path / "a", content, skip_bad=True)) == PROPOSITIONS[2 * (1 - i) :][:2]
@@ -268,13 +263,6 @@ def test_a_predicate_without_arguments(tmp_path):
         assert len(instances) == 1
 
 
-def test_other_columns(tmp_path):
-    columns = ["arguments", "predicate", "word", "_"]
-    content = "(A0*)|-|a b|x\n(V*)|see|c|y\n"
-    (instance,) = read(tmp_path / "a", content, columns=columns, delimiter="|")
-    assert instance["metadata"].metadata == SrlProposition(["a b", "c"], 1, ["B-A0", "B-V"])
-
-
 def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
     predicates = [
         {"index": 1, "arguments": []},
@@ -308,7 +296,6 @@ def test_wrong_columns(tmp_path, old, new, line, value):
     ("content", "value"),
     [
         ('{"tokens": ["a"]', "JSON"),
-        ('{"words": ["a"]}', '"tokens"'),
         ('{"tokens": ["a", 1]}', '"tokens"'),
         ('{"tokens": []}', '"tokens"'),
         ('{"tokens": ["a"], "pos": []}', '"pos"'),
@@ -318,7 +305,6 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         ({"index": 0}, "no arguments"),
         ({"index": 0, "arguments": [{"label": 0, "spans": [[0, 1]]}]}, '"label": 0'),
         ({"index": 0, "arguments": [{"label": "X", "spans": [[0, 0]]}]}, "[[0, 0]]"),
-        ({"index": 0, "arguments": [{"label": "X", "spans": [[0, 2]]}]}, "end=2"),
         ({"index": 0, "arguments": [{"label": "X", "spans": []}]}, "'X'"),
     ],
 )
@@ -353,14 +339,6 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert gold(instances) == [*PROPOSITIONS[:2], (None, ["O", "O"]), PROPOSITIONS[2]]
     assert not any(instances[2]["verb_indicator"])
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
-
-
-def test_a_folder_with_skeletons(tmp_path):
-    (tmp_path / "a.gold_conll").write_text(CONLL)
-    (tmp_path / "a.gold_skel").write_text("d 0 0 [WORD]\n")
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "b.conll").write_text(CONLL)
-    assert gold(SrlReader().read(str(tmp_path))) == PROPOSITIONS * 2
 
 
 def test_instances_of_the_fixtures():
