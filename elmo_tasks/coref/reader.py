@@ -116,8 +116,6 @@ class CorefReader(TaskReader):
                 document.clusters = [cluster for cluster in clusters if len(cluster) > 1]
             counts.update(self._counts(document, singletons))
             yield document
-        if not counts:
-            raise InputError("the file has no documents", where=path)
         if unsplit:
             logger.warning(
                 "%s: %d documents are one sentence of over %d tokens; put an empty line after each sentence",

@@ -160,7 +160,7 @@ class TaskReader(ShardedReader):
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the files' format."""
-        raise NotImplementedError
+        return self.format
 
     def detected_format(self, path: Path, formats: Sequence[Format]) -> Format:
         """Returns the format of the key `format`, or, with `auto`, the likeliest one for a file."""
@@ -226,7 +226,7 @@ class TaskReader(ShardedReader):
         """
         Yields the examples that `read` yields for each of `paths`, by default `input_files(file_path)`, and
         logs the counts of each file and their sum in the words of `describe`, also if `max_instances` ends
-        the reading. Returns the sum.
+        the reading. Returns the sum. A file without counts is an `InputError`.
         """
         logger = logging.getLogger(type(self).__module__)
         total: Counter[str] = Counter()
@@ -238,6 +238,8 @@ class TaskReader(ShardedReader):
             finally:
                 if counts:
                     logger.info("%s: %s", path, describe(counts))
+            if not counts:
+                raise InputError("the file has no records", where=path)
             total.update(counts)
         if len(paths) > 1:
             logger.info("%s: %d files, %s", file_path, len(paths), describe(total))

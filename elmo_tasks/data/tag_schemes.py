@@ -179,7 +179,7 @@ class TagReader:
         `TagError`: a tag that does not exist, or not at its position. `MixedSchemeError`.
         """
         if self.brackets:
-            return to_spans(from_brackets(tags), Scheme.IOB2)
+            return from_brackets(tags)
         if self._respell is not None:
             tags = [self._respell(tag) for tag in tags]
         if self._scheme in (None, Scheme.IOB1, Scheme.IOB2) and not (self.strict and self._scheme):
@@ -272,24 +272,27 @@ def _is_tag(text: str) -> bool:
     return tag.prefix in _ALL_PREFIXES and tag.label != ""
 
 
-def from_brackets(cells: Sequence[str]) -> list[str]:
+def from_brackets(cells: Sequence[str]) -> list[Span]:
     """
-    Returns the tags in IOB2 of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
+    Returns the spans of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
 
     # Raises
     `TagError`: a cell that is not a bracket, or a bracket at the wrong position.
     """
-    tags, label = [], ""
+    spans, label, start = [], "", 0
     for position, cell in enumerate(cells):
         match = _BRACKETS.fullmatch("*" if cell == "-" else cell)
         if match is None or not cell or (match[1] and label) or (match[2] and not (match[1] or label)):
             needed = f"* or the end of {label}, *)" if label else "*, (LABEL* or (LABEL)"
             raise TagError(position, f"the tag {cell!r} does not fit here, which needs {needed}")
-        tags.append(f"B-{match[1]}" if match[1] else f"I-{label}" if label else "O")
-        label = "" if match[2] else match[1] or label
+        if match[1]:
+            label, start = match[1], position
+        if match[2]:
+            spans.append(Span(start, position + 1, label))
+            label = ""
     if label:
         raise TagError(len(cells) - 1, f"the sentence ends before the end of {label}, *)")
-    return tags
+    return spans
 
 
 def to_spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:

@@ -160,8 +160,6 @@ class BiLmReader(ShardedReader):
 
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """Makes one block of whole sentences, a stream each, for prediction."""
-        if not sentences:
-            raise ConfigurationError("a block needs at least one sentence")
         streams = ([words] for words in sentences)
         block = next(blocks(streams, streams=len(sentences), bptt_steps=None, process=0, input=self.input))
         return Instance({"block": block})

@@ -5,7 +5,7 @@ import logging
 import shlex
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -185,8 +185,7 @@ class NerReader(TaskReader):
         format = self._format(path)
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
         oddities = _Oddities(path, counts, strict=self.strict)
-        records = self._counted(path, format.read(path, options), counts)
-        examples = self._labelled(path, records, oddities)
+        examples = self._labelled(path, format.read(path, options), oddities)
         try:
             for example in self.valid_examples(path, examples):
                 if not isinstance(example, InputError):
@@ -202,20 +201,6 @@ class NerReader(TaskReader):
         finally:
             oddities.warn()
 
-    def _counted(
-        self, path: Path, records: Iterable[EntitySentence | InputError | None], counts: Counter[str]
-    ) -> Iterator[EntitySentence | InputError]:
-        """Yields the records without those that annotators have rejected, which are counted."""
-        empty = True
-        for record in records:
-            if record is None:
-                counts[_ODD + _REJECTED] += 1
-            else:
-                empty = False
-                yield record
-        if empty:
-            raise InputError("the file has no sentences", where=path)
-
     def _add_remedy(self, error: InputError, path: Path) -> None:
         """Adds the keys for the columns of a file that has another number of them."""
         keys = next(column_keys(sample_of(str(path)).lines))
@@ -226,17 +211,19 @@ class NerReader(TaskReader):
             error.add_note(f"for these columns: --overrides {shlex.quote(overrides)}")
 
     def _labelled(
-        self, path: Path, records: Iterator[EntitySentence | InputError], oddities: "_Oddities"
+        self, path: Path, records: Iterator[EntitySentence | InputError | None], oddities: "_Oddities"
     ) -> Iterator[_Example | InputError]:
         """
         Yields the sentences with their entities, or their errors. The first sentences up to one with a tag or
         a span show how the file is annotated, and are held back until then.
         """
         if self.every_record:
-            yield from (each if isinstance(each, InputError) else (each, None) for each in records)
+            yield from (
+                (each, None) if isinstance(each, EntitySentence) else each for each in records if each
+            )
             return
         tags = oddities.tags = TagReader(self.tag_scheme, strict=self.strict)
-        waiting: list[EntitySentence | InputError] = []
+        waiting: list[EntitySentence | InputError | None] = []
         first: EntitySentence | None = None
         for record in records:
             waiting.append(record)
@@ -244,9 +231,12 @@ class NerReader(TaskReader):
                 first = first or record
                 if record.tags is None or tags.settle(record.tags):
                     break
-        if first is None:
+        if waiting and first is None:
             logger.warning("%s: the sentences have no tags and can only be used for predictions", path)
         for record in chain(waiting, records):
+            if record is None:
+                oddities.counts[_ODD + _REJECTED] += 1
+                continue
             if isinstance(record, InputError):
                 yield record
                 continue

@@ -238,8 +238,6 @@ class SrlReader(TaskReader):
             counts["nested"] = len(nested)
             if sentence.predicates or self._keep:
                 yield sentence, tags
-        if not counts:
-            raise InputError("the file has no sentences", where=path)
         if nested:
             logger.warning(
                 "%s (such arguments in this file, of which the outer ones are kept: %d)",

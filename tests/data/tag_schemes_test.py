@@ -238,7 +238,7 @@ def test_tags_of_no_spelling(tags, scheme):
 )
 def test_brackets(cells, tags):
     if isinstance(tags, str):
-        assert from_brackets(cells.split()) == tags.split()
+        assert from_brackets(cells.split()) == to_spans(tags.split(), Scheme.IOB2)
     else:
         with pytest.raises(TagError) as error:
             from_brackets(cells.split())
