@@ -109,14 +109,14 @@ def test_a_folder_is_no_input(predictor, tmp_path):
 def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkeypatch):
     def read(path):
         yield from list(stock(str(DEV)))[:2]
-        raise InputError.at(path, 7, found="a byte", expected="UTF-8")
+        raise InputError("not UTF-8", where=path, line=7)
 
     stock = predictor._dataset_reader.read
     monkeypatch.setattr(predictor._dataset_reader, "read", read)
     (tmp_path / "in").touch()
     output = str(tmp_path / "out.jsonl")
     manager = predict._PredictManager(predictor, str(tmp_path / "in"), output, 8, False, True)
-    with pytest.raises(InputError, match="in, line 7: found a byte"):
+    with pytest.raises(InputError, match="in, line 7"):
         manager.run()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
 
