@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 
+from elmo_tasks import load
 from elmo_tasks.common.files import bundled
 from examples import notebook, show_ner
 from examples.own_task import PosReader
@@ -52,6 +53,9 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     assert metrics["best_validation_accuracy"] == pytest.approx(1)
     tags = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
     assert tags[0] == ["DET", "ADJ", "NOUN", "VERB", "DET", "ADJ", "NOUN", "PUNCT"]
+    model = load(tmp_path / "run")
+    first = json.loads((PROJECT / "examples/own_task/predict.jsonl").read_text().splitlines()[0])
+    assert model(**first)["tags"] == tags[0]
 
 
 @pytest.mark.slow
