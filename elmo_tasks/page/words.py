@@ -102,8 +102,6 @@ class WordsInContext:
 
     def _occurrences(self, form: Mapping[str, str]) -> tuple[Occurrence, Occurrence | None]:
         word = form.get("word", "").strip()
-        if not word:
-            raise ConfigurationError("The field “Word” is empty. Please write a word.")
         one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
         if not form.get("other", "").strip():
             return one, None

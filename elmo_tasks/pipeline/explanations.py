@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -100,9 +101,9 @@ class Interpretable(Predictor):
         super().__init__(model, dataset_reader, frozen)
         self._layer = TextVectors(self._vectors_of_words)
 
+    @abstractmethod
     def example(self, json_dict: JsonDict) -> Instance | JsonDict:
         """Returns the instance of an input, or the result of an input without words."""
-        raise NotImplementedError
 
     def texts(self, instance: Instance) -> list[list[str]]:
         """Returns the words of each text that the model reads, in the model's order."""

@@ -8,11 +8,12 @@ result of a record with an error is that error, while the others have their valu
 
 import json
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, cast
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -166,9 +167,9 @@ class TaskPredictor(Interpretable):
         """Returns the result of a content without words; `None` if the model has to run."""
         return None
 
+    @abstractmethod
     def to_instance(self, content: Any) -> Instance:
         """Returns the instance of a content."""
-        raise NotImplementedError
 
     def typed(self, value: JsonDict) -> Any:
         """Returns the result in Python, for `load`; by default it is the JSON object."""
@@ -237,15 +238,10 @@ class TaskPredictor(Interpretable):
 
     def example(self, json_dict: JsonDict) -> Instance | JsonDict:
         (example,) = self._examples([Record(json_dict)])
-        if isinstance(example, Exception):
-            raise example
-        return example.instance if isinstance(example, _Example) else example
+        return example.instance if isinstance(example, _Example) else value_of(example)
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        example = self.example(json_dict)
-        if not isinstance(example, Instance):
-            raise ConfigurationError("the input has no words")
-        return example
+        return cast(Instance, self.example(json_dict))
 
     def _examples(
         self, records: Sequence[Record], max_tokens: int | None = None
@@ -378,9 +374,9 @@ class SentencePredictor(TextPredictor):
 class LabelPredictor(TaskPredictor):
     """Base class of predictors of the class of a text, or of two, each plain or a list of words."""
 
+    @abstractmethod
     def text_names(self) -> dict[str, str]:
         """Returns for the field of each text the field of its words."""
-        raise NotImplementedError
 
     @property
     def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]

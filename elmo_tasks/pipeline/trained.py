@@ -84,14 +84,11 @@ class TrainedModel(Generic[Value]):
     def _texts(self, texts: tuple[Any, ...] | list[Any], others: JsonDict) -> JsonDict:
         """Returns the fields of texts by their order, and others by their names."""
         names = self._names
-        for text in texts:
-            if not isinstance(text, str):
-                raise ConfigurationError(
-                    f"{shorten(repr(text))} is not a text; the model reads {', '.join(names)}"
-                )
-        if len(texts) > len(names) or (len(texts) < len(names) and not others):
+        complete = len(texts) == len(names) or (len(texts) < len(names) and others)
+        if not complete or not all(isinstance(text, str) for text in texts):
+            shown = ", ".join(map(repr, texts)) or "nothing"
             raise ConfigurationError(
-                f"the model reads {len(names)} texts ({', '.join(names)}), not {len(texts)}"
+                f"the model reads texts, {' and '.join(names)}, but got {shorten(shown)}"
             )
         content = dict(zip(names, texts, strict=False))
         for name in content.keys() & others.keys():

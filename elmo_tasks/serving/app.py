@@ -30,7 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from elmo_tasks import __version__
 from elmo_tasks.common import strict_json
 from elmo_tasks.common.machine import max_descriptors
-from elmo_tasks.data.input_files import printable, shorten
+from elmo_tasks.data.input_files import shorten
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import ServedModel
 
@@ -182,23 +182,15 @@ def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
     `HTTPException`: the body is not JSON, neither an object nor a list of objects, or has too many inputs.
     """
     try:
-        text = body.decode("utf-8").removeprefix("\ufeff")
-        content = strict_json.loads(text)
-    except UnicodeDecodeError as error:
-        reason = f"the byte 0x{body[error.start]:02x} at offset {error.start} is not UTF-8"
-        raise HTTPException(400, reason) from error
-    except json.JSONDecodeError as error:
-        raise HTTPException(400, f"not JSON ({error}): {shorten(printable(text.strip()))}") from error
-    if not isinstance(content, list):
-        if not isinstance(content, dict):
-            reason = f"the request must be a JSON object or a list of objects, not {shorten(text.strip())}"
-            raise HTTPException(422, reason)
-        return content
-    if len(content) > limits.max_queue:
-        raise HTTPException(413, f"a request can have {limits.max_queue:,} inputs, not {len(content):,}")
-    for index, one in enumerate(content, start=1):
+        content = strict_json.loads(body.decode("utf-8").removeprefix("\ufeff"))
+    except ValueError as error:
+        raise HTTPException(400, f"the request is not JSON: {error}") from error
+    inputs = content if isinstance(content, list) else [content]
+    if len(inputs) > limits.max_queue:
+        raise HTTPException(413, f"a request can have {limits.max_queue:,} inputs, not {len(inputs):,}")
+    for index, one in enumerate(inputs, start=1):
         if not isinstance(one, dict):
-            reason = f"input {index} of {len(content)} is not a JSON object: {shorten(json.dumps(one))}"
+            reason = f"input {index} of {len(inputs)} is not a JSON object: {shorten(json.dumps(one))}"
             raise HTTPException(422, reason)
     return content
 

@@ -23,6 +23,7 @@ from elmo_tasks.pipeline.predictor import (
     TaskPredictor,
     attempt,
     require,
+    value_of,
 )
 from elmo_tasks.pipeline.results import Argument, Predicate
 from elmo_tasks.pipeline.trained import load
@@ -171,9 +172,7 @@ class SrlPredictor(SentencePredictor):
     def _sentence(self, instance: Instance, content: Any) -> SentenceInstance:
         if isinstance(instance, SentenceInstance) and isinstance(content, ConfigurationError):
             return SentenceInstance(instance.text, [], str(content))
-        if isinstance(content, Exception):
-            raise content
-        if isinstance(content, SrlText):
+        if isinstance(value_of(content), SrlText):
             sentence = self.to_instance(content)
             sentence.reason = "" if content.predicates else "no predicate is found in the sentence"
             return sentence

@@ -52,7 +52,7 @@ def test_the_word_in_two_sentences(explorer):
         ({"sentence": "Cats sat."}, "“A sentence with it” .*“cat”.* Cats sat ."),
         ({"other": "Cats sat."}, "“Another sentence with it” .*“cat”"),
         ({"word": "don't", "sentence": "I don't."}, "It is split into: I do n't ."),
-        ({"word": " "}, "“Word” is empty"),
+        ({"word": " "}, "“A sentence with it” does not have the word “”"),
         ({"sentence": "The cat sat there."}, "“A sentence with it” has 5 words and signs, and 4 at most"),
         ({"other": "The cat sat there."}, "“Another sentence with it” has 5 words and signs, and 4"),
     ],
@@ -69,5 +69,5 @@ def test_corpora(tmp_path, monkeypatch):
     path.write_text(" a b \n\nc\n")
     assert read_corpus(path) == ["a b", "", "c"]
     monkeypatch.setattr(words, "MAX_WORDS", 2)
-    with pytest.raises(InputError, match=r"corpus\.txt: .*3"):
+    with pytest.raises(InputError, match=r"corpus\.txt .*3"):
         read_corpus(path)

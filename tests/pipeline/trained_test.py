@@ -40,9 +40,9 @@ def test_texts_and_fields(model):
 @pytest.mark.parametrize(
     ("examples", "names"),
     [
-        (["Ana sings.", float("nan")], ["examples[1]", "nan", "sentence"]),
-        ([b"Ana"], ["examples[0]", "b'Ana'", "sentence"]),
-        ([("Ana", "Silva")], ["examples[0]", "1", "sentence", "2"]),
+        (["Ana sings.", float("nan")], ["examples[1]", "sentence", "nan"]),
+        ([b"Ana"], ["examples[0]", "sentence", "b'Ana'"]),
+        ([("Ana", "Silva")], ["examples[0]", "sentence", "Silva"]),
         (["Ana", {"text": "Ana"}], ["examples[1]", '"sentence"', '"text"']),
         (["Ana", "a" * 10_001], ["examples[1]", "10,001"]),
         (["Ana", "half of \ud83d"], ["examples[1]", "\\ud83d"]),

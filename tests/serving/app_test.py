@@ -75,7 +75,7 @@ REFUSALS = {
     "no JSON": (400, "Expecting property name enclosed in double quotes"),
     "half an object": (400, "Unterminated string"),
     "two objects": (400, "Extra data"),
-    "no UTF-8": (400, "0xe4 at offset 14"),
+    "no UTF-8": (400, "0xe4 in position 14"),
     "NaN": (400, "NaN"),
     "half of a surrogate pair": (400, "surrogate pair"),
     "deep": (400, ""),
