@@ -157,14 +157,14 @@ def open_members(archives: list[str]) -> list[Archive]:
     bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
     for name in progress(archives, work="reading", unit="archives"):
         archive = open_archive(name)
-        if problem := _problem(archive, opened[0] if opened else archive):
+        if problem := _member_problem(archive, opened[0] if opened else archive):
             raise ConfigurationError(f"{name}: {problem}" + (f" as in {archives[0]}" if opened else ""))
         _share_bilm(archive.model, bilms)
         opened.append(archive)
     return opened
 
 
-def _problem(archive: Archive, first: Archive) -> str | None:
+def _member_problem(archive: Archive, first: Archive) -> str | None:
     """Returns why an archive cannot be a member together with the first one."""
     kind = type(archive.model)
     if not issubclass(kind, ElmoModel):

@@ -16,7 +16,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.json_lines import json_lines_file, read_file
-from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, located
+from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
 
 TEMPLATE = Path(__file__).with_name("explain.html")
 
@@ -79,7 +79,7 @@ def _explain(
     explainer = Explainer(predictor, method)
     explained: list[dict[str, Any]] = []
     for record in progress(list(read_file(predictor, source)), work="explain", unit="inputs"):
-        result = located(attempt(explainer, record.content), record.where)
+        result = with_place(attempt(explainer, record.content), record.where)
         if isinstance(result, Exception):
             return explained, result
         explained.append(result)

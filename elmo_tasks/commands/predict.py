@@ -70,7 +70,7 @@ class Predict(Verb):
             # Every worker gets the file.
             archive = (local_archive if here else packed_archive)(self.archive)
             settings: Settings = {
-                "the archive": _digest(archive),
+                "the archive": _archive_digest(archive),
                 "--batch-size": self.batch_size,
                 "--predictor": self.predictor,
                 "--predictor-args": self.predictor_args,
@@ -93,7 +93,7 @@ class Predict(Verb):
         print(f"{output}: {run.total('sentences'):,} lines{shards}")
 
 
-def _digest(archive: Path) -> str:
+def _archive_digest(archive: Path) -> str:
     digest = blake2b(digest_size=16)
     if archive.is_dir():
         for path in sorted(archive.iterdir()):

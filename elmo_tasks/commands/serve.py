@@ -29,7 +29,7 @@ Port = Annotated[int, number(unsigned_int, f"0 to {_LAST_PORT}", lambda value: v
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayArguments:
+class ReplicaArguments:
     """The processes that answer on Ray."""
 
     replicas: Positive | None = option("processes for each model")
@@ -94,7 +94,7 @@ class Serve(Verb):
     host: str = option("the address to listen at", "127.0.0.1")
     port: Port = option("0: any that is free", 8000)
     token_file: Path | None = option("a file whose content clients send as a bearer token", metavar="FILE")
-    ray: RayArguments = titled("Ray (the extra ray)")
+    ray: ReplicaArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
     page: PageArguments = titled("the tab ELMo of the page")
 

@@ -20,7 +20,7 @@ from elmo_tasks.data.tokenization import Words, sentence_rules
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
 from elmo_tasks.pipeline.results import Mention
 
-_EXPECTED = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
+_INPUT_FORMS = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
 
 
@@ -109,10 +109,10 @@ class CorefPredictor(TextPredictor):
         if "speakers" in json_dict:
             raise ConfigurationError('"speakers" is a list for each sentence, and needs "sentences"')
         if "tokens" in json_dict:
-            words = join_words(require_tokens(json_dict, _EXPECTED))
+            words = join_words(require_tokens(json_dict, _INPUT_FORMS))
             paragraphs = [words.words]
         else:
-            words, paragraphs = self._paragraphs(require(json_dict, "document", str, _EXPECTED))
+            words, paragraphs = self._paragraphs(require(json_dict, "document", str, _INPUT_FORMS))
         if not words.words:
             return None
         sentences = [sentence for paragraph in paragraphs for sentence in self._sentences(paragraph)]

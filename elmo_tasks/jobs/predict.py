@@ -14,7 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import predictor_of
-from elmo_tasks.pipeline.json_lines import read_records
+from elmo_tasks.pipeline.json_lines import read_json_records
 from elmo_tasks.pipeline.predictor import predict_records, value_of
 
 
@@ -50,7 +50,7 @@ class PredictShard:
         self._job = job
         self._reader = ShardReader(job.reading)
         try:
-            self._predictor = open_predictor(job)
+            self._predictor = open_job_predictor(job)
         except ConfigurationError as error:
             raise ElmoError(str(error)) from error
         model = self._predictor._model
@@ -62,7 +62,7 @@ class PredictShard:
     def __call__(self, shard: Shard, advance: Advance) -> Outcome:
         self._check_order(shard.number)
         named = self._job.named
-        records = read_records(
+        records = read_json_records(
             self._predictor,
             map(_as_line, self._reader.lines(shard)),
             shard.source if named else None,
@@ -89,7 +89,7 @@ class PredictShard:
         self._next += 1
 
 
-def open_predictor(job: PredictJob) -> Predictor:
+def open_job_predictor(job: PredictJob) -> Predictor:
     """Opens the archive, and makes its predictor."""
     if isinstance(job.archive, str):
         archive = open_archive(job.archive, job.cuda_device, job.overrides)
@@ -109,11 +109,11 @@ def _as_line(content: Content) -> bytes:
     if isinstance(content, bytes):
         return content
     present = {name: value for name, value in content.items() if value is not None}
-    fields = json.loads(json.dumps(present, default=_plain), parse_constant=lambda constant: None)
+    fields = json.loads(json.dumps(present, default=_text_of_bytes), parse_constant=lambda constant: None)
     return json.dumps(fields).encode()
 
 
-def _plain(value: Any) -> str | None:
+def _text_of_bytes(value: Any) -> str | None:
     """Decodes bytes, as which some programs write text; bytes that are not UTF-8 become null."""
     if not isinstance(value, bytes):
         return str(value)

@@ -15,7 +15,7 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-_opening = Lock()
+_OPENING_LOCK = Lock()
 
 
 def sentences(doc: Doc) -> list[list[int]]:
@@ -54,7 +54,7 @@ class FilesPipe(Pipe):
     def content(self) -> Any:
         """The content of the files, which are read at the first use."""
         if self._content is None:
-            with _opening:
+            with _OPENING_LOCK:
                 if self._content is None:
                     self._content = self.read(self._sources)
         return self._content

@@ -31,7 +31,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_READ = ["GET", "HEAD"]
+_READING_METHODS = ["GET", "HEAD"]
 _SENTENCES = {
     413: "The text is too long.",
     429: "Many texts are waiting to be read. Please try again in a moment.",
@@ -71,11 +71,11 @@ class Page:
         self._cosines: dict[str, float] = {}
         """The cosines of the first example of a word in context."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
-        app.api_route("/", methods=_READ, include_in_schema=False)(self._overview)
+        app.api_route("/", methods=_READING_METHODS, include_in_schema=False)(self._overview)
         for tab in tabs:
             ask = self._asks[tab.name] = _ask_model(app.state.models[tab.name], tab)
             self._add(app, f"/show/{tab.name}", "model.html", ask, tab.fields, {"tab": tab})
-        app.api_route("/show/{name:path}", methods=_READ, include_in_schema=False)(self._no_model)
+        app.api_route("/show/{name:path}", methods=_READING_METHODS, include_in_schema=False)(self._no_model)
         if words is not None:
             self._add(app, "/elmo", "elmo.html", _ask_words(words, limits), words.fields, {"words": words})
 
@@ -132,7 +132,7 @@ class Page:
             content_type = request.headers.get("content-type", FORM)
             if content_type.partition(";")[0].strip().lower() != FORM:
                 return render({}, 415, error=f"a form has the content type {FORM}, not {content_type}")
-            form = _form(await read_body(request, self._limits))
+            form = _parsed_form(await read_body(request, self._limits))
             link = _link(path, form)
             return await show(request, form) if link is None else RedirectResponse(link, 303)
 
@@ -140,12 +140,12 @@ class Page:
             try:
                 if request.method == "POST":
                     return await post(request)
-                form = _form(request.scope["query_string"])
+                form = _parsed_form(request.scope["query_string"])
             except HTTPException as error:
                 return render({}, error.status_code, error=_sentence(error))
             return await show(request, form)
 
-        app.api_route(path, methods=[*_READ, "POST"], include_in_schema=False)(get_or_post)
+        app.api_route(path, methods=[*_READING_METHODS, "POST"], include_in_schema=False)(get_or_post)
 
     def _render(self, name: str, path: str, values: dict[str, Any], status: int = 200) -> Response:
         html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
@@ -157,7 +157,7 @@ def _sentence(error: HTTPException) -> str:
     return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 
-def _form(content: bytes) -> Form:
+def _parsed_form(content: bytes) -> Form:
     """
     Parses a form in URL encoding. The first of several values of a field counts.
 

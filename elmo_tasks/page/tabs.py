@@ -23,7 +23,7 @@ from elmo_tasks.pipeline.predictor import TaskPredictor
 logger = logging.getLogger(__name__)
 
 EXAMPLES = 5
-_READ = 50
+_EXAMPLES_READ = 50
 """The instances of the validation data among which examples are looked for."""
 _LONGEST = 600
 """The longest text of an example, in characters."""
@@ -36,7 +36,7 @@ class Task(NamedTuple):
     description: str
 
 
-TASKS = {
+TASK_TITLES = {
     "ner": Task("Named entities", "The names in a sentence, their types, and how probable each is."),
     "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate."),
     "coref": Task("Coreference", "The words of a text that refer to the same thing."),
@@ -46,8 +46,8 @@ TASKS = {
     "classification": Task("Classification", "The class of a sentence, or of a pair of sentences."),
 }
 """The tasks by their packages; the results of other tasks are shown as JSON."""
-_LONG = ("document", "passage")
-_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
+_LONG_FIELDS = ("document", "passage")
+_FIELD_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
 _MAX_DIGITS = 9
 """The most digits of an index; Python reads no more than 4,300."""
 
@@ -64,10 +64,10 @@ class Field(NamedTuple):
     @property
     def is_long(self) -> bool:
         """Whether the text may have several lines."""
-        return self.name in _LONG
+        return self.name in _LONG_FIELDS
 
 
-PREDICATES = Field(
+PREDICATES_FIELD = Field(
     "predicates",
     "Predicates",
     rows=1,
@@ -121,7 +121,7 @@ class Tab:
             files are there.
         """
         fields = [
-            Field(field, _LABELS.get(field, field.capitalize()), rows=6 if field in _LONG else 2)
+            Field(field, _FIELD_LABELS.get(field, field.capitalize()), rows=6 if field in _LONG_FIELDS else 2)
             for field in predictor.forms[0]
         ]
         card = ""
@@ -135,7 +135,7 @@ class Tab:
             examples = list(islice(_validation_examples(fields, predictor, validation), EXAMPLES))
         tokenize = None
         if "predicates" in predictor.optional_fields:
-            fields.append(PREDICATES)
+            fields.append(PREDICATES_FIELD)
             tokenize = getattr(predictor, "_tokenize", None) or tokenizer()
         return cls(
             name=name,
@@ -150,7 +150,7 @@ class Tab:
 
     @property
     def about(self) -> Task:
-        return TASKS.get(self.task, Task(self.name, "The result of the model, as JSON."))
+        return TASK_TITLES.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
     def content(self, form: Mapping[str, str]) -> JsonDict:
         """
@@ -206,7 +206,7 @@ def _validation_examples(
     names = [field.name for field in fields]
     earlier = []
     try:
-        for instance in islice(predictor._dataset_reader.read(path), _READ):
+        for instance in islice(predictor._dataset_reader.read(path), _EXAMPLES_READ):
             texts = [" ".join(words) for words in predictor.texts(instance)]
             if max(map(len, texts)) <= _LONGEST and texts not in earlier:
                 earlier.append(texts)

@@ -22,7 +22,7 @@ from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.json_lines import json_lines_file, open_lines, read_file
-from elmo_tasks.pipeline.predictor import Record, TaskPredictor, predict_records, value_of
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, predict_records, value_of
 
 
 class PredictManager(predict._PredictManager):
@@ -63,13 +63,13 @@ class PredictManager(predict._PredictManager):
         try:
             for index, (record, result) in enumerate(zip(shown, results, strict=False)):
                 line = self._predictor.dump_line(value_of(result))
-                self._maybe_print_to_console_and_file(index, line, _shown(record))
+                self._maybe_print_to_console_and_file(index, line, _shown_input(record))
             sys.stdout.flush()
         finally:
             if self._output_file is not None:
                 self._output_file.close()
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[InputRecord]:
         if self._dataset_reader is None:
             records = read_file(self._predictor, self._input_file)
             if self._output_path is None:
@@ -80,13 +80,13 @@ class PredictManager(predict._PredictManager):
                 )
             return
         try:
-            yield from map(Record, self._get_instance_data())
+            yield from map(InputRecord, self._get_instance_data())
         except (ConfigurationError, OSError) as error:
             # It is raised after the results of the instances before it.
-            yield Record(error)
+            yield InputRecord(error)
 
 
-def _shown(record: Record) -> str:
+def _shown_input(record: InputRecord) -> str:
     return str(record.content) if isinstance(record.content, Instance) else json.dumps(record.content)
 
 

@@ -107,7 +107,7 @@ class Interpretable(Predictor):
 
     def texts(self, instance: Instance) -> list[list[str]]:
         """Returns the words of each text that the model reads, in the model's order."""
-        return list(map(words_of, texts_of([instance])))
+        return list(map(field_words, texts_of([instance])))
 
     def metadata_of(self, instance: Instance) -> Metadata:
         """Returns the metadata for changed texts: by default, the same class of the texts."""
@@ -234,23 +234,23 @@ def _replaced_methods(model: nn.Module, methods: dict[str, Callable[..., Any]]) 
             delattr(model, name)
 
 
-class _Text(TextField):
+class _ChangedText(TextField):
     """The text of a labelled instance, which attackers change, and compare by its words."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextField) and words_of(self) == words_of(other)
+        return isinstance(other, TextField) and field_words(self) == field_words(other)
 
 
 def labelled(instance: Instance, **labels: Field) -> Instance:
     """Returns a copy with labels. Its texts are copies too, since readers share theirs between instances."""
     texts = {
-        name: _Text(list(field.tokens), field._token_indexers)
+        name: _ChangedText(list(field.tokens), field._token_indexers)
         for name, field in instance.fields.items()
         if isinstance(field, TextField)
     }
     return Instance({**instance.fields, **texts, **labels})
 
 
-def words_of(field: TextField) -> list[str]:
+def field_words(field: TextField) -> list[str]:
     """Returns the words of a text field."""
     return [token.text or "" for token in field.tokens]

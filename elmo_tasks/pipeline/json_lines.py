@@ -9,12 +9,12 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import UNREADABLE, decompressed, local_or_bundled, raw_lines
 from elmo_tasks.data.input_files import InputError, printable, shorten, standard_input
-from elmo_tasks.pipeline.predictor import Record, attempt
+from elmo_tasks.pipeline.predictor import InputRecord, attempt
 
 
-def read_records(
+def read_json_records(
     predictor: Predictor, lines: Iterable[bytes], source: str | None, *, before: int = 0
-) -> Iterator[Record]:
+) -> Iterator[InputRecord]:
     """
     Yields a record for each line that is not blank.
 
@@ -34,10 +34,10 @@ def read_records(
             is_blank = not line.decode("utf-8", "replace").strip()
             number += not is_blank or source is not None
             if not is_blank:
-                yield Record(attempt(lambda line: predictor.load_line(_decoded(line)), line), where())
+                yield InputRecord(attempt(lambda line: predictor.load_line(_decoded(line)), line), where())
     except UNREADABLE as error:
         number += 1
-        yield Record(ConfigurationError(str(error)), where())
+        yield InputRecord(ConfigurationError(str(error)), where())
 
 
 def _decoded(line: bytes) -> str:
@@ -50,9 +50,9 @@ def _decoded(line: bytes) -> str:
         ) from error
 
 
-def read_file(predictor: Predictor, path: str) -> Iterator[Record]:
+def read_file(predictor: Predictor, path: str) -> Iterator[InputRecord]:
     """Yields the records of a file, plain or packed, of a URL, or of standard input for `-`."""
-    return read_records(predictor, open_lines(path), None if path == "-" else path)
+    return read_json_records(predictor, open_lines(path), None if path == "-" else path)
 
 
 def open_lines(path: str) -> Iterator[bytes]:

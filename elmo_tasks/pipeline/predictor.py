@@ -49,7 +49,7 @@ Result: TypeAlias = JsonDict | Exception
 """The value of a record, or its error."""
 
 
-class Record(NamedTuple):
+class InputRecord(NamedTuple):
     """One thing to predict: a JSON object, or an instance of a dataset reader, or the error of reading it."""
 
     content: JsonDict | Instance | Exception
@@ -67,7 +67,7 @@ def attempt(function: Callable[[Any], Any], content: Any) -> Any:
         return error
 
 
-def located(result: Result, where: str) -> Result:
+def with_place(result: Result, where: str) -> Result:
     """Returns a result. An error becomes a `ConfigurationError` that names the place, if there is one."""
     if not (where and isinstance(result, Exception)):
         return result
@@ -84,7 +84,9 @@ def value_of(result: Result) -> JsonDict:
     return result
 
 
-def predict_records(predictor: Predictor, records: Iterable[Record], batch_size: int) -> Iterator[Result]:
+def predict_records(
+    predictor: Predictor, records: Iterable[InputRecord], batch_size: int
+) -> Iterator[Result]:
     """
     Yields the result of each record, in order. Records are read and run `batch_size` at a time.
 
@@ -98,8 +100,8 @@ def predict_records(predictor: Predictor, records: Iterable[Record], batch_size:
             yield from _results_of_allennlp(predictor, batch)
 
 
-def _results_of_allennlp(predictor: Predictor, batch: list[Record]) -> Iterator[Result]:
-    contents = [record.content for record in batch if _known(record) is None]
+def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iterator[Result]:
+    contents = [record.content for record in batch if _result_without_model(record) is None]
     first = next(iter(contents), None)
     # A third-party predictor may implement either the function for one input or that for several.
     if isinstance(first, Instance):
@@ -108,13 +110,13 @@ def _results_of_allennlp(predictor: Predictor, batch: list[Record]) -> Iterator[
         one, several = predictor.predict_json, predictor.predict_batch_json
     values = iter([one(first)] if len(contents) == 1 else several(contents) if contents else [])
     for record in batch:
-        result = next(values) if (known := _known(record)) is None else known
+        result = next(values) if (known := _result_without_model(record)) is None else known
         metadata = _metadata(record.content)
         ids = dict(metadata.ids) if isinstance(metadata, Metadata) else {}
-        yield located(result, record.where) if isinstance(result, Exception) else ids | result
+        yield with_place(result, record.where) if isinstance(result, Exception) else ids | result
 
 
-def _known(record: Record) -> Result | None:
+def _result_without_model(record: InputRecord) -> Result | None:
     """Returns the result of a record that the predictor does not need to see, or `None`."""
     if isinstance(record.content, Exception):
         return record.content
@@ -127,7 +129,7 @@ def _metadata(content: Any) -> Any:
     return field.metadata if isinstance(field, MetadataField) else None
 
 
-class _Example(NamedTuple):
+class _Prepared(NamedTuple):
     """An instance, and the number of tokens that the model reads for it."""
 
     instance: Instance
@@ -199,10 +201,10 @@ class TaskPredictor(Interpretable):
         return content
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
-        return self.values([Record(inputs)])[0]
+        return self.values([InputRecord(inputs)])[0]
 
     def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
-        return self.values(list(map(Record, inputs)))
+        return self.values(list(map(InputRecord, inputs)))
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
@@ -216,36 +218,34 @@ class TaskPredictor(Interpretable):
         """Returns the JSON object of a model's outputs for one instance."""
         return _plain(outputs)
 
-    def results(self, records: Sequence[Record], max_tokens: int | None = None) -> list[Result]:
+    def results(self, records: Sequence[InputRecord], max_tokens: int | None = None) -> list[Result]:
         """
         Returns the result of each record, in order. An input of more than `max_tokens` tokens has an error,
         and a `ConfigurationError` names the place of its record, if it has one.
         """
         examples = self._examples(records, max_tokens)
         results = self._run(examples, max_tokens or TOKENS_AT_ONCE)
-        return [located(result, record.where) for result, record in zip(results, records, strict=True)]
+        return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
 
-    def values(self, records: Sequence[Record]) -> list[JsonDict]:
+    def values(self, records: Sequence[InputRecord]) -> list[JsonDict]:
         """Returns the value of each record, in order; raises the first error."""
         examples = self._examples(records)
         for example, record in zip(examples, records, strict=True):
             if isinstance(example, Exception):
-                value_of(located(example, record.where))
-        results = self._run(examples, TOKENS_AT_ONCE)
-        return [
-            value_of(located(result, record.where)) for result, record in zip(results, records, strict=True)
-        ]
+                value_of(with_place(example, record.where))
+        results = zip(self._run(examples, TOKENS_AT_ONCE), records, strict=True)
+        return [value_of(with_place(result, record.where)) for result, record in results]
 
     def example(self, json_dict: JsonDict) -> Instance | JsonDict:
-        (example,) = self._examples([Record(json_dict)])
-        return example.instance if isinstance(example, _Example) else value_of(example)
+        (example,) = self._examples([InputRecord(json_dict)])
+        return example.instance if isinstance(example, _Prepared) else value_of(example)
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         return cast(Instance, self.example(json_dict))
 
     def _examples(
-        self, records: Sequence[Record], max_tokens: int | None = None
-    ) -> list[_Example | JsonDict | Exception]:
+        self, records: Sequence[InputRecord], max_tokens: int | None = None
+    ) -> list[_Prepared | JsonDict | Exception]:
         """Returns for each record its example, or the value of a text without words, or an error."""
         read = partial(self._read, max_tokens)
         contents = self.complete([attempt(read, record.content) for record in records])
@@ -256,7 +256,7 @@ class TaskPredictor(Interpretable):
         _check_tokens(self.min_tokens(content), max_tokens)
         return content
 
-    def _example(self, max_tokens: int | None, content: Any) -> _Example | JsonDict:
+    def _example(self, max_tokens: int | None, content: Any) -> _Prepared | JsonDict:
         # Before an instance is made for each of very many predicates
         _check_tokens(self.min_tokens(content), max_tokens)
         if (value := self.empty_result(content)) is not None:
@@ -265,14 +265,14 @@ class TaskPredictor(Interpretable):
         _check_lengths(texts_of(self.parts(instance)))
         tokens = self.num_tokens(instance)
         _check_tokens(tokens, max_tokens)
-        return _Example(instance, tokens)
+        return _Prepared(instance, tokens)
 
     def _run(
-        self, examples: Sequence[_Example | JsonDict | Exception], max_tokens: int
+        self, examples: Sequence[_Prepared | JsonDict | Exception], max_tokens: int
     ) -> list[JsonDict | Exception]:
         """Runs the model on the examples, in batches of similar length; keeps values and errors."""
         results: list[Any] = list(examples)
-        lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Example)}
+        lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Prepared)}
         by_length = sorted(lengths, key=lengths.__getitem__)
         for indices in list(batches(by_length, lengths.__getitem__, max_tokens)):
             # A thread of the user that computes for the first time in the block would stay single-threaded.

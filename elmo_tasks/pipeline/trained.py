@@ -15,7 +15,7 @@ from elmo_tasks.archives.slim import TRAINED, trained_archives
 from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.pipeline.predictor import Record, TaskPredictor, attempt
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
 
 Value = TypeVar("Value")
@@ -71,7 +71,7 @@ class TrainedModel(Generic[Value]):
         if isinstance(examples, str | Mapping) or getattr(examples, "ndim", 1) != 1:
             raise ConfigurationError(f"the examples are not a list: {shorten(repr(examples))}")
         records = [
-            Record(attempt(self._fields, example), f"examples[{index}]")
+            InputRecord(attempt(self._fields, example), f"examples[{index}]")
             for index, example in enumerate(examples)
         ]
         return list(map(self.predictor.typed, self.predictor.values(records)))

@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
-from elmo_tasks.pipeline.predictor import Record, Result, TaskPredictor, attempt
+from elmo_tasks.pipeline.predictor import InputRecord, Result, TaskPredictor, attempt
 
 logger = logging.getLogger(__name__)
 
@@ -49,35 +49,35 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """An input, to be answered with the line of `allennlp predict` or of `allennlp elmo explain`."""
 
     content: JsonDict
     explain: bool = False
 
 
-Answer: TypeAlias = str | Refusal
+Reply: TypeAlias = str | Refusal
 
 
 class Answers:
-    """A predictor that answers batches of questions, and refuses single ones."""
+    """A predictor that answers batches of queries, and refuses single ones."""
 
     def __init__(self, predictor: TaskPredictor, limits: Limits) -> None:
         predictor.in_own_process = True
         self._predictor = predictor
         self._limits = limits
 
-    def __call__(self, questions: list[Question]) -> list[Answer]:
-        records = [Record(question.content) for question in questions]
+    def __call__(self, queries: list[Query]) -> list[Reply]:
+        records = [InputRecord(query.content) for query in queries]
         results = self._predictor.results(records, self._limits.max_tokens)
         return [
-            self._explained(question.content)
-            if question.explain and not isinstance(result, Exception)
+            self._explained(query.content)
+            if query.explain and not isinstance(result, Exception)
             else self._answer(result)
-            for question, result in zip(questions, results, strict=True)
+            for query, result in zip(queries, results, strict=True)
         ]
 
-    def _explained(self, content: JsonDict) -> Answer:
+    def _explained(self, content: JsonDict) -> Reply:
         if not can_explain(self._predictor):
             return Refusal(422, "the model cannot be explained")
         explained = attempt(Explainer(self._predictor), content)
@@ -85,7 +85,7 @@ class Answers:
             return self._answer(explained)
         return json.dumps(explained, ensure_ascii=False)
 
-    def _answer(self, result: Result) -> Answer:
+    def _answer(self, result: Result) -> Reply:
         if isinstance(result, ConfigurationError | ElmoError):
             return Refusal(422, str(result))
         if isinstance(result, Exception):

@@ -45,7 +45,7 @@ _ERROR = {
 }
 _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 
-Result = TypeVar("Result")
+Answered = TypeVar("Answered")
 
 
 def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str | None = None) -> FastAPI:
@@ -108,7 +108,7 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
 def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
     async def predict(request: Request) -> Response:
         with model.slots(1):
-            inputs = parse(await read_body(request, limits), limits)
+            inputs = parse_inputs(await read_body(request, limits), limits)
             if isinstance(inputs, dict):
                 (line,) = await until_gone(request, model.lines([inputs]))
                 return Response(line, media_type="application/json")
@@ -119,7 +119,7 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
     return predict
 
 
-async def until_gone(request: Request, answer: Awaitable[Result]) -> Result:
+async def until_gone(request: Request, answer: Awaitable[Answered]) -> Answered:
     """
     Returns the answer to a request whose body is read. It is cancelled when the client goes before: nobody
     waits for inputs that are still in the queue.
@@ -174,7 +174,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     return bytes(body)
 
 
-def parse(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
+def parse_inputs(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
     """
     Parses a body to one input or a list of inputs.
 

@@ -23,7 +23,7 @@ from elmo_tasks.archives.slim import TRAINED, trained_archives
 from elmo_tasks.common.progress import progress
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.pipeline.trained import task_predictor
-from elmo_tasks.serving.answers import Answer, Answers, Limits, Question, Refusal
+from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
 from elmo_tasks.srl.predictor import PREDICATES
 
 RETRY_SOON = {"Retry-After": "1"}
@@ -64,12 +64,12 @@ class ServedModel(Queue):
 
     # Parameters
 
-    answer : answers questions, in order.
+    answer : answers queries, in order.
     description : describes the model's inputs and outputs.
     schema : JSON schema of a request.
     """
 
-    answer: Callable[[list[Question]], Awaitable[list[Answer]]]
+    answer: Callable[[list[Query]], Awaitable[list[Reply]]]
     description: str
     schema: dict[str, Any]
 
@@ -82,7 +82,7 @@ class ServedModel(Queue):
         `HTTPException`: an input cannot be answered, or not in time.
         """
         async with in_time(self.limits):
-            answers = await self.answer([Question(each, explain) for each in inputs])
+            answers = await self.answer([Query(each, explain) for each in inputs])
         for index, answer in enumerate(answers, start=1):
             if isinstance(answer, Refusal):
                 where = f"input {index} of {len(inputs)}: " if len(inputs) > 1 else ""
@@ -113,7 +113,7 @@ def local_model(predictor: TaskPredictor, limits: Limits) -> ServedModel:
 
 
 def served(
-    predictor: TaskPredictor, answer: Callable[[list[Question]], Awaitable[list[Answer]]], limits: Limits
+    predictor: TaskPredictor, answer: Callable[[list[Query]], Awaitable[list[Reply]]], limits: Limits
 ) -> ServedModel:
     """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
     # The parameters are the predictor's: an input cannot give them.
@@ -139,31 +139,31 @@ def request_schema(predictor: TaskPredictor) -> dict[str, Any]:
 
 class Batcher:
     """
-    Batches of questions that arrive at about the same time. While a thread computes a batch, others wait for
+    Batches of queries that arrive at about the same time. While a thread computes a batch, others wait for
     the next one, in order.
 
     # Parameters
 
     answer : answers a batch, in a thread.
-    size : the most questions of a batch.
+    size : the most queries of a batch.
     wait : seconds for which an incomplete batch waits for more.
     """
 
-    def __init__(self, answer: Callable[[list[Question]], list[Answer]], *, size: int, wait: float) -> None:
+    def __init__(self, answer: Callable[[list[Query]], list[Reply]], *, size: int, wait: float) -> None:
         self._answer = answer
         self._size = size
         self._wait = wait
-        self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
+        self._waiting: deque[tuple[Query, asyncio.Future[Reply]]] = deque()
         # While another model predicts, PyTorch's own default may be one thread.
         threads = torch.get_num_threads()
         self._thread = ThreadPoolExecutor(1, "model", torch.set_num_threads, (threads,))
         self._full = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 
-    async def __call__(self, questions: list[Question]) -> list[Answer]:
-        """Returns the answers, in order. A question whose caller is cancelled before its turn is skipped."""
-        futures = [asyncio.get_running_loop().create_future() for _ in questions]
-        self._waiting.extend(zip(questions, futures, strict=True))
+    async def __call__(self, queries: list[Query]) -> list[Reply]:
+        """Returns the answers, in order. A query whose caller is cancelled before its turn is skipped."""
+        futures = [asyncio.get_running_loop().create_future() for _ in queries]
+        self._waiting.extend(zip(queries, futures, strict=True))
         if self._work is None or self._work.done():
             self._full = asyncio.Event()  # of this loop
             self._work = asyncio.create_task(self._run())
@@ -195,8 +195,8 @@ class Batcher:
                     if not future.done():
                         future.set_result(answer)
 
-    def _next(self) -> list[tuple[Question, asyncio.Future[Answer]]]:
-        batch: list[tuple[Question, asyncio.Future[Answer]]] = []
+    def _next(self) -> list[tuple[Query, asyncio.Future[Reply]]]:
+        batch: list[tuple[Query, asyncio.Future[Reply]]] = []
         while self._waiting and len(batch) < self._size:
             entry = self._waiting.popleft()
             if not entry[1].done():

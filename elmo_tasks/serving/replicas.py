@@ -11,7 +11,7 @@ from typing import Any
 from ray import serve
 
 from elmo_tasks.common.ray_cluster import connected
-from elmo_tasks.serving.answers import Answer, Answers, Limits, Question
+from elmo_tasks.serving.answers import Answers, Limits, Query, Reply
 from elmo_tasks.serving.models import OpenedArchive, ServedModel, open_predictor, served
 
 _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
@@ -19,7 +19,7 @@ _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 
 @serve.deployment
 class Replica:
-    """A process with a model. Ray joins questions into batches."""
+    """A process with a model. Ray joins queries into batches."""
 
     def __init__(self, archive: str, limits: Limits, device: int) -> None:
         self._answers = Answers(open_predictor(archive, device), limits)
@@ -28,9 +28,9 @@ class Replica:
         batches.set_batch_wait_timeout_s(limits.batch_wait)
 
     @serve.batch
-    async def answer(self, questions: list[Question]) -> list[Answer]:
+    async def answer(self, queries: list[Query]) -> list[Reply]:
         """Returns the answers to a batch, in order."""
-        return await asyncio.to_thread(self._answers, questions)
+        return await asyncio.to_thread(self._answers, queries)
 
 
 @contextmanager
@@ -85,5 +85,5 @@ def replicated(
                 serve.delete(application)
 
 
-async def _answer(handle: Any, questions: list[Question]) -> list[Answer]:
-    return await asyncio.gather(*map(handle.answer.remote, questions))
+async def _answer(handle: Any, queries: list[Query]) -> list[Reply]:
+    return await asyncio.gather(*map(handle.answer.remote, queries))

@@ -16,13 +16,13 @@ from elmo_tasks.common.values import Range
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.pipeline.explanations import labelled, words_of
+from elmo_tasks.pipeline.explanations import field_words, labelled
 from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.pipeline.results import Answer
 from elmo_tasks.squad.model import N_BEST, POSITION_KEYS
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 
-_EXPECTED = '"passage" and "question": strings'
+_INPUT_FIELDS = '"passage" and "question": strings'
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
 
 
@@ -63,7 +63,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
 
     def read(self, json_dict: JsonDict) -> JsonDict:
         """Returns the texts of an input, and its id."""
-        texts = {name: require(json_dict, name, str, _EXPECTED) for name in ("passage", "question")}
+        texts = {name: require(json_dict, name, str, _INPUT_FIELDS) for name in ("passage", "question")}
         return {**texts, "id": json_dict.get("id")}
 
     def empty_result(self, content: JsonDict) -> JsonDict | None:
@@ -103,8 +103,8 @@ class SquadPredictor(StrictParams, TaskPredictor):
                 "the answer is a span of the passage, so that only the question can change"
             )
         first, last = (cast(IndexField, instance[name]).sequence_index for name in ("span_start", "span_end"))
-        passage = _words(instance["passage"], original.passage)
-        question = _words(instance["question"], original.question)
+        passage = _words_after_change(instance["passage"], original.passage)
+        question = _words_after_change(instance["question"], original.question)
         answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []
         return replace(original, passage=passage, question=question, answers=answers)
 
@@ -121,8 +121,8 @@ class SquadPredictor(StrictParams, TaskPredictor):
         return output
 
 
-def _words(field: Any, original: Words) -> Words:
-    words = words_of(cast(TextField, field))
+def _words_after_change(field: Any, original: Words) -> Words:
+    words = field_words(cast(TextField, field))
     return original if words == original.words else join_words(words)
 
 

@@ -18,7 +18,7 @@ from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import RenewedPipeline, Words, sentence_rules
 from elmo_tasks.pipeline.predictor import (
     TOKENS_AT_ONCE,
-    Record,
+    InputRecord,
     SentencePredictor,
     TaskPredictor,
     attempt,
@@ -186,7 +186,7 @@ class SrlPredictor(SentencePredictor):
             return [[] for _ in sentences]
         if self._finder is None:
             return [attempt(self._verbs, words) for words in sentences]
-        results = self._finder.results([Record({"tokens": words}) for words in sentences])
+        results = self._finder.results([InputRecord({"tokens": words}) for words in sentences])
         return [
             result
             if isinstance(result, Exception)

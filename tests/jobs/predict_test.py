@@ -60,7 +60,7 @@ FIXTURES = {
 def test_every_task(config, tmp_path, monkeypatch):
     """A predictor reads shards as it reads the whole file."""
     predictor = predictor_of(config)
-    monkeypatch.setattr(predict, "open_predictor", lambda job: predictor)
+    monkeypatch.setattr(predict, "open_job_predictor", lambda job: predictor)
     source = bundled(FIXTURES[config])
     expected = lines_of_allennlp(predictor, source, tmp_path, batch_size=2)
     job = job_of(tmp_path, multiple=2)
@@ -75,7 +75,7 @@ def test_every_task(config, tmp_path, monkeypatch):
 
 def test_bytes_are_text(tmp_path, monkeypatch):
     predictor = predictor_of("sst")
-    monkeypatch.setattr(predict, "open_predictor", lambda job: predictor)
+    monkeypatch.setattr(predict, "open_job_predictor", lambda job: predictor)
     results = []
     for kind in (pa.string(), pa.binary()):
         column = pa.array(["A good film .", "Łódź"]).cast(kind)

@@ -13,9 +13,9 @@ from elmo_tasks.data.reader import join_words
 from elmo_tasks.elmo.model.scalar_mix import ScalarMix
 from elmo_tasks.evaluation.mixes import LearnedMix
 from elmo_tasks.page.app import Page
-from elmo_tasks.page.tabs import PREDICATES, Field, Tab
+from elmo_tasks.page.tabs import PREDICATES_FIELD, Field, Tab
 from elmo_tasks.page.words import WordsInContext, read_corpus
-from elmo_tasks.serving.answers import Limits, Question
+from elmo_tasks.serving.answers import Limits, Query
 from elmo_tasks.serving.models import ServedModel
 from elmo_tasks.vectors.encoder import BiLmEncoder
 from tests.elmo.files import frozen, random_bilm
@@ -163,7 +163,7 @@ def canned_tab(task: str) -> Tab:
     return Tab(
         name=task if task != "classification" else "topics",
         task=task,
-        fields=(*fields, *([PREDICATES] if task == "srl" else [])),
+        fields=(*fields, *([PREDICATES_FIELD] if task == "srl" else [])),
         examples=[CONTENTS[task]],
         card=f"{task} in English text; trained on 12,000 sentences of two corpora; on dev data F1 74.0",
         mixes=[LearnedMix(task, name, mix, None) for name in ("input", "output")],  # type: ignore[arg-type]
@@ -175,10 +175,10 @@ def canned_tab(task: str) -> Tab:
 def canned_model(task: str, limits: Limits) -> ServedModel:
     """Returns a model that answers each input with the answer to the example."""
 
-    async def answer(questions: list[Question]) -> list[str]:
+    async def answer(queries: list[Query]) -> list[str]:
         return [
             json.dumps(_explained(task) if explain else _result(task, content))
-            for content, explain in questions
+            for content, explain in queries
         ]
 
     return ServedModel(answer=answer, description="", schema={}, limits=limits)  # type: ignore[arg-type]

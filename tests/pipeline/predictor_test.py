@@ -7,9 +7,9 @@ import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 
-from elmo_tasks.pipeline.json_lines import read_records
+from elmo_tasks.pipeline.json_lines import read_json_records
 from elmo_tasks.pipeline.predictor import (
-    Record,
+    InputRecord,
     SentencePredictor,
     TaskPredictor,
     TextPredictor,
@@ -55,7 +55,7 @@ def inputs_of(*texts):
 
 
 def results_of(predictor, lines, batch_size=10, source=None):
-    return map(value_of, predict_records(predictor, read_records(predictor, lines, source), batch_size))
+    return map(value_of, predict_records(predictor, read_json_records(predictor, lines, source), batch_size))
 
 
 def test_results_in_their_order(predictor):
@@ -101,7 +101,7 @@ def test_an_object_has_no_line(predictor):
 
 
 def test_each_record_has_its_result_or_its_error(predictor):
-    records = list(map(Record, inputs_of("aa", "", 1, "abcdef", "abc", "a")))
+    records = list(map(InputRecord, inputs_of("aa", "", 1, "abcdef", "abc", "a")))
     results = predictor.results(records, max_tokens=5)
     assert [results[i] for i in (0, 1, 5)] == [{"doubled": 4}, EMPTY, {"doubled": 2}]
     assert [type(error) for error in results[2:5]] == [ConfigurationError, ConfigurationError, RuntimeError]
@@ -110,7 +110,7 @@ def test_each_record_has_its_result_or_its_error(predictor):
 
 def test_batches_have_a_limit_of_tokens(predictor):
     texts = ["aa", "aa", "a", "aaaa", "a", "aaaaa"]
-    results = predictor.results(list(map(Record, inputs_of(*texts))), max_tokens=5)
+    results = predictor.results(list(map(InputRecord, inputs_of(*texts))), max_tokens=5)
     assert results == [{"doubled": 2 * len(text)} for text in texts]
     # A batch has as many tokens as its longest text, times its texts
     assert predictor.batches == [2, 2, 1, 1]

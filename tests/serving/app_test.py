@@ -16,7 +16,7 @@ import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.answers import Limits
-from elmo_tasks.serving.app import parse, read_body
+from elmo_tasks.serving.app import parse_inputs, read_body
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.archives import predictor_of
 from tests.serving.clients import Doubling, Unfinished, ask, model_of, running
@@ -252,10 +252,10 @@ def test_metrics_count_requests_by_status(models):
 
 
 def test_an_object_or_a_list():
-    assert parse('{"a": "ä"}'.encode(), SMALL) == {"a": "ä"}
-    assert parse(b'\xef\xbb\xbf{"a": 1}', SMALL) == {"a": 1}
-    assert parse(b"[]", SMALL) == []
-    assert parse(b"[{}]", SMALL) == [{}]
+    assert parse_inputs('{"a": "ä"}'.encode(), SMALL) == {"a": "ä"}
+    assert parse_inputs(b'\xef\xbb\xbf{"a": 1}', SMALL) == {"a": 1}
+    assert parse_inputs(b"[]", SMALL) == []
+    assert parse_inputs(b"[{}]", SMALL) == [{}]
 
 
 SMALL = Limits(max_bytes=10, max_queue=2, timeout=0.05)

@@ -12,7 +12,7 @@ from allennlp.common import JsonDict
 from fastapi import FastAPI
 
 from elmo_tasks.pipeline.predictor import TaskPredictor, require
-from elmo_tasks.serving.answers import Answer, Limits, Question
+from elmo_tasks.serving.answers import Limits, Query, Reply
 from elmo_tasks.serving.app import create_app, make_server
 from elmo_tasks.serving.models import ServedModel
 from tests.pipeline.fake import Counting
@@ -41,14 +41,14 @@ class Unfinished:
     def __init__(self) -> None:
         self.cancelled = threading.Event()
 
-    async def __call__(self, questions: list[Question]) -> list[Answer]:
+    async def __call__(self, queries: list[Query]) -> list[Reply]:
         try:
             return await asyncio.Future()
         finally:
             self.cancelled.set()
 
 
-def model_of(answer: Callable[[list[Question]], Awaitable[list[Answer]]], **limits: Any) -> ServedModel:
+def model_of(answer: Callable[[list[Query]], Awaitable[list[Reply]]], **limits: Any) -> ServedModel:
     return ServedModel(answer=answer, description="", schema={}, limits=Limits(**limits))
 
 

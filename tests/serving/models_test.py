@@ -13,7 +13,7 @@ from jsonschema import ValidationError, validate
 from starlette.exceptions import HTTPException
 from torch import nn
 
-from elmo_tasks.serving.answers import Answers, Limits, Question, Refusal
+from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal
 from elmo_tasks.serving.models import Batcher, local_model, open_archives, request_schema
 from tests.elmo.files import make_files
 from tests.errors import mentions
@@ -90,7 +90,7 @@ def test_archives_by_their_names(tmp_path, monkeypatch):
 
 def test_lines_and_refusals():
     answers = Answers(Doubling(), Limits(max_tokens=20))
-    line, *refusals = answers([Question({"text": text}) for text in ("ä", 1, 13 * "x", 21 * "x")])
+    line, *refusals = answers([Query({"text": text}) for text in ("ä", 1, 13 * "x", 21 * "x")])
     assert line == '{"doubled": 2}'
     assert [refusal.status for refusal in refusals] == [422, 500, 422]
     assert mentions(refusals[2].reason, "21", "20")
@@ -99,13 +99,13 @@ def test_lines_and_refusals():
 def test_a_line_is_that_of_predict():
     predictor = Doubling()
     predictor.dump_line = lambda result: json.dumps(result, indent=1) + "\n"
-    assert Answers(predictor, Limits())([Question({"text": "a"})]) == ['{\n "doubled": 2\n}']
+    assert Answers(predictor, Limits())([Query({"text": "a"})]) == ['{\n "doubled": 2\n}']
 
 
 def test_inputs_to_explain():
     """They may go to another process. A model without explanations says so, after other errors."""
-    questions = [Question({"text": "a"}, True), Question({"text": 1}, True), Question({"text": "a"})]
-    first, second, third = Answers(Doubling(), Limits())(pickle.loads(pickle.dumps(questions)))
+    queries = [Query({"text": "a"}, True), Query({"text": 1}, True), Query({"text": "a"})]
+    first, second, third = Answers(Doubling(), Limits())(pickle.loads(pickle.dumps(queries)))
     assert first == Refusal(422, "the model cannot be explained")
     assert mentions(second.reason, '"text"')
     assert third == '{"doubled": 2}'

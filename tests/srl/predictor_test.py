@@ -10,7 +10,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.command import PredictManager
-from elmo_tasks.pipeline.predictor import Record
+from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags
@@ -129,7 +129,7 @@ def test_predicates_of_a_batch_are_found_together_and_as_one_by_one(predictor):
     ]
     calls = []
     forward = finder._finder._model.register_forward_hook(lambda *arguments: calls.append(1))
-    together = finder.results(list(map(Record, inputs)), 1000)
+    together = finder.results(list(map(InputRecord, inputs)), 1000)
     forward.remove()
     assert len(calls) == 1
     predicates = [
@@ -138,7 +138,7 @@ def test_predicates_of_a_batch_are_found_together_and_as_one_by_one(predictor):
     ]
     assert [predicates[0], *predicates[3:]] == [["sold", "left"], [], ["said", "had", "rained"], ["bicycle"]]
     assert isinstance(predicates[2], ConfigurationError)
-    alone = [finder.results([Record(json_dict)], 1000)[0] for json_dict in inputs]
+    alone = [finder.results([InputRecord(json_dict)], 1000)[0] for json_dict in inputs]
     for one, other in zip(together, alone, strict=True):
         assert str(one) == str(other)
 
@@ -174,10 +174,10 @@ def test_instances_of_the_reader(predictor):
 def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):
     """An instance each would take time and memory that grow with the square of the words."""
     words = {"tokens": ["Ana", "came", "."], "predicates": [1, 1, 1, 1]}
-    (result,) = predictor.results([Record(words)], 12)
+    (result,) = predictor.results([InputRecord(words)], 12)
     assert len(result["predicates"]) == 4
     monkeypatch.setattr(predictor, "to_instance", None)
-    (error,) = predictor.results([Record(words)], 11)
+    (error,) = predictor.results([InputRecord(words)], 11)
     assert mentions(str(error), "12", "11")
 
 
