@@ -43,7 +43,7 @@ class ClassificationReader(LabelledTextReader):
         left out.
     sentence2 : the same for the second sentence of pairs; null: single sentences.
     label : the column of the class; null: the files are text to pre-train on, without labels. In the
-        column `gold_label`, `-` is no class: the record is left out, and counted in the log.
+        column `gold_label`, `-` is not a class: the record is left out, and counted in the log.
     The others : see `LabelledTextReader`.
 
     # Raises
@@ -90,6 +90,6 @@ class ClassificationReader(LabelledTextReader):
     ) -> Instance:
         """Returns the instance of a sentence, or of a pair where the reader has `pairs`."""
         if (sentence2 is not None) != self.pairs:
-            found, expected = ("one sentence", "a pair") if self.pairs else ("a pair", "one sentence")
-            raise ConfigurationError(f"found {found}, expected {expected}, as in the reader's files")
+            needed = "pairs of sentences" if self.pairs else "single sentences"
+            raise ConfigurationError(f"the reader reads {needed}")
         return self.instance([text for text in (sentence1, sentence2) if text is not None], label)

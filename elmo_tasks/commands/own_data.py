@@ -44,7 +44,7 @@ class TrainOnOwnData(Verb):
         "DEV", "data that choose the best epoch (default: a tenth of TRAIN)", nargs="?"
     )
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)
-    epochs: Positive | None = option("the most epochs (default: those of the config)")
+    epochs: Positive | None = option("the most epochs (default: from the config)")
     recover: bool = flag("continue a run that was stopped")
     force: bool = flag("overwrite RUN")
 
@@ -80,7 +80,7 @@ class TrainOnOwnData(Verb):
     def _inspection(self) -> Inspection:
         readings = inspect(self.task, self.train, sample_of(self.train))
         if not readings.found or not readings.found[0].labels:
-            problem = readings.problem or f"{self.train}: there are no labels"
+            problem = readings.problem or f"{self.train}: the data have no labels"
             raise InputError(problem, remedy=f"try `allennlp elmo inspect {shlex.quote(self.train)}`")
         return readings.found[0]
 

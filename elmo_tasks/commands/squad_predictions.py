@@ -28,7 +28,7 @@ class SquadPredictions(ModelVerb):
     input: Input = positional("DATA", "SQuAD's JSON: a file, folder, pattern or URL")
     output: Path = positional("OUT", "JSON file to write")
     force: bool = flag("overwrite OUT")
-    batch_size: Positive = option("questions at once", 45)
+    batch_size: Positive = option("questions in a batch", 45)
 
     def run(self) -> None:
         with partial_file(self.output, force=self.force) as path:
@@ -36,7 +36,7 @@ class SquadPredictions(ModelVerb):
             reader = unwrapped_reader(archive.validation_dataset_reader)
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
-                    f"{self.archive}: found the dataset reader {type(reader).__name__}, expected elmo_squad"
+                    f"{self.archive}: its dataset reader is {type(reader).__name__}, not elmo_squad"
                 )
             instances = [
                 reader.text_to_instance(question.text, paragraph.passage, id=question.id)

@@ -1,6 +1,6 @@
 """Documents with coreference chains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -77,21 +77,17 @@ class CorefDocument(Metadata):
         )
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "CorefDocument":
-        """Returns the document of a record, whose values are those of `data.formats.coreference`."""
+    def from_record(cls, values: dict[str, Any]) -> "CorefDocument":
+        """Returns the document of a record of any format, see `data.formats.coreference`."""
+        content = document_values(values)
         document = cls.of(
-            values["sentences"],
-            id=values["doc_key"] if "doc_key" in values else str(values.get("id", "")),
-            speakers=values.get("speakers"),
-            clusters=values.get("clusters"),
+            content["sentences"],
+            id=content["doc_key"] if "doc_key" in content else str(content.get("id", "")),
+            speakers=content.get("speakers"),
+            clusters=content.get("clusters"),
         )
         document.ids = ids_of(values)
         return document
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "CorefDocument":
-        """Returns the document of a JSON object with `sentences`, see `document_values`."""
-        return cls.from_values(document_values(content) | ids_of(content))
 
 
 def _clusters(clusters: Any, tokens: int) -> list[Cluster]:

@@ -102,7 +102,7 @@ class CorefPredictor(TextPredictor):
         """Returns the document of an input, or `None` if it has no words."""
         if "sentences" in json_dict:
             return (
-                CorefDocument.from_json(json_dict | {"clusters": None})
+                CorefDocument.from_record(json_dict | {"clusters": None})
                 if json_dict["sentences"] != []
                 else None
             )

@@ -123,7 +123,7 @@ class CorefReader(TaskReader):
             )
 
     def _counts(self, document: CorefDocument, singletons: int) -> dict[str, int]:
-        """Returns the log's counts of a document that has so many singletons in its file."""
+        """Returns the log's counts of a document with that number of singletons in its file."""
         counts = {
             "documents": 1,
             "sentences": len(document.sentences),
@@ -143,7 +143,7 @@ def _documents(path: Path, encoding: str) -> Iterator[CorefDocument | InputError
     """Yields the documents of a file, and an error in place of each bad one."""
     first: tuple[int, bool] | None = None
     for record in format_of(path, encoding=encoding).read(path, encoding=encoding):
-        document = example_of(record, CorefDocument.from_values)
+        document = example_of(record, CorefDocument.from_record)
         if isinstance(document, CorefDocument):
             has_clusters = document.clusters is not None
             first = first or (record.line, has_clusters)
@@ -178,7 +178,9 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ConfigurationError(f"genre_pattern: found {pattern!r} ({error})") from error
+        raise ConfigurationError(
+            f"genre_pattern: {pattern!r} is not a regular expression: {error}"
+        ) from error
     if compiled.groups != 1:
-        raise ConfigurationError(f"genre_pattern: found {pattern!r}, expected one group in brackets")
+        raise ConfigurationError(f"genre_pattern: {pattern!r} needs one group in brackets")
     return compiled

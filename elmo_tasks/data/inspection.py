@@ -79,7 +79,7 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
             problems.append(str(error))
     found.sort(key=lambda each: -sum(each.labels.values()))
     found = [each for each in found if each.labels or not found[0].labels]
-    problem = "" if found else (problems or [f"{path}: there is no column with two classes or more"])[0]
+    problem = "" if found else (problems or [f"{path}: no column has two classes or more"])[0]
     return Readings(found, evidence, problem)
 
 

@@ -57,8 +57,8 @@ class LabelledTextReader(TaskReader):
         columns `text` and `label` may also be `text`, a text a line; `document`, a text a file; `label_text`,
         a label, a blank and a text a line; `fasttext`; `class_folders`, a folder with a text a file for each
         class; `class_files`, a file with a text a line for each class.
-    columns : names of the columns of a delimited file without a header; null: its first line has them.
-    delimiter : between the columns; by default that of `csv` or `tsv`, or else found from the file.
+    columns : names of the columns of a delimited file without a header; null: its first line has the names.
+    delimiter : between the columns; by default the mark of `csv` or `tsv`, or else found from the file.
     quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
     skip_bad : whether to leave out, and count, records with an error: no words, or an unknown label.
         Records that Prodigy's annotators have rejected or ignored are left out, and counted, in any case.
@@ -66,8 +66,8 @@ class LabelledTextReader(TaskReader):
 
     # Raises
     `ConfigurationError`: `columns` for a format that has its own; fewer than two classes, or one twice; label
-    names of other classes. When reading, `InputError` with file, line and column: there is no file, nothing
-    in a file, a format error, no such column, text that is no string or has no words, or an unknown label.
+    names of other classes. When reading, `InputError` with file, line and column: a missing or empty file, a
+    format error, a missing column, a value that is not a text, a text without words, or an unknown label.
     """
 
     undecided: Sequence[str] = ()
@@ -159,7 +159,7 @@ class LabelledTextReader(TaskReader):
         return TextOptions(self.label_names, self.layout, self.encoding)
 
     def _format_of_all(self, files: Sequence[Path]) -> str:
-        """Returns the format that the names of the files tell, or else that of the config, maybe `auto`."""
+        """Returns the format that the names of the files tell, or else the config's, maybe `auto`."""
         if self.format != "auto" or self.pairs or self.layout.columns is not None:
             return self.format
         return path_format(files, self.label_names) or self.format
@@ -213,7 +213,7 @@ class LabelledTextReader(TaskReader):
         for file in groups[path]:
             yield from self._examples(file, self._format_of(file, format), counts)
         if not counts["instances"]:
-            raise InputError("there are no records" + self._left_out(counts), where=path)
+            raise InputError("the file has no records" + self._left_out(counts), where=path)
 
     def _examples(self, path: Path, format: str, counts: Counter[str]) -> Iterator[_Example | InputError]:
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
@@ -286,5 +286,5 @@ def _text(values: Mapping[str, Any], columns: list[str]) -> str:
 
 def _value(values: Mapping[str, Any], column: str) -> Any:
     if column not in values:
-        raise InputError(f"there is no column {column!r}, only {', '.join(map(repr, values))}")
+        raise InputError(f"the column {column!r} is missing; the columns are {', '.join(map(repr, values))}")
     return values[column]

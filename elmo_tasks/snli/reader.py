@@ -55,9 +55,9 @@ class SnliReader(LabelledTextReader):
 
     classes : by default entailment, neutral and contradiction, in the files also `e`, `n` and `c`, or in
         capitals.
-    premise, hypothesis, label : the columns; by default those of SNLI (`sentence1`, `sentence2`,
-        `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, or those of SICK, in
-        any case.
+    premise, hypothesis, label : the columns; by default the names of SNLI (`sentence1`, `sentence2`,
+        `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, or the names of SICK,
+        in any case.
     The others : see `LabelledTextReader`.
 
     # Raises

@@ -170,7 +170,7 @@ class SquadReader(TaskReader):
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
         """Yields the keys; some questions have no answer, and not all languages have blanks."""
         paragraphs: list[Paragraph] = []
-        with suppress(InputError):  # the reader tells of errors
+        with suppress(InputError):  # the reader raises the error again
             for file in sample.files:
                 found = read_questions(str(file), ids=False, strict=False, encoding=sample.encoding)
                 paragraphs += [paragraph for content in found for paragraph in content.paragraphs]
@@ -202,7 +202,7 @@ class SquadReader(TaskReader):
         question_words = self.split(question)
         for name, text in (("passage", passage_text.words), ("question", question_words)):
             if not text.words:
-                raise ConfigurationError(f"found no words in the {name}, expected at least one")
+                raise ConfigurationError(f"the {name} has no words")
         metadata = SquadQuestion(passage_text.words, question_words, id)
         fields: dict[str, Field] = {
             "passage": passage_text.field,
@@ -299,7 +299,7 @@ def _warn(path: Path, kind: str, messages: list[str]) -> None:
 def _log(file_path: str, counts: Counter[str], misaligned: list[str]) -> None:
     logger.info(
         "%s: %d paragraphs, %d questions (%d unanswerable), %d answers; left out: %d unanswerable questions; "
-        "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all those of %d questions",
+        "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all answers to %d questions",
         file_path,
         *(counts[key] for key in ("paragraphs", "questions", "unanswerable", "answers", "left out")),
         counts["not on boundaries"],

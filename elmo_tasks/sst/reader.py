@@ -65,14 +65,14 @@ class SstReader(TaskReader):
 
     granularity : 5: the classes `0` to `4` of the trees; 3: `negative` (0 and 1), `neutral`, `positive` (3
         and 4); 2: the same without neutral sentences and phrases, whose number is in the log.
-    min_phrase_tokens : also read the phrases inside sentences that have at least so many tokens, as the paper
-        does for training, with 4; `None`: sentences only.
+    min_phrase_tokens : also read the phrases inside sentences that have this number of tokens or more, as the
+        paper does for training, with 4; `None`: sentences only.
     The others : see `TaskReader`.
 
     # Raises
     `ConfigurationError`: an impossible granularity or number of tokens. When reading, `InputError` with file
-    and line: there is no file, nothing to read in a file, a byte that is not UTF-8, or (with the column) no
-    tree.
+    and line: a missing file, a file with nothing to read, a byte that is not UTF-8, or a line that is not a
+    tree, with the column.
     """
 
     record_kind = "trees"
@@ -132,7 +132,7 @@ class SstReader(TaskReader):
             for example in self._of_tree(path, tree_index, tree, counts)
         ]
         if not examples:
-            raise InputError(f"there is no sentence to read ({self._describe(counts)})", where=path)
+            raise InputError(f"no sentence is left to read ({self._describe(counts)})", where=path)
         yield from zip(examples, _inside_others(example.position for example in examples), strict=True)
 
     def _describe(self, counts: Counter[str]) -> str:
@@ -162,7 +162,7 @@ class SstReader(TaskReader):
 
 
 class _Text(TextField):
-    """A `TextField` whose words the vocabulary counts only if `counted`, since another field has them too."""
+    """A `TextField` whose words the vocabulary counts only if `counted`: another field may have them, too."""
 
     def __init__(self, tokens: list[Token], position: _Position | None, *, counted: bool) -> None:
         super().__init__(tokens)

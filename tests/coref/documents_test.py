@@ -36,7 +36,7 @@ JSON = {
 def read(tmp_path, text):
     (tmp_path / "a").write_text(text, encoding="utf-8")
     path = tmp_path / "a"
-    return [CorefDocument.from_values(record.values) for record in format_of(path).read(path)]
+    return [CorefDocument.from_record(record.values) for record in format_of(path).read(path)]
 
 
 def test_a_document(tmp_path):

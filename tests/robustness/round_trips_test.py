@@ -204,7 +204,7 @@ def coref_columns(document: CorefDocument) -> str:
 def test_coref(tmp_path, write, document):
     file = tmp_path / "x"
     file.write_text(write(document))
-    assert [CorefDocument.from_values(each.values) for each in format_of(file).read(file)] == [document]
+    assert [CorefDocument.from_record(each.values) for each in format_of(file).read(file)] == [document]
     (fields,) = reading(file, type="elmo_coref")
     metric = CorefScores()
     metric(document.clusters or [], fields["metadata"].metadata.clusters)

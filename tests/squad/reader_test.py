@@ -225,7 +225,7 @@ def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
     (tmp_path / "data.json").write_text(json.dumps(content))
     with caplog.at_level(logging.INFO):
         assert [span_of(instance)[0] for instance in SquadReader().read(tmp_path)] == [1, -100, 9]
-    assert "evaluation only: 2 answers (40.00%), all those of 1 questions" in caplog.text
+    assert "evaluation only: 2 answers (40.00%), all answers to 1 questions" in caplog.text
 
 
 def flat(**changes):

@@ -20,7 +20,7 @@ JSON Lines have one object a line, of one of three layouts:
 - PreCo: `{"id": "...", "sentences": [["..."]], "mention_clusters": [[[sentence, first, end]]]}`, where `end`
   is the token after the last.
 
-The values of a record are those of e2e-coref, whatever its format.
+`document_values` gives the records of all formats the keys of e2e-coref.
 """
 
 import re
@@ -30,7 +30,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.fields import ids_of
 from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, record_of
 from elmo_tasks.data.formats.columns import (
     BLANKS,
@@ -41,13 +40,12 @@ from elmo_tasks.data.formats.columns import (
     split_cells,
     unescape,
 )
-from elmo_tasks.data.formats.records import first_values
+from elmo_tasks.data.formats.records import first_values, read_json_records
 from elmo_tasks.data.input_files import (
     InputError,
     Record,
     named_by,
     nonblank_lines,
-    parse_json,
     read_lines,
     shorten,
     shorten_json,
@@ -62,29 +60,17 @@ _SPECIAL = ("[CLS]", "[SEP]")
 _CONTINUED = "##"
 
 
-def read_json_lines(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
-    """Yields the documents of JSON Lines."""
-    for line_number, line in nonblank_lines(path, encoding):
-        yield record_of(path, line_number, _json_values, path, line_number, line)
-
-
-def _json_values(path: Path, line_number: int, line: str) -> dict[str, Any]:
-    content = parse_json(line, path, line_number)
-    if not isinstance(content, dict) or "sentences" not in content:
-        raise InputError(f'{shorten_json(content)} is not a JSON object with "sentences"')
-    with named_by(ids := ids_of(content)):
-        return document_values(content) | ids
-
-
 def document_values(content: dict[str, Any]) -> dict[str, Any]:
     """
-    Returns the values of a JSON object with `sentences`, as e2e-coref has them: `sentences`, `doc_key`, and
-    `speakers` and `clusters` if it has them. They are not checked.
+    Returns the values of a record in the keys of e2e-coref: `sentences`, `doc_key`, `speakers`, `clusters`.
+    Words are made of the pieces for BERT, and clusters of PreCo's. The values are not checked.
 
     # Raises
-    `InputError`: pieces of words without `subtoken_map`, or with another number of values than pieces;
-    mentions of PreCo, or of pieces, outside of the document.
+    `InputError`: a record without `sentences`; pieces of words without `subtoken_map`, or with another number
+    of values than pieces; mentions of PreCo, or of pieces, outside of the document.
     """
+    if "sentences" not in content:
+        raise InputError(f'the record has no "sentences", only {", ".join(content)}')
     check_words("sentences", content["sentences"])
     values: dict[str, Any] = {key: content[key] for key in ("doc_key", "id") if key in content}
     if "subtoken_map" in content:
@@ -194,11 +180,8 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
         raise InputError(f"the document {doc_key!r} does not end with {END!r}", where=path, line=line_number)
 
 
-_Sentences = list[list[str]]
-
-
 class _Layout(NamedTuple):
-    """The columns of a document, their number if it is fixed, and those of the word and the speaker."""
+    """The columns of a document: their number if it is fixed, the word, and the speaker."""
 
     size: int | None
     word: int
@@ -221,12 +204,10 @@ def _layout_of(row: list[str]) -> _Layout:
 
 def _conll_values(doc_key: str, lines: Lines, end: int) -> dict[str, Any]:
     with named_by({"doc_key": doc_key}):
-        sentences, speakers, clusters = _annotation(lines, end)
-    return {"doc_key": doc_key, "sentences": sentences, "speakers": speakers, "clusters": clusters}
+        return {"doc_key": doc_key, **_annotation(lines, end)}
 
 
-def _annotation(lines: Lines, end: int) -> tuple[_Sentences, _Sentences, list[list[tuple[int, int]]]]:
-    """Returns the words and the speakers of each sentence, and the clusters."""
+def _annotation(lines: Lines, end: int) -> dict[str, Any]:
     sentences: list[list[str]] = [[]]
     speakers: list[list[str]] = [[]]
     chains = _Chains()
@@ -252,12 +233,11 @@ def _annotation(lines: Lines, end: int) -> tuple[_Sentences, _Sentences, list[li
         sentences[-1].append(unescape(row[layout.word]))
         speakers[-1].append(NO_SPEAKER if speaker in _UNKNOWN_SPEAKERS else speaker)
         chains.add(line_number, row[-1])
-    clusters = chains.clusters()
     if not sentences[-1]:
         del sentences[-1], speakers[-1]
     if not sentences:
         raise InputError("the document has no tokens", line=end)
-    return sentences, speakers, clusters
+    return {"sentences": sentences, "speakers": speakers, "clusters": chains.clusters()}
 
 
 class _Chains:
@@ -310,7 +290,7 @@ def _detect_conll(sample: FileSample) -> float:
     return CERTAIN if any(re.search(r"[\s|](\([^\s()*]+|[^\s()*]+\))$", row) for row in rows) else POSSIBLE
 
 
-_JSON_LINES = Format("json_lines", _detect_json, read_json_lines)
+_JSON_LINES = Format("json_lines", _detect_json, read_json_records)
 _CONLL = Format("conll2012", _detect_conll, read_conll)
 FORMATS = (_JSON_LINES, _CONLL)
 

@@ -34,7 +34,7 @@ class DelimitedLayout(NamedTuple):
     columns: Sequence[str] | None = None
     """The names of the columns, where the file has no header."""
     delimiter: str = "auto"
-    """`auto` takes the one of `DELIMITERS` that splits most rows into as many cells as the first."""
+    """`auto` takes the mark of `DELIMITERS` that splits most rows into as many cells as the first."""
     quotes: bool | Literal["auto"] = "auto"
     """
     With `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by them, and
@@ -44,7 +44,7 @@ class DelimitedLayout(NamedTuple):
 
 
 AUTO = DelimitedLayout()
-"""All is found from the file."""
+"""Everything is found from the file."""
 
 
 class Dialect(NamedTuple):
@@ -58,7 +58,7 @@ def read_delimited(
     path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None
 ) -> Iterator[Record]:
     """
-    Yields the records of a file. Without names in the layout, the first row has them. Rows of blanks and
+    Yields the records of a file. Without names in the layout, the first row has the names. Rows of blanks and
     empty cells, empty cells at the end of a row, and blanks around names and at the end of a row are left
     out. Columns without a name have no values in a record; text in those at the end is counted, and the log
     warns of it.
@@ -88,7 +88,7 @@ def read_delimited(
         yield Record(path, line, {name: row[index] for index, name in named_columns})
     if unnamed:
         logger.warning(
-            "%s, line %d: found text after the last column with a name, which is not read (such rows: %d)",
+            "%s, line %d: text after the last column with a name is not read (such rows: %d)",
             path,
             unnamed[0],
             len(unnamed),
@@ -96,7 +96,7 @@ def read_delimited(
 
 
 def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None) -> Rows:
-    """Yields the rows of a file, that of the names included; see `read_delimited`."""
+    """Yields the rows of a file with its header; see `read_delimited`."""
     lines = _lines(path, encoding)
     dialect = _find_dialect(lines, layout)
     return (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
@@ -175,18 +175,4 @@ def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -
 
 
 def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
-    doubled: list[int] = []
-    for line_number, line in lines:
-        if line.strip():
-            cells = line.split(delimiter)
-            if '""' in line and any(map(_DOUBLED.fullmatch, cells)):
-                doubled.append(line_number)
-            yield line_number, cells
-    if doubled:
-        logger.warning(
-            "%s, line %d: found a doubled quote in quotes, which is read as it stands; the key `quotes` with "
-            "true reads it as one quote (such rows: %d)",
-            path,
-            doubled[0],
-            len(doubled),
-        )
+    return ((line_number, line.split(delimiter)) for line_number, line in lines if line.strip())

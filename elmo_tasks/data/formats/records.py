@@ -36,11 +36,11 @@ def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Re
     """
     Yields the objects of a file. It is a list, or an object with the list `data` or `annotations`, if its
     first line is not a whole object, or its only line is such an object; otherwise it has an object a line. A
-    line, or an item of the list, that is no object is a damaged record. A pair of a text and an object is the
-    object with `text`.
+    line, or an item of the list, that is not an object is a damaged record. A pair of a text and an object is
+    the object with `text`.
 
     # Raises
-    `InputError`, with the file and the line: a list that is no JSON.
+    `InputError`, with the file and the line: a list that is not JSON.
     """
     lines = nonblank_lines(path, encoding)
     first = list(zip(range(2), lines, strict=False))

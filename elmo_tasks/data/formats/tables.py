@@ -1,4 +1,4 @@
-"""The columns of texts and of labels, and the classes, of records that nothing is known of."""
+"""The columns of texts and of labels, and the classes, of records of an unknown kind."""
 
 import json
 import re
@@ -32,7 +32,7 @@ _PAIRS = (
 _NAMES_OF_TEXTS = {*TEXTS, *chain(*_PAIRS)}
 MAX_CLASSES = 200
 _SHORT = 10
-"""The characters that texts have on average, at least, in a column of another name than those of texts."""
+"""The characters that texts have on average, at least, in a column without the name of a text."""
 _FIRST = 100
 """The rows by whose values a column is one of texts."""
 _NUMBER = re.compile(r"-?\d*\.?\d+")
@@ -64,7 +64,7 @@ class Table(NamedTuple):
 
 
 def only_item(value: Any) -> Any:
-    """Returns the item of a list of one, and any other value as it is."""
+    """Returns the item of a list of one, and any other value unchanged."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
@@ -76,7 +76,7 @@ def as_label(value: Any) -> str:
 
 def read_table(sample: FileSample, num_rows: int | None = None) -> Table | None:
     """
-    Returns the records of data without rejected ones, or the first of them; `None` if the data are none.
+    Returns the records of data without rejected ones, or the first of them; `None` for data of another kind.
 
     # Raises
     `InputError`: one of the records is damaged.
@@ -211,7 +211,7 @@ def scores_column(table: Table) -> str | None:
 
 
 def text_columns(table: Table, label: str | None = None) -> list[str]:
-    """Returns the columns of texts, by their values, without that of the labels, and without parses."""
+    """Returns the columns of texts, by their values, without the labels and without parses."""
     names = (name for name in table.columns if name != label and not name.endswith("_parse"))
     return [name for name in names if _is_text(table, name)]
 

@@ -1,7 +1,7 @@
 """
 Texts with a class each: tables and JSON, lines of TREC and fastText, and a folder or a file for each class.
 
-The values of a record are those of its columns; where a format has none, they are `text` and `label`.
+The values of a record have the names of its columns; in a format without columns, `text` and `label`.
 """
 
 import re
@@ -12,13 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
-from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
-from elmo_tasks.data.formats.records import (
-    is_parquet,
-    read_json_records,
-    read_parquet,
-    record_format,
-)
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout
+from elmo_tasks.data.formats.records import RecordFormat, is_parquet, read_records, record_format
 from elmo_tasks.data.formats.tables import (
     LABELS,
     MAX_CLASSES,
@@ -39,7 +34,7 @@ _LINES = 20
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 """Parts of the names of files and folders that are not names of classes."""
 _UNLABELLED = {"unsup"}
-"""Folders among those of classes, as in IMDB."""
+"""Folders without a class, as in IMDB."""
 _ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
@@ -55,16 +50,8 @@ class TextOptions(NamedTuple):
     encoding: str = "utf-8"
 
 
-def _read_delimited(path: Path, options: TextOptions) -> Iterator[Record]:
-    return read_delimited(path, options.layout, encoding=options.encoding)
-
-
-def _read_json(path: Path, options: TextOptions) -> Iterator[Record]:
-    return read_json_records(path, encoding=options.encoding)
-
-
-def _read_parquet(path: Path, options: TextOptions) -> Iterator[Record]:
-    return read_parquet(path)
+def _read_table(path: Path, options: TextOptions, *, format: RecordFormat) -> Iterator[Record]:
+    return read_records(path, format, options.layout, encoding=options.encoding)
 
 
 def _read_text(path: Path, options: TextOptions) -> Iterator[Record]:
@@ -189,7 +176,7 @@ def _is_fasttext(sample: FileSample) -> bool:
 
 
 def _classes_of_paths(sample: FileSample) -> set[str]:
-    """Returns the names of folders, or else of files, if they may be those of classes."""
+    """Returns the names of folders, or else of files, if they may be classes."""
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
     files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
@@ -256,18 +243,25 @@ def _detect_paths(sample: FileSample) -> float:
 
 
 def _never(sample: FileSample) -> float:
-    """The evidence for texts without labels, which `inspect` tells as texts for a biLM."""
+    """The evidence for texts without labels, which `inspect` finds as texts for a biLM."""
     return 0
 
 
-_of_delimited = partial(_detect_table, format="delimited")
-_of_json = partial(_detect_table, format="json")
+TABLES: dict[str, RecordFormat] = {
+    **dict.fromkeys(("delimited", *DELIMITERS), "delimited"),
+    **dict.fromkeys(("json", "jsonl"), "json"),
+    "parquet": "parquet",
+}
+"""The formats whose records name their columns, or get names from a reader."""
 FORMATS = (
-    Format("delimited", _of_delimited, _read_delimited),
-    *(Format(name, _never, _read_delimited) for name in DELIMITERS),
-    Format("json", _of_json, _read_json),
-    Format("jsonl", _never, _read_json),
-    Format("parquet", partial(_detect_table, format="parquet"), _read_parquet),
+    *(
+        Format(
+            name,
+            partial(_detect_table, format=format) if name == format else _never,
+            partial(_read_table, format=format),
+        )
+        for name, format in TABLES.items()
+    ),
     Format("text", _never, _read_text),
     Format("document", _never, _read_document),
     Format("label_text", _detect_label_text, _read_label_text),
@@ -276,5 +270,3 @@ FORMATS = (
     Format("class_files", _never, _read_class_file),
 )
 READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {each.name: each.read for each in FORMATS}
-TABLES = ("delimited", *DELIMITERS, "json", "jsonl", "parquet")
-"""The formats whose records name their columns themselves, or get names from a reader."""

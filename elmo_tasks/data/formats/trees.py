@@ -47,7 +47,7 @@ def read_trees(
     plain sentence, and its words are one phrase.
 
     # Raises
-    `InputError`, with the line: it is no tree.
+    `InputError`, with the line: it is not a tree.
     """
     for line_number, line in nonblank_lines(path, encoding):
         if split is not None and not line.lstrip().startswith("("):
