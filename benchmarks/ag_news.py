@@ -20,8 +20,8 @@ from benchmarks.comparison import add_experiment_arguments, best_metrics, epoch_
 from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
 from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.commands.archives import confusion_table
 from elmo_tasks.commands.base import positive
-from elmo_tasks.commands.confusion import confusion_table
 from elmo_tasks.commands.experiments import WITHOUT_ELMO, text_vectors, train_and_report
 from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.training.experiments import TrainingRun, plan

@@ -4,10 +4,9 @@ import argparse
 
 from allennlp.commands import Subcommand
 
-from elmo_tasks.commands.archives import Mix, Models, Slim
+from elmo_tasks.commands.archives import Confusion, Mix, Models, Slim
 from elmo_tasks.commands.base import Subparsers, Verb, VerbGroup
 from elmo_tasks.commands.bilm import Calibrate, Export
-from elmo_tasks.commands.confusion import Confusion
 from elmo_tasks.commands.doctor import Doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.ensemble import Ensemble

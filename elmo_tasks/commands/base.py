@@ -257,7 +257,7 @@ def number(
             value = read(text)
             if fits(value):
                 return value
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
 
     return of_text
 

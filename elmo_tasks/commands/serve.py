@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65_535
 
-Port = Annotated[int, number(unsigned_int, f"0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)]
+Port = Annotated[
+    int, number(unsigned_int, f"a port from 0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)
+]
 
 
 @dataclass(frozen=True, kw_only=True)

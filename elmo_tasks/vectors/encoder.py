@@ -73,8 +73,8 @@ class BiLmEncoder(VectorEncoder):
         rows = layers | {"average": partial(torch.mean, dim=0)} | dict(mixes)
         if only is not None:
             if only not in rows:
-                found, *known = (name.removeprefix("layer ") for name in (only, *rows))
-                raise ElmoError(f"found the layer {found!r}, expected one of {', '.join(known)}")
+                layer, *layers_of_bilm = (name.removeprefix("layer ") for name in (only, *rows))
+                raise ElmoError(f"the layer {layer!r} must be one of {', '.join(layers_of_bilm)}")
             rows = {only: rows[only]}
         self._rows = list(rows.values())
         super().__init__(names=list(rows), dim=bilm.options.output_dim)

@@ -211,7 +211,7 @@ class TestAblate:
         ("arguments", "code", "message"),
         [
             (("--fractions", "0.0001"), 1, "0.0001"),
-            (("--fractions", "2"), 2, "found '2'"),
+            (("--fractions", "2"), 2, "'2' is not"),
             (("--tables", "mixes"), 2, "invalid choice: 'mixes'"),
             (("-o", '{"model.elmo.weights": "frozen"}'), 1, "model.elmo.weights"),
         ],

@@ -117,7 +117,7 @@ def test_ports(run, capsys):
     for port in ("-1", "65536", "x"):
         with pytest.raises(SystemExit):
             parsed(Serve, run, "--port", port)
-        assert f"found '{port}', expected 0 to 65535" in capsys.readouterr().err
+        assert f"'{port}' is not a port" in capsys.readouterr().err
     pytest.importorskip("fastapi")
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         parsed(Serve, run, "--port", taken.getsockname()[1]).run()
