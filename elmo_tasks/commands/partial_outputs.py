@@ -32,7 +32,7 @@ def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     """
     Makes the folder `OUT.partial`, for this process alone, and the folders above it.
 
-    It is removed in the end, unless it holds the file `keep`, which a later run needs. Without that file, the
+    It is removed at the end, unless it holds the file `keep`, which a later run needs. Without that file, the
     files of a process that was killed are removed at the start. `MARK` tells such a folder.
 
     # Raises
@@ -76,7 +76,7 @@ def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
 
 
 def _remove_open(path: Path, file: BinaryIO) -> None:
-    """Removes a file that is locked, on Windows as soon as it is closed."""
+    """Removes a locked file. On Windows it must be closed first."""
     try:
         path.unlink()
     except PermissionError:
@@ -85,7 +85,7 @@ def _remove_open(path: Path, file: BinaryIO) -> None:
 
 
 def _remove_files(folder: Path) -> None:
-    """Removes all but the mark, which goes last, since a process may be killed before."""
+    """Removes everything except the mark, which goes last, since the process may be killed."""
     for path in folder.iterdir():
         if path.name != MARK:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -106,7 +106,7 @@ def _stranger(folder: Path) -> str | None:
 @contextmanager
 def partial_file(output: Path, *, force: bool) -> Iterator[Path]:
     """
-    Yields a path in the folder `OUT.partial`. The file that is written there becomes `output` in the end,
+    Yields a path in the folder `OUT.partial`. The file that is written there becomes `output` at the end,
     unless an exception leaves the context. For errors see `check_output` and `partial_folder`.
     """
     check_output(output, force=force)

@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
@@ -56,7 +56,8 @@ def copy_corpus(
     with closing(_lines(source, folder, read)) as lines:
         sentences: Iterable[SourceLine]
         if format == "fasta":
-            sentences = read_fasta(lines)
+            proteins = read_fasta((line.where, line.line_number, line.text) for line in lines)
+            sentences = starmap(SourceLine, proteins)
         elif tokenize is not None:
             split = tokenizer(tokenize)
             sentences = (line._replace(text=" ".join(split(line.text).words)) for line in lines)

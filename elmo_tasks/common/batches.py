@@ -48,7 +48,7 @@ def batch_sizes(
 
 def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Deduplicates rows of ids as `torch.unique(dim=0)` does, in a tenth of the time, by a 64-bit key of each
+    Deduplicates rows of ids as `torch.unique(dim=0)` does, but ten times as fast, by a 64-bit key of each
     row. If two different rows share a key, whole rows are compared.
 
     *Shape:* ids `(rows, columns)` to the distinct rows `(distinct, columns)`, in no particular order, and for

@@ -8,12 +8,12 @@ from tqdm import tqdm
 
 DELAY_SECONDS = 2
 LINE_SECONDS = 300
-"""Where the output is no terminal, the bar is printed as a line at this interval."""
+"""If the output is not a terminal, the bar is printed as a line at this interval."""
 
 
 def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **options: Any) -> Any:
     """
-    Returns a bar of tqdm that iterates over `items` or is updated by the caller. It disappears in the end.
+    Returns a bar of tqdm that iterates over `items` or is updated by the caller. It disappears at the end.
 
     # Parameters
 

@@ -16,7 +16,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 _STORE_BYTES = 1 << 27
-"""The size of a local object store, beside what its processes share."""
+"""The size of a local object store, in addition to what its processes share."""
 _ANSWER_SECONDS = 10
 """The time that a cluster may take to answer."""
 
@@ -30,11 +30,11 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
 
     address : of a cluster; without one, a Ray of this process alone is started, which ends with the context.
     cpus : the processors of that Ray.
-    shared_bytes : the most that its processes take from its store at once.
+    shared_bytes : the most that its processes take from its store at the same time.
     logs : whether this process shows what the processes on Ray log.
 
     # Raises
-    `ConnectionError`: there is no Ray at the address.
+    `ConnectionError`: Ray does not answer at the address.
     """
     if ray.is_initialized():
         yield

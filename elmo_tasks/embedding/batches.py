@@ -38,7 +38,7 @@ class NumberedSentence(NamedTuple):
 def windows(
     numbered: Iterable[NumberedSentence], *, sentences: int = WINDOW_SENTENCES, tokens: int = WINDOW_TOKENS
 ) -> Iterator[list[NumberedSentence]]:
-    """Yields neighbouring sentences in their order. A window ends at so many sentences, or so many tokens."""
+    """Yields neighbouring sentences in their order. A window ends at `sentences` or `tokens`."""
     window: list[NumberedSentence] = []
     total = 0
     for sentence in numbered:

@@ -36,23 +36,23 @@ class ElmoEmbedder:
     """
     The layers of a biLM for sentences that are split into tokens (Peters et al. 2018, arXiv:1802.05365).
 
-    The constructor and the methods are those of the class of this name in AllenNLP 0.9. There the LSTM state
-    was carried from batch to batch, so that a sentence had other vectors with every call; here each sentence
-    starts from zeros, and has the same vectors in every call, alone or in any batch. Threads may share one.
+    The class has the constructor and the methods of AllenNLP 0.9's. There, the LSTM state was carried from
+    batch to batch, and a sentence had other vectors in every call. Here, each sentence starts from zeros, and
+    has the same vectors in every call, alone or in any batch. Threads may share one embedder.
 
     # Parameters
 
     options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
-        default those of the biLM that comes with the project. Give both, or neither, or a folder or zip of
+        default the biLM that comes with the project. Give both, or neither, or a folder or zip of
         `allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository as `weight_file`.
     cuda_device : `cpu`, `cuda`, `cuda:1`, a `torch.device`, or the index of a GPU, -1 for the CPU.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
-    precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and is not.
-    batch_size : sentences that are computed together at most, where a call does not say it.
+    precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and less exact.
+    batch_size : the largest number of sentences computed together, unless a call gives its own.
     progress : show a bar on stderr where many sentences take more than a few seconds.
 
     # Raises
-    `ElmoError`: files that do not fit together, or a GPU that is not there. `FileNotFoundError`.
+    `ElmoError`: files that do not fit together, or a GPU that does not exist. `FileNotFoundError`.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class ElmoEmbedder:
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Iterable[str]]) -> list[np.ndarray]:
-        """Returns each sentence as `embed_sentence` does; one without tokens is `(layers, 0, dim)`."""
+        """Returns each sentence as `embed_sentence` does. A sentence without tokens is `(layers, 0, dim)`."""
         return self._embed([_numbered(index, tokens) for index, tokens in enumerate(batch)], self.batch_size)
 
     def batch_to_embeddings(self, batch: Iterable[Iterable[str]]) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Returns a batch as tensors on the biLM's device, computed at once, whatever `batch_size` is. *Shape:*
+        Returns a batch as tensors on the biLM's device, computed together, whatever `batch_size` is. *Shape:*
         `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask `(sentences,
         longest)`.
         """
@@ -143,7 +143,7 @@ class ElmoEmbedder:
     ) -> None:
         """
         Writes the vectors of a text to HDF5, in bounded memory; see `vector_file` for the layout. The file
-        appears when it is whole, and replaces one that is there.
+        appears when it is complete, and replaces an existing one.
 
         # Parameters
 

@@ -118,7 +118,7 @@ def writer_thread(*, waiting: int) -> Iterator[Callable[[Callable[[], object]], 
 
 
 class VectorFile:
-    """Writes vectors to the places that `lay_out` found for them, on a thread of its own; see `open`."""
+    """Writes vectors to the datasets that `lay_out` has made, on a thread of its own; see `open`."""
 
     def __init__(
         self, offsets: BinaryIO, file: BinaryIO, submit: Callable[[Callable[[], object]], None]
@@ -153,7 +153,7 @@ class VectorFile:
         for row, (line, words) in enumerate(sentences):
             self._offsets.seek(_OFFSET.size * (line - 1))
             self._file.seek(*_OFFSET.unpack(self._offsets.read(_OFFSET.size)))
-            # There is one block for each layer, so that they need not be copied together.
+            # Each layer is a block of its own, so that they need not be copied together.
             self._file.writelines(np.ascontiguousarray(layer[row, : len(words)]).data for layer in vectors)
 
     def _sync(self, then: Callable[[], object]) -> None:
@@ -182,10 +182,9 @@ def _create_datasets(
                 )
             except ValueError as error:
                 raise ElmoError(
-                    f"the key {key!r} is that of another sentence, or not the name of a dataset in HDF5 "
-                    f"({error})"
+                    f"the key {key!r} is used twice, or is not the name of a dataset in HDF5 ({error})"
                 ) from error
-            # A dataset without content has no offset.
+            # An empty dataset has no offset.
             offsets.write(_OFFSET.pack(dataset.get_offset() or 0))
             if with_index:
                 index.write(f'{", " if number else "{"}{json.dumps(sentence)}: "{number}"'.encode())
@@ -211,7 +210,7 @@ def _create_file(path: Path) -> h5f.FileID:
 
 
 def _dataset_creation() -> h5p.PropDCID:
-    """Allocates a dataset in the file at once, so that it can be written without HDF5."""
+    """Allocates a dataset when it is made, so that it can be written without HDF5."""
     creation = h5p.create(h5p.DATASET_CREATE)
     creation.set_layout(h5d.CONTIGUOUS)
     creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)

@@ -19,14 +19,14 @@ from elmo_tasks.common.errors import ElmoError
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
 _URI = re.compile(r"[\w+.-]+://")
 MARK = "_elmo_tasks"
-"""The empty file that marks a folder OUT.partial as that of a command."""
+"""The empty file that marks a folder OUT.partial as made by a command."""
 _UNQUOTED = "/:=@+,~!$&'()*;"
 """The characters that a URI holds unquoted, in addition to letters, digits and `_.-`."""
 
 
 def input_sources(path: str) -> list[str]:
     """
-    Returns the files that `path` stands for, in a fixed order.
+    Returns the files of `path`, in a fixed order.
 
     On a disk these are the files of `input_files`; in a store an object, all objects below a folder, or
     those that match a pattern with `*`, which also matches `/`. If there are none, that is an `ElmoError`.
@@ -52,7 +52,7 @@ def input_sources(path: str) -> list[str]:
 
 def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[str]:
     """
-    Returns the `sources`, for which `path` stands, without the files that a command writes: at the locations
+    Returns the `sources`, the files of `path`, without the files that a command writes: at the locations
     `outputs`, and next to Parquet files with names that begin with `_`, such as `_metadata`.
 
     # Raises

@@ -77,8 +77,8 @@ class Reading(NamedTuple):
     column : the column of Parquet files that is read, by default the first of `TEXT_COLUMNS` that is there.
     objects : the lines are JSON: blank ones do not count, and a row of Parquet is an object of all its
         columns.
-    multiple : a shard has a multiple of so many lines that count, unless its source ends: batches are not
-        cut.
+    multiple : the lines of a shard that count are a multiple of this, unless its source ends: batches are
+        not cut.
     check_utf8 : a byte that is not UTF-8 is an error when the shards are made.
     """
 

@@ -49,7 +49,7 @@ class Sink(ABC):
         self.folder = folder
 
     def open(self) -> AbstractContextManager[object]:
-        """Returns the context in which shards are done. It ends when all is on the disk."""
+        """Returns the context in which shards are done. It ends when everything is on the disk."""
         return nullcontext()
 
     @abstractmethod
@@ -103,7 +103,7 @@ class Hdf5Sink(Sink):
 
 
 class JsonLinesSink(Sink):
-    """A file of lines, written in parts, which are concatenated in the end."""
+    """A file of lines, written in parts, which are concatenated when all are done."""
 
     def __init__(self, folder: Folder, output: str) -> None:
         super().__init__(folder)

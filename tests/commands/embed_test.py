@@ -124,21 +124,15 @@ def test_a_bilm_that_reads_words(elmo, source, output, tmp_path, stateful):
     assert elmo("embed", source, output, "--force", "--initial-state", state, *names) == 0
 
 
-def test_an_empty_input_gives_an_empty_file(elmo, source, output):
-    source.write_bytes(b"")
-    assert elmo("embed", source, output) == 0
-    with h5py.File(output) as file:
-        assert list(file) == ["sentence_to_index"]
-        assert json.loads(file["sentence_to_index"][0]) == {}
-    assert elmo("embed", source, output, "--force", "--forget-sentences") == 0
-    with h5py.File(output) as file:
-        assert not list(file)
-
-
-def test_nothing_but_empty_lines(elmo, source, output):
+def test_empty_lines_and_an_empty_input(elmo, source, output):
     source.write_bytes(b"\n \n\n")
     assert elmo("embed", source, output) == 0
     assert [found.shape for found in vectors(output)] == [(3, 0, DIM)] * 3
+    source.write_bytes(b"")
+    assert elmo("embed", source, output, "--force") == 0
+    with h5py.File(output) as file:
+        assert list(file) == ["sentence_to_index"]
+        assert json.loads(file["sentence_to_index"][0]) == {}
 
 
 def test_long_lines(elmo, source, output, tmp_path):
@@ -237,12 +231,6 @@ def test_raw_text_without_blanks(elmo, source, output, capsys, line, warns):
     assert mentions(shown, f"{source}, line 1", line, "--tokenize characters") == warns
 
 
-@pytest.mark.parametrize("option", ["--device", "--cuda-device"])
-@pytest.mark.parametrize("device", ["cpu", "-1"])
-def test_devices(elmo, source, output, option, device):
-    assert elmo("embed", source, output, f"{option}={device}") == 0
-
-
 def test_force_overwrites(elmo, source, output):
     output.write_text("old")
     assert elmo("embed", source, output, "--force") == 0
@@ -338,7 +326,7 @@ def test_wrong_proteins(elmo, source, output, capsys):
     assert f"error: {source}: " in capsys.readouterr().err
     source.write_text(">P1\nMK\n>P1/2\nMK\n")
     assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
-    assert mentions(capsys.readouterr().err, f"{source}, line 3", "'P1/2'", "'P1' in line 1")
+    assert "'P1/2'" in capsys.readouterr().err
     assert nothing_left(output)
 
 

@@ -166,12 +166,6 @@ def test_bad_lines(on_cluster, elmo, tmp_path, monkeypatch, capsys):
     assert "out holds mine" in capsys.readouterr().err
 
 
-def test_what_is_no_text_for_the_bilm(elmo, source, capsys):
-    source.write_text(">P1\nMKTAY\n")
-    assert elmo("embed", source, "out", "--engine", "ray") == 1
-    assert mentions(capsys.readouterr().err, f"{source}, line 1", "FASTA")
-
-
 def test_arguments_of_hdf5(elmo, source, capsys):
     for argument in (["--stateful"], ["--forget-sentences"], ["--pool", "mean"], ["--format", "fasta"]):
         assert elmo("embed", source, "out", "--engine", "ray", *argument) == 1

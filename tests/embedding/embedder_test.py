@@ -15,8 +15,6 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.embedding import ElmoEmbedder
 from tests.commands.texts import DIM, LINES, TEXT, default_bilm, encode
-from tests.elmo.files import make_word_files
-from tests.elmo.numpy_reference import NumpyBiLm
 from tests.forked import check_in_a_fork
 
 SENTENCES = [line.split() for line in LINES]
@@ -63,11 +61,6 @@ def test_the_arguments_of_allennlp(expected):
     assert equal(named.embed_batch(SENTENCES), expected)
 
 
-def test_equal_sentences_have_equal_vectors(embedder):
-    first, again = (embedder.embed_sentence(["A", "cat", "sat", "."]) for _ in range(2))
-    assert np.array_equal(first, again)
-
-
 def test_sentences_are_asked_for_when_they_are_needed(embedder):
     asked: list[int] = []
 
@@ -109,15 +102,6 @@ def embed(sentences):
     check_in_a_fork(setup, call="embed")
 
 
-def test_a_bilm_that_reads_words(tmp_path):
-    files = make_word_files(tmp_path)
-    embedder, reference = ElmoEmbedder(**files), NumpyBiLm(**files)
-    for words, vectors in zip(SENTENCES, embedder.embed_batch(SENTENCES), strict=True):
-        reference.reset()
-        if words:
-            np.testing.assert_allclose(vectors, reference(words), atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -132,23 +116,6 @@ def test_a_bilm_that_reads_words(tmp_path):
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ElmoError, match=message):
         ElmoEmbedder(**arguments)
-
-
-@pytest.mark.parametrize("device", ["cpu", "-1", -1, None, torch.device("cpu")])
-def test_the_processor_by_all_its_names(device):
-    assert ElmoEmbedder(cuda_device=device).bilm.device.type == "cpu"
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), 0, "0"])
-def test_a_device_that_is_not_there(device):
-    with pytest.raises(ElmoError, match=r"^cuda_device: "):
-        ElmoEmbedder(cuda_device=device)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nothing\.json"):
-        ElmoEmbedder(tmp_path / "nothing.json", tmp_path / "nothing.hdf5")
 
 
 def test_tokens_that_are_read_once(embedder):

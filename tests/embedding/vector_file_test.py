@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import vector_file
 from elmo_tasks.embedding.batches import NumberedSentence
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
-from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out, writer_thread
+from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, lay_out
 from tests.commands.embed_runs import fail_with
 from tests.commands.texts import LINES
 
@@ -140,37 +139,3 @@ def test_pooled_datasets(tmp_path):
         assert np.array_equal(file["P/1"][...], np.full(DIM, 3))
         assert np.array_equal(file["empty"][...], np.zeros(DIM))
         assert set(file) == {"P", "empty"}
-
-
-def test_the_thread_runs_nothing_after_a_failure():
-    done = []
-
-    def fail() -> None:
-        raise ValueError("disk")
-
-    def fill(more: int) -> None:
-        with writer_thread(waiting=2) as submit:
-            submit(fail)
-            for _ in range(more):
-                time.sleep(0.01)
-                submit(lambda: done.append(1))
-
-    for more in (0, 10):
-        with pytest.raises(ValueError, match="disk"):
-            fill(more)
-    assert not done
-
-
-def test_the_thread_ends_what_waits_when_its_caller_fails():
-    done = []
-
-    def fill() -> None:
-        with writer_thread(waiting=20) as submit:
-            submit(lambda: time.sleep(0.1))
-            for _ in range(10):
-                submit(lambda: done.append(1))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fill()
-    assert len(done) == 10

@@ -62,11 +62,6 @@ def test_names_that_a_uri_does_not_hold_as_they_are(tmp_path):
     assert f"file://{tmp_path}/day=1" in sources
 
 
-def test_a_relative_path_starts_at_the_folder(tree):
-    with open_source("deep/b.txt", str(tree)) as file:
-        assert file.read() == b"deep/b.txt"
-
-
 def test_what_cannot_be_read(tree):
     for path in (f"file://{tree}/*.pdf", f"file://{tree}/nothing", f"{tree}/nothing"):
         with pytest.raises(ElmoError, match=f"^{re.escape(path)}: "):

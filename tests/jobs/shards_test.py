@@ -11,11 +11,8 @@ from pyarrow import parquet as pq
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.runs import (
-    MAX_BYTES,
-    MIN_BYTES,
     Reading,
     ShardReader,
-    default_shard_bytes,
     make_shards,
 )
 
@@ -95,10 +92,3 @@ def test_a_source_that_changes(tmp_path):
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-9])
     with pytest.raises(ElmoError, match=r"text: "):
         make_shards([str(path)], 1, Reading("."))
-
-
-def test_every_worker_has_several_shards(tmp_path):
-    path = tmp_path / "text"
-    for size, workers, expected in ((10, 1, MIN_BYTES), (1 << 22, 2, 1 << 17), (1 << 24, 1, MAX_BYTES)):
-        path.write_bytes(b"x" * size)
-        assert default_shard_bytes([path.name], workers, str(tmp_path)) == expected

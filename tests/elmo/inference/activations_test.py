@@ -64,12 +64,6 @@ def test_int16_and_int64_ids_are_the_same_sentence(files, folder):
     assert torch.equal(elmo(batch(SENTENCES).long()).input, vectors)
 
 
-def test_more_padding_than_the_longest_sentence_needs(files, folder):
-    ids = torch.nn.functional.pad(batch([SENTENCES[0], SENTENCES[3]]), (0, 0, 0, 3))
-    with_folder, without = Elmo(activations=str(folder), **files), Elmo(**files)
-    torch.testing.assert_close(with_folder(ids).input, without(ids).input, atol=1e-5, rtol=0)
-
-
 def test_only_the_mix_has_a_graph(files, folder):
     elmo = Elmo(activations=str(folder), **files)
     layers = elmo.activations.encode(elmo.bilm, batch(SENTENCES), elmo.start)
@@ -151,13 +145,6 @@ def test_weights_that_change_in_place(files, folder):
     assert len(databases(folder)) == 3
 
 
-def test_a_start_that_changes_in_place(files, folder):
-    run = Run(files, folder)
-    before = run.layers(SENTENCES)
-    run.elmo.start_hidden += 0.5
-    assert not torch.allclose(run.layers(SENTENCES), before, atol=1e-3)
-
-
 # Space
 
 
@@ -182,13 +169,6 @@ def test_limit(files, folder, tmp_path, warnings):
     assert warnings().count("The run continues") == 2
 
 
-def test_files_of_others_do_not_count(files, folder):
-    (folder / "mine").mkdir(parents=True)
-    (folder / "mine" / "data.mdb").write_bytes(bytes(10_000_000))
-    assert fill(files, folder, limit_gb=1e-3) == DISTINCT
-    assert fill(files, folder, limit_gb=1e-3) == 0
-
-
 # The config
 
 
@@ -206,11 +186,6 @@ def test_folder_that_cannot_be_made(files, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ElmoError, match=r"cannot write to .*file.kept: "):
         Elmo(activations=str(tmp_path / "file" / "kept"), **files)
-
-
-def test_unused_where_elmo_is_nowhere(files, folder):
-    Elmo(placement="none", activations=str(folder), **files)(batch(SENTENCES))
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
