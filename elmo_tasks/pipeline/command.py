@@ -28,7 +28,7 @@ from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, predict_re
 class PredictManager(predict._PredictManager):
     """
     AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that a line that
-    is not UTF-8 has its own error. A result is written as soon as it is computed. With a dataset reader, each
+    is not UTF-8 has its own error. Each result is written immediately. With a dataset reader, each
     record has a line in the output, with its ids.
     """
 

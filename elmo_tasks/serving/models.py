@@ -214,7 +214,7 @@ class OpenedArchive(NamedTuple):
 
 def trained_models() -> list[str]:
     """
-    Returns the names of the trained models of the project, except the one that finds predicates for another.
+    Returns the names of the trained models of the project but `elmo:predicates`, which serves `elmo:srl`.
 
     # Raises
     `ConfigurationError`: there are none.
