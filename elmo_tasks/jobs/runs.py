@@ -385,11 +385,10 @@ def open_run(
     `ElmoError`: the run in the folder has other settings; or it is complete, and its input has changed.
     """
     names = folder.names()
-    plan = {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes}
     if PLAN not in names:
         shards = make_shards(sources, shard_bytes, reading)
         folder.create()
-        write_json(folder, PLAN, plan)
+        write_json(folder, PLAN, {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes})
         return Run(folder=folder, shards=shards)
     plan = read_json(folder, PLAN)
     _check_settings(folder, plan, settings)

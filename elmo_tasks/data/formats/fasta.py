@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import starmap
-from pathlib import Path
 from typing import NamedTuple
 
+from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import InputError
 
 
 class Protein(NamedTuple):
     """The file and the line of a header, the residues with blanks between them, and the name."""
 
-    where: str | Path
+    where: FilePath
     line_number: int
     text: str
     key: str = ""
@@ -23,7 +23,7 @@ STOP = "*"
 _NO_RESIDUE = re.compile("[^A-Za-z]")
 
 
-def read_fasta(lines: Iterable[tuple[str | Path, int, str]]) -> Iterator[Protein]:
+def read_fasta(lines: Iterable[tuple[FilePath, int, str]]) -> Iterator[Protein]:
     """
     Yields the proteins of FASTA files: the residues in capitals, and the first word of the header as name.
     Anything else is an `InputError`, with file and line.

@@ -232,7 +232,7 @@ class ActivationStore:
             self._reading = self._reading and write
             self._stop_writing(f"cannot {'write to' if write else 'read'} {self.folder}: {error}")
 
-    def _copy(self, key: bytes, value: memoryview, array: np.ndarray) -> None:
+    def _copy(self, key: bytes, value: bytes | memoryview, array: np.ndarray) -> None:
         """Copies the values of a record into the array."""
         values, checksum = np.frombuffer(value[:-_CHECKSUM_BYTES], np.uint8), value[-_CHECKSUM_BYTES:]
         if values.nbytes != array.nbytes or self._checksum(key, values) != checksum:
@@ -290,8 +290,8 @@ def environment_of(folder: Path, about: dict[str, Any]) -> lmdb.Environment:
     global _process
     with SHARED:
         if _process != os.getpid():
-            for environment in _environments.values():
-                environment.close()
+            for inherited in _environments.values():
+                inherited.close()
             _environments.clear()
             _process = os.getpid()
         folder.mkdir(parents=True, exist_ok=True)
