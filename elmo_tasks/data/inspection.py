@@ -17,6 +17,8 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, texts_of
 
 _READERS = {"classification": "classifier"}
+_MARKS = ",;|"
+"""Marks between the columns of a table. The lines of a text do not all have the same number of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +123,12 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
 def evidence_with_labels(kind: str, sample: FileSample, labelled: bool) -> float:
     """Returns the evidence for data that were read; without labels, many tasks can read them."""
     evidence = evidence_of(kind, sample)
-    if not labelled:
-        is_table = sample.files[0].suffix in (".csv", ".tsv")
-        return 0.0 if is_table else min(evidence, POSSIBLE)
-    return evidence
+    if labelled:
+        return evidence
+    lines = [line for line in sample.lines if not line.lstrip().startswith(("{", "["))]
+    counts = [{line.count(mark) for line in lines} for mark in _MARKS]
+    is_table = any(len(each) == 1 and 0 not in each for each in counts)
+    return 0.0 if is_table else min(evidence, POSSIBLE)
 
 
 def _texts(instance: Instance) -> list[Any]:

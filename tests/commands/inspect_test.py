@@ -66,6 +66,7 @@ def test_fixtures_without_a_hint(capsys, path, task, format, records, tokens, la
     assert len(list(reader.read(str(FIXTURES / path)))) >= records - 5
 
 
+TEXT, CLASSES = "text for a biLM", "classification"
 PREMISE, HYPOTHESIS = "Ann runs home in the rain.", 'It "rains.'
 
 
@@ -186,6 +187,36 @@ def test_text_for_people(capsys):
     assert '"unanswerable": true' in shown
     assert "allennlp train training_configs/squad_elmo.jsonnet" in shown
     assert '"dataset_reader.unanswerable": true' in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "tasks"),
+    [
+        (
+            "".join(f"{word} sank {i * 'the '}boat ?\n" for i in range(5) for word in ("who", "what")),
+            [TEXT, CLASSES],
+        ),
+        ("".join(f"{label} {i * 'the '}boat sank\n" for i in range(5) for label in "01"), [CLASSES, TEXT]),
+        (
+            "word\tpos\tindices\tsentence1\tsentence2\tlabel\n"
+            "bank\tN\t1-1\tThe bank paid .\tThe bank flooded .\tF\n"
+            "bank\tN\t1-1\tThe bank paid .\tOur bank paid .\tT\n",
+            [CLASSES],
+        ),
+        ("571001,racism\n571002,none\n571003,none\n571004,sexism\n", []),
+        ("file,user,label\n101_1,57,no\n101_2,57,no\n102_1,58,yes\n", []),
+        ("genre\tscore\tsentence1\n" + "".join(f"news\t{i}.5\tBoat {i} sank today\n" for i in range(9)), []),
+        ('{"id": 1, "text": "Boats sank."}\n{"id": 2, "text": "It rained."}\n', ["ner"]),
+        ("BOS fly from bonn to oslo EOS\tO O O B-from O\nBOS show all boats EOS\tO O B-thing\n", []),
+    ],
+)
+def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
+    (tmp_path / "a").write_text(content)
+    if not tasks:
+        error_of(ConfigurationError, inspected, capsys, tmp_path / "a")
+        return
+    found = inspected(capsys, tmp_path / "a")
+    assert [found["task"], *(each["task"] for each in found["also"])] == tasks
 
 
 @pytest.mark.parametrize(
@@ -341,9 +372,6 @@ def test_annotations_of_parts_are_no_classes(capsys, tmp_path):
     error_of(ConfigurationError, inspected, capsys, tmp_path / "a", "classification")
 
 
-TEXT = "A text.\nMore.\n"
-
-
 @pytest.mark.parametrize(
     ("names", "labels"),
     [
@@ -358,7 +386,7 @@ TEXT = "A text.\nMore.\n"
 def test_folders_and_files_of_classes(capsys, tmp_path, names, labels):
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(TEXT)
+        (tmp_path / name).write_text("A text.\nMore.\n")
     if labels is None:
         error_of(ConfigurationError, inspected, capsys, tmp_path, "classification")
         return
