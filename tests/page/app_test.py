@@ -259,13 +259,6 @@ def test_a_reader_who_leaves_before_the_answer():
         assert slow.cancelled.wait(10)
 
 
-def test_only_the_open_tab_is_current(ask):
-    html = ask("GET", "/show/names").text
-    assert 'aria-current="page">Named entities <small>names<' in html
-    assert "alert" not in html
-    assert "The mix that the model has learned" in html
-
-
 def test_a_broken_model(monkeypatch, ask):
     monkeypatch.setattr(answers, "Explainer", lambda predictor: SimpleNamespace())
     response = ask("GET", "/show/names", params={"sentence": "Ana flew.", "explain": "1"})

@@ -2,15 +2,10 @@ import json
 from argparse import Namespace
 
 import pytest
-from allennlp.commands import predict
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.command import PredictManager, get_predictor
 from tests.pipeline.archives import predictor_of
-
-
-def test_it_stands_in_for_that_of_allennlp():
-    assert predict._PredictManager is PredictManager
 
 
 @pytest.mark.parametrize("output", ["out", None])

@@ -71,14 +71,6 @@ def test_the_lines_before_a_bad_one(predictor, tmp_path, line, batch_size):
     message.encode()
 
 
-@pytest.mark.slow
-def test_the_longest_words_that_are_taken(predictor, tmp_path):
-    line = json.dumps({"tokens": ["x" * 10_000] + [f"w{number}" for number in range(40)]}).encode()
-    results, message = outcome(predictor, tmp_path, b"\n".join([line] * 4), 4)
-    assert (len(results), message) == (4, "")
-    assert results[0] == results[3]
-
-
 @given(content=st.binary(max_size=200), position=st.integers(0), size=st.integers(1, 4))
 def test_any_bytes(predictor, tmp_path, content, position, size):
     text = b"\n".join(GOOD * 2)
@@ -119,22 +111,6 @@ def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkey
     with pytest.raises(InputError, match="in, line 7"):
         manager.run()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
-
-
-def test_a_batch_that_is_too_much_is_predicted_one_by_one(predictor, tmp_path, monkeypatch):
-    predicted = type(predictor).predict_batch_instance
-
-    def predict(self, instances):
-        if len(instances) > 1:
-            raise MemoryError
-        if len(instances[0]["tokens"]) == 2:
-            raise RuntimeError("not enough memory")
-        return predicted(self, instances)
-
-    monkeypatch.setattr(type(predictor), "predict_batch_instance", predict)
-    results, message = outcome(predictor, tmp_path, b"\n".join([GOOD[0], GOOD[0], GOOD[1]]), 3)
-    assert len(results) == 2
-    assert message == f"{tmp_path}/in.jsonl, line 3: RuntimeError: not enough memory"
 
 
 def test_two_threads(predictor):

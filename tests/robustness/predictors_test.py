@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt
 from tests.robustness.json_values_test import VALUES
 
@@ -72,23 +71,3 @@ def test_any_content(predictor, content):
         predictor.example, predictor.load_line(json.dumps(content)), error=ConfigurationError
     )
     assert "Error: " not in message
-
-
-LONG = {
-    "sentence": "x" * 10_001,
-    "predicates": [0],
-    "document": "x" * 10_001,
-    "passage": "x" * 10_001,
-    "question": "x",
-    "premise": "x" * 10_001,
-    "hypothesis": "x",
-}
-
-
-def test_long_words(predictor):
-    """A biLM reads 50 characters of a word, and the language model has nothing else that reads."""
-    _, message = attempt(predictor.example, LONG, error=ConfigurationError)
-    if type(predictor).__name__ == "BiLmPredictor":
-        assert not message
-    else:
-        assert mentions(message, "10,001", "position 0", "10,000")
