@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from elmo_tasks.data.formats.base import CERTAIN, LIKELY, FileSample, Format
-from elmo_tasks.data.formats.records import record_format
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.tables import UNDECIDED, Table, read_table, text_columns
-from elmo_tasks.data.formats.texts import READ
 from elmo_tasks.data.input_files import InputError, shorten
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -77,7 +75,7 @@ def _has_pair(table: Table) -> bool:
     return all(known_column(name, table.columns) for name in ("premise", "hypothesis"))
 
 
-def _evidence(sample: FileSample) -> float:
+def _detect(sample: FileSample) -> float:
     table = None
     with suppress(InputError):
         table = read_table(sample, _FIRST)
@@ -91,10 +89,4 @@ def _evidence(sample: FileSample) -> float:
     return CERTAIN if of_snli or "premise" in table.columns else LIKELY
 
 
-def _detect(sample: FileSample, format: str) -> float:
-    return _evidence(sample) if record_format(sample.files[0], encoding=sample.encoding) == format else 0
-
-
-FORMATS = tuple(
-    Format(name, partial(_detect, format=name), READ[name]) for name in ("delimited", "json", "parquet")
-)
+FORMATS = (Format("auto", _detect, read_records),)

@@ -272,18 +272,10 @@ def _detected(question: _Node, passage: str) -> list[Answer]:
     return answers
 
 
-def _evidence(sample: FileSample) -> float:
+def _detect(sample: FileSample) -> float:
     values = first_values(sample)
     has_questions = "context" in values and ("qas" in values or "question" in values)
     return CERTAIN if has_questions or "paragraphs" in values or isinstance(values.get("header"), dict) else 0
 
 
-def _detect_json(sample: FileSample) -> float:
-    return 0 if is_parquet(sample.files[0]) else _evidence(sample)
-
-
-def _detect_parquet(sample: FileSample) -> float:
-    return _evidence(sample) if is_parquet(sample.files[0]) else 0
-
-
-FORMATS = (Format("json", _detect_json, read_questions), Format("parquet", _detect_parquet, read_questions))
+FORMATS = (Format("auto", _detect, read_questions),)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -97,15 +98,13 @@ def read_table(sample: FileSample, num_rows: int | None = None) -> Table | None:
 
 def evidence_of_table(sample: FileSample) -> float:
     """Returns the evidence that data are records of texts with a class each."""
-    try:
+    table = label = None
+    with suppress(InputError):
         table = read_table(sample, _HEADER)
-    except InputError:
-        table = None
-    if table is None:
-        return LIKELY if has_header(sample) else 0
-    label = label_column(table)
-    texts = text_columns(table, label) if label else []
-    if label is None or not texts:
+    if table is not None:
+        label = label_column(table)
+    texts = text_columns(table, label) if table and label else []
+    if table is None or label is None or not texts:
         return LIKELY if has_header(sample) else 0
     if 2 * len(table.classes(label)) > len(table.rows) > 4:
         return POSSIBLE / 2

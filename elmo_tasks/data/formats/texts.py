@@ -220,12 +220,6 @@ def _first_words(sample: FileSample) -> set[str]:
     return labels if few and len(words) < 1.1 * sum(len(each) == 2 for each in words) else set()
 
 
-def _detect_table(sample: FileSample, format: str) -> float:
-    if record_format(sample.files[0], encoding=sample.encoding) != format or _is_fasttext(sample):
-        return 0
-    return evidence_of_table(sample)
-
-
 def _detect_label_text(sample: FileSample) -> float:
     words = [line.split(maxsplit=1)[0] for line in sample.lines]
     if not 2 <= len({word.partition(":")[0] for word in words}) <= len(words) // 2:
@@ -242,31 +236,25 @@ def _detect_paths(sample: FileSample) -> float:
     return LIKELY if has_texts and _classes_of_paths(sample) else 0
 
 
-def _never(sample: FileSample) -> float:
-    """The evidence for texts without labels, which `inspect` finds as texts for a biLM."""
-    return 0
-
-
 TABLES: dict[str, RecordFormat] = {
     **dict.fromkeys(("delimited", *DELIMITERS), "delimited"),
     **dict.fromkeys(("json", "jsonl"), "json"),
     "parquet": "parquet",
 }
 """The formats whose records name their columns, or get names from a reader."""
+READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {
+    **{name: partial(_read_table, format=format) for name, format in TABLES.items()},
+    "text": _read_text,
+    "document": _read_document,
+    "label_text": _read_label_text,
+    "fasttext": _read_fasttext,
+    "class_folders": _read_class_folder,
+    "class_files": _read_class_file,
+}
+"""The formats by the names that a reader's key `format` has for them."""
 FORMATS = (
-    *(
-        Format(
-            name,
-            partial(_detect_table, format=format) if name == format else _never,
-            partial(_read_table, format=format),
-        )
-        for name, format in TABLES.items()
-    ),
-    Format("text", _never, _read_text),
-    Format("document", _never, _read_document),
-    Format("label_text", _detect_label_text, _read_label_text),
     Format("fasttext", _detect_fasttext, _read_fasttext),
     Format("class_folders", _detect_paths, _read_class_folder),
-    Format("class_files", _never, _read_class_file),
+    Format("auto", evidence_of_table, read_records),
+    Format("label_text", _detect_label_text, _read_label_text),
 )
-READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {each.name: each.read for each in FORMATS}
