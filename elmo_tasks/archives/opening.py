@@ -1,5 +1,6 @@
 """Opening archives of models: `open_archive`, which takes the place of AllenNLP's `load_archive`."""
 
+import json
 import os
 import re
 import shutil
@@ -15,11 +16,12 @@ from typing import Any
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
-from allennlp.common.params import parse_overrides
+from allennlp.common.meta import META_NAME, Meta
+from allennlp.common.params import Params, parse_overrides, with_overrides
 from allennlp.common.util import SigTermReceived
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model, archival
-from allennlp.models.archival import Archive
+from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.archives.checking import check_config, only_registered_names
 from elmo_tasks.archives.slim import TRAINED, archive_path, trained_archives
@@ -29,7 +31,7 @@ from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.common.unpacking import unpack
 
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
-_load_archive = archival.load_archive
+_vocabulary_from_files = Vocabulary.from_files.__func__
 _opening: ContextVar[tuple[str, ...]] = ContextVar("the archives being opened, the outer first", default=())
 
 
@@ -94,15 +96,34 @@ def open_archive(
         try:
             if path.is_dir():
                 check_config(path)
-            archive = _load_archive(path, gpu, overrides, weights_file)
-            _check_numbers(archive.model)
-            # An archive reads whole files, also if its model was trained on a part of one.
-            return archive._replace(
-                dataset_reader=_unsampled(archive.dataset_reader),
-                validation_dataset_reader=_unsampled(archive.validation_dataset_reader),
-            )
+                return _read(path, override_block, weights_file, gpu)
+            with extracted_archive(path) as folder:
+                return _read(Path(folder), override_block, weights_file, gpu)
         finally:
             _opening.reset(token)
+
+
+def _read(folder: Path, overrides: dict[str, Any], weights_file: str | None, gpu: int) -> Archive:
+    """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
+    content = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    try:
+        config = Params(with_overrides(content, overrides) if overrides else content)
+    except ValueError as error:
+        raise ConfigError(str(error), where="overrides") from error
+    readers = archival._load_dataset_readers(config.duplicate(), str(folder))
+    model = Model.load(
+        config.duplicate(),
+        serialization_dir=str(folder),
+        weights_file=weights_file or archival.get_weights_path(str(folder)),
+        cuda_device=gpu,
+    )
+    _check_numbers(model)
+    meta = Meta.from_path(folder / META_NAME) if (folder / META_NAME).exists() else None
+    if meta is not None:
+        archival._check_version_compatibility(folder, meta)
+    # An archive reads whole files, also if its model was trained on a part of one.
+    reader, validation_reader = map(_unsampled, readers)
+    return Archive(model, config, reader, validation_reader, meta)
 
 
 def _gpu(device: Device) -> int:
@@ -116,6 +137,18 @@ def _gpu(device: Device) -> int:
 def _unsampled(reader: DatasetReader) -> DatasetReader:
     """Returns the reader inside an `elmo_sample`, which reads all data; other readers unchanged."""
     return getattr(reader, "wrapped_reader", reader)
+
+
+def vocabulary_from_files(
+    cls: type[Vocabulary], directory: str | PathLike[str], *args: Any, **options: Any
+) -> Vocabulary:
+    """
+    Takes the place of AllenNLP's `Vocabulary.from_files`. It also takes an archive: the folder of a run, or a
+    name such as `elmo:ner`.
+    """
+    path = archive_path(directory)
+    own = Path(path, "vocabulary")
+    return _vocabulary_from_files(cls, own if own.is_dir() else path, *args, **options)
 
 
 @contextmanager

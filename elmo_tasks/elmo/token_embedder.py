@@ -3,6 +3,7 @@
 whose ids need no vocabulary; and the biLM of an archived model, which is built from the archive alone.
 """
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,7 +45,7 @@ def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:
     config = Path(folder) / CONFIG_NAME
     if not config.exists():
         return None
-    block: Any = Params.from_file(str(config)).as_dict(quiet=True)
+    block: Any = json.loads(config.read_text(encoding="utf-8"))
     for key in path.split("."):
         block = block.get(key) if isinstance(block, dict) else None
     return block
