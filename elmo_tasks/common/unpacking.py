@@ -79,7 +79,7 @@ def unpack(file: Path, folder: Path) -> None:
             stream.seek(tar.offset)
             while block := stream.read(1 << 16):
                 if block.strip(b"\0"):
-                    raise ElmoError(f"there is no member at byte {tar.offset}", where=file)
+                    raise ElmoError(f"a damaged header at byte {tar.offset}", where=file)
 
 
 class _Bound:
