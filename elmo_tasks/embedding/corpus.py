@@ -53,18 +53,24 @@ class Corpus:
         line = range(len(self))[line]
         with open(self.path, "rb") as file:
             file.seek(self._starts[line])
-            return file.readline()[:-1].decode()
+            return self._split(file.readline())[1]
 
     def __iter__(self) -> Iterator[str]:
-        with open(self.path, "rb") as file:
-            for line in file:
-                yield line[:-1].decode()
+        return (text for _, text in self.items())
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Yields each line with its name, by default its number from 0."""
-        for number, line in enumerate(self):
-            key, _, text = line.rpartition(END_OF_KEY) if self.has_keys else (str(number), "", line)
-            yield key, text
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file):
+                key, text = self._split(line)
+                yield key if self.has_keys else str(number), text
+
+    def _split(self, line: bytes) -> tuple[str, str]:
+        text = line[:-1].decode()
+        if not self.has_keys:
+            return "", text
+        key, _, text = text.partition(END_OF_KEY)
+        return key, text
 
     @cached_property
     def _starts(self) -> Sequence[int]:

@@ -183,7 +183,10 @@ def test_names_in_a_file(embedder, tmp_path):
     embedder.embed_file(["A cat\n", "A dog\n"], output, forget_sentences=True)
     assert set(read(output)) == {"0", "1"}
     embedder.embed_file(["A cat\n", "A dog\n"], output, use_sentence_keys=True)
-    assert set(read(output)) == {"A cat", "A dog"}
+    in_file = read(output)
+    assert set(in_file) == {"A cat", "A dog"}
+    for text, vectors in in_file.items():
+        assert np.allclose(vectors, embedder.embed_sentence(text.split()), rtol=0, atol=1e-6)
     with pytest.raises(ElmoError, match="the key 'A cat'"):
         embedder.embed_file(["A cat\n"] * 2, output, use_sentence_keys=True)
     with pytest.raises(ElmoError, match=r"the key 'A.* cat'.* NUL"):
