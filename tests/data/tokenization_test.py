@@ -131,6 +131,7 @@ def test_memory_does_not_grow_with_the_words(made, make):
     assert max(strings) <= strings[0] + module.MAX_STRINGS + (strings[2] - strings[1])
 
 
+@pytest.mark.slow
 def test_threads_share_a_tokenizer(made):
     texts = [new_words(number) for number in range(60)]
     expected = list(map(tokenizer(), texts))
