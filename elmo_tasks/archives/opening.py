@@ -32,7 +32,9 @@ from elmo_tasks.common.unpacking import unpack
 
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
 _vocabulary_from_files = Vocabulary.from_files.__func__
-_opening: ContextVar[tuple[str, ...]] = ContextVar("the archives being opened, the outer first", default=())
+_archives_being_opened: ContextVar[tuple[str, ...]] = ContextVar(
+    "the archives being opened, the outer first", default=()
+)
 
 
 class ArchiveError(ConfigError):
@@ -88,11 +90,11 @@ def open_archive(
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     except RuntimeError as error:
         raise ConfigError(" ".join(str(error).split()), where="overrides") from error
-    outer, real = _opening.get(), os.path.realpath(path)
-    with _errors_of(archive_file), only_registered_names(override_block):
+    outer, real = _archives_being_opened.get(), os.path.realpath(path)
+    with _as_archive_errors(archive_file), only_registered_names(override_block):
         if real in outer:
             raise ConfigError("the config opens the archive itself")
-        token = _opening.set((*outer, real))
+        token = _archives_being_opened.set((*outer, real))
         try:
             if path.is_dir():
                 check_config(path)
@@ -100,7 +102,7 @@ def open_archive(
             with extracted_archive(path) as folder:
                 return _read(Path(folder), override_block, weights_file, gpu)
         finally:
-            _opening.reset(token)
+            _archives_being_opened.reset(token)
 
 
 def _read(folder: Path, overrides: dict[str, Any], weights_file: str | None, gpu: int) -> Archive:
@@ -182,7 +184,7 @@ def _check_numbers(model: Model) -> None:
 
 
 @contextmanager
-def _errors_of(archive: str | PathLike[str]) -> Iterator[None]:
+def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
     """Turns errors into an `ArchiveError` that names the archive, except for failures of the machine."""
     try:
         yield

@@ -8,7 +8,7 @@ from elmo_tasks.common.errors import ElmoError
 
 Device = str | int | torch.device | None
 """A name of PyTorch's, its `torch.device`, or the index of a GPU; -1 and `None` are the CPU."""
-_NAMES = "cpu, cuda, cuda:1 or the like, the number of a GPU, or -1 for the CPU"
+_DEVICE_NAMES = "cpu, cuda, cuda:1 or the like, the number of a GPU, or -1 for the CPU"
 
 
 def device_name(device: Device) -> str:
@@ -32,7 +32,9 @@ def chosen_device(device: Device, *, option: str) -> torch.device:
     # PyTorch raises any of these for a device that is not there.
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise ElmoError(f"{device} cannot be used ({reason})", key=option, remedy=f"use {_NAMES}") from error
+        raise ElmoError(
+            f"{device} cannot be used ({reason})", key=option, remedy=f"use {_DEVICE_NAMES}"
+        ) from error
     return chosen
 
 
@@ -45,7 +47,7 @@ def gpu_index(device: Device, *, option: str = "cuda_device") -> int:
     """
     kind, _, index = device_name(device).partition(":")
     if kind not in ("cpu", "cuda") or not (index or "0").isdecimal():
-        raise ElmoError(f"{device!r} is not a device", key=option, remedy=f"use {_NAMES}")
+        raise ElmoError(f"{device!r} is not a device", key=option, remedy=f"use {_DEVICE_NAMES}")
     return -1 if kind == "cpu" else int(index or 0)
 
 

@@ -15,11 +15,11 @@ MAX_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse).decode
+_decode_strictly = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def read_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def loads(text: str) -> Any:
     `NaN` or an infinity; a number of more digits, or more levels of lists and objects, than Python reads.
     """
     try:
-        value = _decode(text)
+        value = _decode_strictly(text)
         if surrogate := _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:

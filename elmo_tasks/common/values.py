@@ -190,16 +190,16 @@ def check_value(value: Any, kind: Any, path: str) -> None:
         kinds = [each for each in get_args(kind) if _is_of(value, _split(each)[0])]
         if len(kinds) != 1:
             if not any(_fits(value, each, path) for each in kinds):
-                raise _wrong(value, kind, path)
+                raise _wrong_value(value, kind, path)
             return
         (kind,) = kinds
     base, limit = _split(kind)
     if not _is_of(value, base):
-        raise _wrong(value, kind, path)
+        raise _wrong_value(value, kind, path)
     for member_path, member, member_kind in _members(value, base, path):
         check_value(member, member_kind, member_path)
     if limit is not None and value not in limit:
-        raise _wrong(value, kind, path)
+        raise _wrong_value(value, kind, path)
     if isinstance(value, Mapping) and _is_class(base) and not hasattr(base, "from_params"):
         parameters = constructor_parameters(base.__init__)
         check_block(value, parameters, owner=base.__name__, path=f"{path}.")
@@ -257,7 +257,7 @@ def _is_class(kind: Any) -> bool:
     return isinstance(kind, type) and kind not in (*_KINDS, Any, Parameter.empty)
 
 
-def _wrong(value: Any, kind: Any, path: str) -> ElmoError:
+def _wrong_value(value: Any, kind: Any, path: str) -> ElmoError:
     text = repr(value)
     shown = text if len(text) <= 100 else f"{text[:97]}..."
     return ElmoError(f"{shown} is not {_expected(kind)}", key=path)

@@ -112,7 +112,7 @@ CHANGES = (
         "compat/repairs_test.py::TestVectors::test_stock_fails",
     ),
     Change(
-        archives.install,
+        archives.open_archives_safely,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
         "archives end in tracebacks that do not name them; and a vocabulary is not found by all that names "
         "an archive",
@@ -172,7 +172,7 @@ CHANGES = (
         "compat/commands_test.py::test_predict_keeps_results_before_a_bad_line",
     ),
     Change(
-        configs.install,
+        configs.read_configs,
         "errors in configs and overrides are tracebacks, configs of the project are not found by name, and "
         "jsonnet has no wheel for ARM Linux",
         "Params.from_file; cached_path, evaluate_file and evaluate_snippet in allennlp.common.params",

@@ -11,10 +11,10 @@ from elmo_tasks.archives.checking import resolve_registered
 from elmo_tasks.archives.opening import extracted_archive, open_archive, vocabulary_from_files
 from elmo_tasks.archives.slim import read_whole_state
 
-__all__ = ["install", "open_archive"]
+__all__ = ["open_archive", "open_archives_safely"]
 
 
-def install() -> None:
+def open_archives_safely() -> None:
     """Replaces AllenNLP's loader, also in modules that have imported it already."""
     archival.extracted_archive = extracted_archive
     util.read_state_dict = read_whole_state

@@ -57,7 +57,7 @@ def _message(error: BaseException) -> str:
     return f"error: {error}"
 
 
-def _end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+def _end_command(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if isinstance(error, SigTermReceived | KeyboardInterrupt):
         # Python would wait until the processes of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
@@ -80,17 +80,17 @@ def is_command() -> bool:
 def end_in_one_line() -> None:
     """Has a command of AllenNLP end an error of the user in one line, if this process runs a command."""
     if is_command():
-        sys.excepthook = _end
+        sys.excepthook = _end_command
         wrap(common_logging, "prepare_global_logging", _keep_user_errors)
 
 
 def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
-    """Ends user errors as `_end` does; `allennlp train` by itself logs every traceback."""
+    """Ends user errors as `_end_command` does; `allennlp train` by itself logs every traceback."""
     prepare(*args, **options)
     log = sys.excepthook
 
     def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        (_end if isinstance(error, USER_ERRORS) else log)(kind, error, traceback)
+        (_end_command if isinstance(error, USER_ERRORS) else log)(kind, error, traceback)
 
     sys.excepthook = end
 

@@ -14,7 +14,7 @@ from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import wrap
 
 
-def install() -> None:
+def read_configs() -> None:
     if find_spec("_jsonnet") is None and find_spec("_gojsonnet") is not None:
         # The same functions, with wheels for ARM Linux, where jsonnet has none
         for name in ("evaluate_file", "evaluate_snippet"):

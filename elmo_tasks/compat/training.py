@@ -113,7 +113,7 @@ def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str
 def _check_same(params: Params, before: Params) -> None:
     new, old = params.as_flat_dict(), before.as_flat_dict()
     changes = [
-        f"{key} is {_shown(new, key)} and was {_shown(old, key)}"
+        f"{key} is {_shown_value(new, key)} and was {_shown_value(old, key)}"
         for key in sorted(new.keys() | old.keys())
         if (key not in new or key not in old or new[key] != old[key])
         and not (key in _MAY_GROW and _grows(*(flat.get(key, _MAY_GROW[key]) for flat in (old, new))))
@@ -129,7 +129,7 @@ def _grows(old: Any, new: Any) -> bool:
     return new is None or (isinstance(new, int) and isinstance(old, int) and new >= old)
 
 
-def _shown(flat: dict[str, Any], key: str) -> str:
+def _shown_value(flat: dict[str, Any], key: str) -> str:
     return shorten(json.dumps(flat[key]), 60) if key in flat else "missing"
 
 

@@ -22,7 +22,7 @@ def test_gojsonnet_where_jsonnet_is_not_installed(monkeypatch, tmp_path):
         monkeypatch.setattr(params, name, getattr(params, name))
     monkeypatch.setitem(sys.modules, "_jsonnet", None)
     monkeypatch.setitem(sys.modules, "_gojsonnet", go)
-    configs.install()
+    configs.read_configs()
     (tmp_path / "a.jsonnet").touch()
     assert Params.from_file(tmp_path / "a.jsonnet").as_dict() == {"by": "go"}
 

@@ -47,7 +47,7 @@ def _unusable(module: str, name: str) -> type:
     return type(name, (), {"__module__": module, "__new__": refuse})
 
 
-_NAMES: dict[str, tuple[str, ...]] = {
+_IMPORTED_NAMES: dict[str, tuple[str, ...]] = {
     "torchvision": (),
     "torchvision.ops": (),
     "torchvision.ops.boxes": (),
@@ -59,11 +59,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "fairscale.optim": (),
     "fairscale.optim.grad_scaler": ("GradScaler",),
 }
-placeholders = {name: _Placeholder(name) for name in _NAMES}
+placeholders = {name: _Placeholder(name) for name in _IMPORTED_NAMES}
 """The placeholders by name, each with the names that AllenNLP imports; a package precedes its modules."""
 
 for module_name, placeholder in placeholders.items():
-    for name in _NAMES[module_name]:
+    for name in _IMPORTED_NAMES[module_name]:
         setattr(placeholder, name, _unusable(module_name, name))
     package, _, last = module_name.rpartition(".")
     if package:

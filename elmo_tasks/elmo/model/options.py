@@ -39,7 +39,14 @@ _DICTIONARIES: dict[str, Any] = {
     "char_cnn.word_dim": Annotated[int, Range(0, MAX_UNITS)],
 }
 _TABLE: dict[str, Any] = {"n_tokens_vocab": _Words}
-_KINDS = {"char_cnn": dict, "char_cnn.filters": list, **_LSTM, **_CHARACTERS, **_DICTIONARIES, **_TABLE}
+_OPTION_KINDS = {
+    "char_cnn": dict,
+    "char_cnn.filters": list,
+    **_LSTM,
+    **_CHARACTERS,
+    **_DICTIONARIES,
+    **_TABLE,
+}
 """The options by their paths, and the kinds of their values."""
 _DEFAULTS = {
     "lstm.cell_clip": 0.0,
@@ -141,7 +148,7 @@ class BiLmOptions:
         # Raises
         `ElmoError`, with `where` and the key: a wrong or missing value.
         """
-        options = {path: _value(content, path, _DEFAULTS.get(path)) for path in _KINDS}
+        options = {path: _value(content, path, _DEFAULTS.get(path)) for path in _OPTION_KINDS}
         kinds = dict(_LSTM)
         if options["char_cnn"] is not None:
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
