@@ -116,7 +116,7 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
     output = capsys.readouterr().out
     assert "2 runs, 2 of them done" in output
     assert "| average F1 | ours |" in output
-    with pytest.raises(SystemExit, match="trainer.num_epochs"):
+    with pytest.raises(SystemExit, match=r"trainer\.num_epochs"):
         run(*arguments, "--epochs", 2)
 
 
