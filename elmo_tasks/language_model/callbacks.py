@@ -31,7 +31,7 @@ from elmo_tasks.language_model.reader import BiLmReader
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "perplexities.csv"
-COLUMNS = ("epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS)
+CSV_COLUMNS = ("epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS)
 
 
 @TrainerCallback.register("elmo_progress")
@@ -246,7 +246,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     def _write(self) -> None:
         with atomic_file(self._path) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
-            writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+            writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self._rows)
 
