@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from elmo_tasks.data.fields import Metadata, ids_of
-from elmo_tasks.data.formats.coreference import NO_SPEAKER, check_words, document_values
+from elmo_tasks.data.formats.coreference import NO_SPEAKER, check_sentences, document_values
 from elmo_tasks.data.input_files import InputError, NoWordsError, shorten_json
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
@@ -54,7 +54,7 @@ class CorefDocument(Metadata):
         """
         if not isinstance(id, str):
             raise InputError(f'"doc_key" is not a string: {id!r}')
-        check_words("sentences", sentences)
+        check_sentences("sentences", sentences)
         if not all(sentences) or not sentences:
             error = InputError if any(sentences) else NoWordsError
             raise error(
@@ -62,7 +62,7 @@ class CorefDocument(Metadata):
             )
         if speakers is None:
             speakers = [[NO_SPEAKER] * len(sentence) for sentence in sentences]
-        check_words("speakers", speakers)
+        check_sentences("speakers", speakers)
         if list(map(len, speakers)) != list(map(len, sentences)):
             raise InputError('"speakers" needs one name for each word of each sentence')
         tokens = list(chain.from_iterable(sentences))

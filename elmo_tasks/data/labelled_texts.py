@@ -19,7 +19,7 @@ from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
 from elmo_tasks.data.formats.records import ANSWER, class_names, is_parquet, is_rejected
 from elmo_tasks.data.formats.tables import Table, as_label, only_item, unread_texts
 from elmo_tasks.data.formats.texts import (
-    DELIMITERS,
+    DELIMITER_OF_FORMAT,
     READ,
     TABLES,
     TextOptions,
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _SAMPLE = 100
 """The records that tell which columns hold texts."""
-_DELIMITED = ("auto", "delimited", *DELIMITERS)
+_DELIMITED = ("auto", "delimited", *DELIMITER_OF_FORMAT)
 
 
 class _Example(NamedTuple):
@@ -101,7 +101,7 @@ class LabelledTextReader(TaskReader):
         self.classes = classes
         self.label_names: Mapping[str, str] = label_names or {name: name for name in classes}
         self.format, self.skip_bad = format, skip_bad
-        delimiter = DELIMITERS.get(format, delimiter) if delimiter == "auto" else delimiter
+        delimiter = DELIMITER_OF_FORMAT.get(format, delimiter) if delimiter == "auto" else delimiter
         self.layout = DelimitedLayout(columns, delimiter, quotes)
 
     @property
@@ -139,7 +139,7 @@ class LabelledTextReader(TaskReader):
         if format != "delimited":
             return format
         dialect = dialect_of(files[0], self.layout, encoding=self.encoding)
-        names = {mark: name for name, mark in DELIMITERS.items()}
+        names = {mark: name for name, mark in DELIMITER_OF_FORMAT.items()}
         header = "" if self.layout.columns is None else " without a header"
         return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
 

@@ -11,8 +11,8 @@ from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.pairs import (
-    COLUMNS,
-    LABELS,
+    COLUMN_NAMES,
+    ENTAILMENT_LABELS,
     OTHER_NAMES,
     UNDECIDED_PAIRS,
     entailment_keys,
@@ -81,9 +81,9 @@ class SnliReader(LabelledTextReader):
         label: Optional[Name] = None,
         **kwargs: Any,
     ) -> None:
-        classes = list(LABELS) if classes is None else classes
-        if label_names is None and tuple(classes) == LABELS:
-            label_names = {label: label for label in LABELS} | OTHER_NAMES
+        classes = list(ENTAILMENT_LABELS) if classes is None else classes
+        if label_names is None and tuple(classes) == ENTAILMENT_LABELS:
+            label_names = {label: label for label in ENTAILMENT_LABELS} | OTHER_NAMES
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
 
@@ -99,7 +99,7 @@ class SnliReader(LabelledTextReader):
         return self._column("label", values)
 
     def _column(self, name: str, values: Mapping[str, Any]) -> Any:
-        return self._columns[name] or known_column(name, values) or COLUMNS[name][0]
+        return self._columns[name] or known_column(name, values) or COLUMN_NAMES[name][0]
 
     def text_to_instance(
         self,

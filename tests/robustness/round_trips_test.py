@@ -19,7 +19,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.formats.coreference import format_of
-from elmo_tasks.data.formats.pairs import LABELS
+from elmo_tasks.data.formats.pairs import ENTAILMENT_LABELS
 from elmo_tasks.data.formats.questions import Answer, read_questions
 from elmo_tasks.data.formats.trees import Phrase, Tree, parse
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
@@ -283,7 +283,7 @@ TEXTS = SENTENCES.map(" ".join)
 
 
 @pytest.mark.slow
-@given(pairs=st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from(LABELS)), min_size=1, max_size=4))
+@given(pairs=st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from(ENTAILMENT_LABELS)), min_size=1, max_size=4))
 def test_snli(tmp_path, pairs):
     file = tmp_path / "x.jsonl"
     lines = [dict(zip(("sentence1", "sentence2", "gold_label"), pair, strict=True)) for pair in pairs]
@@ -294,7 +294,7 @@ def test_snli(tmp_path, pairs):
         assert "".join(read.premise) == premise.replace(" ", "")
         assert "".join(read.hypothesis) == hypothesis.replace(" ", "")
         assert fields["label"].label == label
-    assert accuracy([label for *_, label in pairs], instances, list(LABELS)) == 1
+    assert accuracy([label for *_, label in pairs], instances, list(ENTAILMENT_LABELS)) == 1
 
 
 def as_csv(records: list[dict[str, str]]) -> str:

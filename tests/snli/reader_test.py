@@ -9,7 +9,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 
-from elmo_tasks.snli.reader import LABELS, SnliPair, SnliReader
+from elmo_tasks.data.formats.pairs import ENTAILMENT_LABELS
+from elmo_tasks.snli.reader import SnliPair, SnliReader
 
 SNLI = [
     {"gold_label": "neutral", "sentence1": "Two cats sleep.", "sentence2": "They are black."},
@@ -61,7 +62,7 @@ def test_the_instances(tmp_path, caplog):
     assert batch["hypothesis"]["tokens"]["tokens"].shape == (2, 5)
     assert batch["label"].tolist() == [1, 2]
     # All labels, in their own order, not by frequency
-    assert tuple(vocab.get_index_to_token_vocabulary("labels").values()) == LABELS
+    assert tuple(vocab.get_index_to_token_vocabulary("labels").values()) == ENTAILMENT_LABELS
 
 
 HEADERLESS = ["premise", "hypothesis", "label"]
@@ -113,7 +114,7 @@ def test_other_sets(tmp_path, content, parameters, label, ids):
     assert labels([instance]) == [label]
     assert instance["metadata"].metadata.ids == ids
     labels_of_vocab = Vocabulary.from_instances([instance]).get_token_to_index_vocabulary("labels")
-    assert list(labels_of_vocab) == parameters.get("classes", list(LABELS))
+    assert list(labels_of_vocab) == parameters.get("classes", list(ENTAILMENT_LABELS))
 
 
 def test_every_pair_has_an_instance_for_prediction(tmp_path):

@@ -71,7 +71,7 @@ def document_values(content: dict[str, Any]) -> dict[str, Any]:
     """
     if "sentences" not in content:
         raise InputError(f'the record has no "sentences", only {", ".join(content)}')
-    check_words("sentences", content["sentences"])
+    check_sentences("sentences", content["sentences"])
     values: dict[str, Any] = {key: content[key] for key in ("doc_key", "id") if key in content}
     if "subtoken_map" in content:
         return values | _of_pieces(content)
@@ -90,7 +90,7 @@ def document_values(content: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def check_words(name: str, sentences: Any) -> None:
+def check_sentences(name: str, sentences: Any) -> None:
     """Raises `InputError` unless a value is a list of lists of strings."""
     lists = isinstance(sentences, list) and all(isinstance(each, list) for each in sentences)
     if not lists or not all(isinstance(word, str) for each in sentences for word in each):

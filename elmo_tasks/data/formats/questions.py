@@ -22,10 +22,10 @@ from elmo_tasks.data.input_files import InputError, Record, input_files, shorten
 
 _NAMES = ("title", "id", "qid")
 """The fields by which errors name an article or a question."""
-_KINDS = {str: "text", int: "whole number", list: "list"}
+_NAMES_OF_TYPES = {str: "text", int: "whole number", list: "list"}
 _NEAR = 30
 """The most characters between the stated position of an answer and the actual one."""
-_SHORT = 60
+_LENGTH_SHOWN = 60
 
 
 @dataclass
@@ -122,7 +122,7 @@ class _Node(dict[str, Any]):
 
     def __init__(self, content: Any, where: str) -> None:
         if not isinstance(content, dict):
-            raise InputError(f"{shorten_json(content, _SHORT)} is not an object", where=where)
+            raise InputError(f"{shorten_json(content, _LENGTH_SHOWN)} is not an object", where=where)
         super().__init__(content)
         self.where = where + "".join(f" ({content[key]})" for key in _NAMES if key in content)
 
@@ -132,8 +132,8 @@ class _Node(dict[str, Any]):
     def value(self, key: str, kind: type) -> Any:
         """Returns a field, which must be of that kind."""
         if type(self.get(key)) is not kind:
-            shown = shorten_json(self[key], _SHORT) if key in self else "missing"
-            raise self.error(f"{key!r} is {shown}, but must be a {_KINDS[kind]}")
+            shown = shorten_json(self[key], _LENGTH_SHOWN) if key in self else "missing"
+            raise self.error(f"{key!r} is {shown}, but must be a {_NAMES_OF_TYPES[kind]}")
         return self[key]
 
     def text(self, key: str) -> str:
@@ -198,7 +198,7 @@ class _Reader:
 
     def _check_id(self, node: _Node, id: Any) -> None:
         if not isinstance(id, str) or not id.strip():
-            raise node.error(f"the id is {shorten_json(id, _SHORT)}, but must be a text")
+            raise node.error(f"the id is {shorten_json(id, _LENGTH_SHOWN)}, but must be a text")
         if id in self.places:
             raise node.error(f"{self.places[id]} has the id {id!r}, too")
         self.places[id] = node.where
@@ -256,7 +256,9 @@ def _answer(node: _Node, question: _Node, passage: str) -> Answer:
         return Answer(text, begin + near.index(text), stated=start)
     offset = passage.find(text)
     other = f"it is at {offset}" if offset >= 0 else "it is not in the passage"
-    raise question.error(f"the answer {shorten_json(text, _SHORT)} is not at answer_start {start}; {other}")
+    raise question.error(
+        f"the answer {shorten_json(text, _LENGTH_SHOWN)} is not at answer_start {start}; {other}"
+    )
 
 
 def _detected(question: _Node, passage: str) -> list[Answer]:
@@ -265,17 +267,17 @@ def _detected(question: _Node, passage: str) -> list[Answer]:
         for span in node.value("char_spans", list):
             first, last = span if isinstance(span, list) and len(span) == 2 else (None, None)
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(passage):
-                raise node.error(f"the span {shorten_json(span, _SHORT)} is not in the passage")
+                raise node.error(f"the span {shorten_json(span, _LENGTH_SHOWN)} is not in the passage")
             answers.append(Answer(passage[first : last + 1], first))
     if not answers:
         raise question.error("'detected_answers' has no answer")
     return answers
 
 
-def _detect(sample: FileSample) -> float:
+def _detect_questions(sample: FileSample) -> float:
     values = first_values(sample)
     has_questions = "context" in values and ("qas" in values or "question" in values)
     return CERTAIN if has_questions or "paragraphs" in values or isinstance(values.get("header"), dict) else 0
 
 
-FORMATS = (Format("auto", _detect, read_questions),)
+FORMATS = (Format("auto", _detect_questions, read_questions),)

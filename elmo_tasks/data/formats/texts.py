@@ -29,7 +29,7 @@ from elmo_tasks.data.formats.tables import (
 from elmo_tasks.data.input_files import InputError, Record, nonblank_lines, read_lines
 
 FASTTEXT = "__label__"
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+DELIMITER_OF_FORMAT = {"csv": ",", "tsv": "\t"}
 _LINES = 20
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 """Parts of the names of files and folders that are not names of classes."""
@@ -237,7 +237,7 @@ def _detect_paths(sample: FileSample) -> float:
 
 
 TABLES: dict[str, RecordFormat] = {
-    **dict.fromkeys(("delimited", *DELIMITERS), "delimited"),
+    **dict.fromkeys(("delimited", *DELIMITER_OF_FORMAT), "delimited"),
     **dict.fromkeys(("json", "jsonl"), "json"),
     "parquet": "parquet",
 }

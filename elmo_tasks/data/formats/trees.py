@@ -111,9 +111,9 @@ def parse(line: str) -> Tree:
     return Tree(words, list(map(Phrase, labels, starts, ends)))
 
 
-def _detect(sample: FileSample) -> float:
+def _detect_trees(sample: FileSample) -> float:
     first = sample.lines[0] if sample.lines else ""
     return CERTAIN if re.match(r"\s*\(\s*[0-4]\s*[(\w]", first) else 0
 
 
-FORMATS = (Format("trees", _detect, read_trees),)
+FORMATS = (Format("trees", _detect_trees, read_trees),)
