@@ -179,9 +179,10 @@ class SrlReader(TaskReader):
         return self._format(files[0]).name
 
     def _format(self, path: Path) -> Format:
-        if self.columns is not None:
-            return Format("columns", lambda _: 1.0, read_columns)
-        return self.detected_format(path, FORMATS)
+        detected = self.detected_format(path, FORMATS)
+        if self.columns is None or detected.name in ("json_lines", "he2017"):
+            return detected
+        return Format("columns", lambda _: 1.0, read_columns)
 
     def text_to_instance(
         self,
