@@ -300,6 +300,8 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         ('{"tokens": []}', '"tokens"'),
         ('{"tokens": ["a"], "pos": []}', '"pos"'),
         ('{"tokens": ["a"], "predicates": 3}', "predicate"),
+        ('{"tokens": ["a"], "predicate": [0]}', "did you mean 'predicates'"),
+        ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
         ({"index": 1, "arguments": []}, "index 1"),
         ({"index": 0}, "no arguments"),

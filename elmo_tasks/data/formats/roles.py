@@ -26,6 +26,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -340,14 +341,22 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
         is_list = isinstance(values, list) and all(isinstance(value, str) for value in values)
         if not is_list or len(values) != len(words):
             raise InputError(f'{shorten_json(content)} needs "{name}", a text for each token')
-    predicates = content.get("predicates", [])
     sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids_of(content))
     try:
+        predicates = content["predicates"] if _has(content, "predicates") else []
         sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
     except (KeyError, TypeError, ValueError) as error:
         remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
         raise InputError(f"a predicate cannot be read: {error}", remedy=remedy) from error
     return sentence
+
+
+def _has(content: dict[str, Any], name: str) -> bool:
+    """Returns whether the object has the key; a key that is spelled nearly the same is an error."""
+    near = get_close_matches(name, map(str.lower, content), n=1, cutoff=0.85)
+    if near and name not in content:
+        raise ValueError(f"{near[0]!r} is not a key; did you mean {name!r}?")
+    return name in content
 
 
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
@@ -357,7 +366,7 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
     if type(index) is not int or index not in range(len(words)):
         raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
     pos_of_predicate = pos[index] if pos else None
-    if "arguments" not in content:
+    if not _has(content, "arguments"):
         return Predicate(index, None, pos_of_predicate)
     arguments = [
         Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
