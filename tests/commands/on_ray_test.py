@@ -27,7 +27,7 @@ from tests.conftest import environment
 from tests.errors import mentions
 from tests.jobs.stumbling import Stumble, attempts_before_an_error
 from tests.ner.archives import write_run
-from tests.readme_test import commands, in_one_epoch
+from tests.readme_test import ALL_COMMANDS, in_one_epoch
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
@@ -252,7 +252,7 @@ def test_the_command_of_the_pages(on_cluster, elmo, archive, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     Path("runs/ner").mkdir(parents=True)
     shutil.copy(archive, "runs/ner")
-    (words,) = (words for words in commands() if words[2:3] == ["predict"] and "ray" in words)
+    (words,) = (words for words in ALL_COMMANDS if words[2:3] == ["predict"] and "ray" in words)
     assert elmo(*in_one_epoch(words)[2:]) == 0
     assert Path("runs/ray.jsonl").read_text().count("\n") == 12
 
