@@ -13,6 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.data.formats import POSSIBLE, FileSample, evidence_of
+from elmo_tasks.data.formats.tables import has_sentences
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, texts_of
 
@@ -128,7 +129,9 @@ def evidence_with_labels(kind: str, sample: FileSample, labelled: bool) -> float
     lines = [line for line in sample.lines if not line.lstrip().startswith(("{", "["))]
     counts = [{line.count(mark) for line in lines} for mark in _MARKS]
     is_table = any(len(each) == 1 and 0 not in each for each in counts)
-    return 0.0 if is_table else min(evidence, POSSIBLE)
+    # A list of words, such as a vocabulary, has no empty lines between sentences.
+    is_list = bool(lines) and all(len(line.split()) == 1 for line in lines) and not has_sentences(sample)
+    return 0.0 if is_table or is_list else min(evidence, POSSIBLE)
 
 
 def _texts(instance: Instance) -> list[Any]:

@@ -93,10 +93,11 @@ def read_pairs(path: str) -> list[WordPair]:
 
     Columns are separated by tabs, semicolons, commas or, in a file without these, blanks. A first line
     without a number in the column of the scores is a header, whose names say which columns are the words and
-    the score. Without such names, columns of numbers before the words, of parts of speech, and of single
-    letters, as the relations in WordSim-353, are left out. So are the parts of speech of MEN's lemma form,
-    `sun-n`, if all words have one. Empty lines and lines that begin with `#` are left out. For all else there
-    is an `InputError`, with the file and the line.
+    the score; with a name, the score may come before the words. Without such names, columns of numbers before
+    the words, of parts of speech, and of single letters, as the relations in WordSim-353, are left out. So
+    are the parts of speech of MEN's lemma form, `sun-n`, if all words have one. Empty lines, rows whose words
+    and score are empty, and lines that begin with `#` are left out. For all else there is an `InputError`,
+    with the file and the line.
     """
     return [pair for file in input_files(path) for pair in _read_pairs(file)]
 
@@ -109,13 +110,16 @@ def _read_pairs(file: Path) -> list[WordPair]:
     rows = [(number, _cells(line, delimiter)) for number, line in lines]
     # The second line decides: a number in the first one may be the name of a column.
     sample = rows[min(1, len(rows) - 1)][1]
-    # A header lacks a number that a line of data has.
-    lacks = (is_number(sample, at) and not is_number(rows[0][1], at) for at in range(2, len(sample)))
-    header = rows.pop(0)[1] if any(lacks) else []
+    # A header lacks a number that a line of data has; the first two columns may be words such as 1984.
+    numbers, first = _numbers(sample), _numbers(rows[0][1])
+    is_header = any(column > 1 for column in numbers - first) or bool(numbers and not first)
+    header = rows.pop(0)[1] if is_header else []
     names = header if len(header) == len(sample) else []
     columns = _columns(names, [row for _, row in rows], sample)
     pairs = []
     for number, cells in rows:
+        if columns and pairs and all(cells[column : column + 1] == [""] for column in columns):
+            continue
         whole = not header or not delimiter or len(_without_empty(cells)) <= len(header) <= len(cells)
         pair = _pair(cells, *columns) if columns and whole else None
         if pair is None:
@@ -152,9 +156,10 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
         words = others if len(others) >= 2 else words
     if len(words) < 2:
         return None
-    scores = [column for column in range(words[1] + 1, len(data)) if is_number(data, column)]
-    named = [column for column in scores if _SCORE_NAME.search(names[column])]
-    return (words[0], words[1], (named or scores)[0]) if scores else None
+    numbers = sorted(_numbers(data))
+    after = [column for column in numbers if column > words[1]]
+    named = [column for column in after or numbers if _SCORE_NAME.search(names[column])]
+    return (words[0], words[1], (named or after)[0]) if named or after else None
 
 
 def _without_empty(cells: list[str]) -> list[str]:
@@ -169,6 +174,10 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
         return [cell.strip().strip('"') for cell in line.split(delimiter)]
     (cells,) = csv.reader([line], delimiter=delimiter)
     return [cell.strip() for cell in cells]
+
+
+def _numbers(cells: list[str]) -> set[int]:
+    return {column for column in range(len(cells)) if is_number(cells, column)}
 
 
 def is_number(cells: list[str], column: int) -> bool:

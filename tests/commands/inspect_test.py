@@ -207,6 +207,8 @@ def test_text_for_people(capsys):
         ("file,user,label\n101_1,57,no\n101_2,57,no\n102_1,58,yes\n", []),
         ("genre\tscore\tsentence1\n" + "".join(f"news\t{i}.5\tBoat {i} sank today\n" for i in range(9)), []),
         ('{"id": 1, "text": "Boats sank."}\n{"id": 2, "text": "It rained."}\n', ["ner"]),
+        ("the\nof\nboat\nsank\n", []),
+        ('{"sentence": "It rained .", "predicates": [1]}\n', ["ner"]),
         ("BOS fly from bonn to oslo EOS\tO O O B-from O\nBOS show all boats EOS\tO O B-thing\n", []),
     ],
 )

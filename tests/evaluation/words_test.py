@@ -38,6 +38,8 @@ WORDS = [f"w{number}" for number in range(15)]
         'old,new,1.5\n"CD", stock, 1.31\n',
         ",word1,word2,similarity\n0,old,new,1.5\n1,CD,stock,1.31\n",
         "0,old,new,1.5\n1,CD,stock,1.31\n",
+        ",similarity,word1,word2,relation\n0,1.5,old,new,none\n1,1.31,CD,stock,none\n",
+        ",word1,word2,similarity\n0,old,new,1.5\n1,CD,stock,1.31\n2,,,\n",
         "pair\tscore of\tleft\tright\tn\tmean\n1\t7\told\tnew\t9\t1.5\n2\t7\tCD\tstock\t8\t1.31\n",
         "index\tterm_a\tterm_b\tpos\tscore\na1\told\tnew\tA\t1.5\na2\tCD\tstock\tN\t1.31\n",
         "1\told\ta\tnew\ta\tan <b>old</b> one\t1.5\t1\n2\tCD\tn\tstock\tn\ta <b>CD</b>\t1.31\t2\n",

@@ -69,7 +69,7 @@ ALL_OF_2005 = (WORD, POS, "parse", "entity", "sense", LEMMA, ARGUMENTS)
 """The columns of `train-set.gz` and the like, which the scripts of CoNLL-2005 make."""
 _PLAIN = (WORD, POS, "sense", LEMMA)
 """The columns of these that have no brackets."""
-_JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"')
+_JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"(?:[^"\\]|\\.)*"[ \t]*:')
 _NONE = "-"
 _CELL = re.compile(r"((?:\([^()*]+)*)\*((?:[^()*]*\))*)")
 _PROPOSITION = re.compile(r"[ \t]*(\d+)[ \t](.*?)[ \t]\|\|\|(.*)")
@@ -419,7 +419,8 @@ def _likeliest(sample: FileSample) -> tuple[str, float]:
     """Returns the name of the format that a file looks most like, by its first sentence, and its evidence."""
     path, first = sample.files[0], first_row(sample)
     if _JSON_OBJECT.match(first):
-        return "json_lines", CERTAIN if '"predicates"' in first else POSSIBLE
+        is_labelled = '"tokens"' in first and '"predicates"' in first
+        return "json_lines", CERTAIN if is_labelled else POSSIBLE
     if _PROPOSITION.match(first):
         return "he2017", CERTAIN
     if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
