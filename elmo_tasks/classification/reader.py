@@ -11,7 +11,7 @@ from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.tables import GOLD, UNDECIDED
-from elmo_tasks.data.formats.texts import classification_keys
+from elmo_tasks.data.formats.texts import find_texts
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 
 Text = str | list[str]
@@ -77,7 +77,7 @@ class ClassificationReader(LabelledTextReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        return classification_keys(sample)
+        return find_texts(sample).candidates()
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         return self.texts

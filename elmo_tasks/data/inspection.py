@@ -77,7 +77,7 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
         if sample.encoding != "utf-8":
             block["encoding"] = sample.encoding
         try:
-            found.append(read_with(task, path, block, sample))
+            found.append(read_with(task, path, block, sample, evidence))
         except (ConfigurationError, ValueError, OSError) as error:
             problems.append(str(error))
     found.sort(key=lambda each: -sum(each.labels.values()))
@@ -86,7 +86,9 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
     return Readings(found, evidence, problem)
 
 
-def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -> Inspection:
+def read_with(
+    task: str, path: str, block: dict[str, Any], sample: FileSample, evidence: float = 0.0
+) -> Inspection:
     """Reads data with the reader of a block, whose errors it raises."""
     cls = DatasetReader.by_name(block["type"])
     assert issubclass(cls, TaskReader)
@@ -117,15 +119,12 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: FileSample) -
         notes=[each.getMessage() for each in log if each.levelno < logging.WARNING],
         warnings=[each.getMessage() for each in log if each.levelno >= logging.WARNING],
         dataset_reader=block,
-        evidence=evidence_with_labels(cls.record_kind, sample, bool(labels)),
+        evidence=evidence if labels else _evidence_without_labels(evidence, sample),
     )
 
 
-def evidence_with_labels(kind: str, sample: FileSample, labelled: bool) -> float:
-    """Returns the evidence for data that were read; without labels, many tasks can read them."""
-    evidence = evidence_of(kind, sample)
-    if labelled:
-        return evidence
+def _evidence_without_labels(evidence: float, sample: FileSample) -> float:
+    """Returns the evidence for data that were read without labels, since many tasks can read them."""
     lines = [line for line in sample.lines if not line.lstrip().startswith(("{", "["))]
     counts = [{line.count(mark) for line in lines} for mark in _MARKS]
     is_table = any(len(each) == 1 and 0 not in each for each in counts)

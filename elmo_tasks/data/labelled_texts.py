@@ -9,22 +9,23 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
 
-from allennlp.data import Instance, Token
+from allennlp.data import Instance
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
 from elmo_tasks.data.formats.base import example_of
 from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
-from elmo_tasks.data.formats.records import ANSWER, class_names, is_parquet, is_rejected
+from elmo_tasks.data.formats.records import ANSWER, class_names, is_parquet, is_rejected, record_format
 from elmo_tasks.data.formats.tables import Table, as_label, only_item, unread_texts
 from elmo_tasks.data.formats.texts import (
+    CLASS_PATHS,
     DELIMITER_OF_FORMAT,
     READ,
     TABLES,
     TextOptions,
-    class_of_file,
-    file_format,
+    class_of_path,
+    lines_format,
     path_format,
 )
 from elmo_tasks.data.input_files import InputError, NoWordsError, input_files, shorten_json
@@ -120,16 +121,13 @@ class LabelledTextReader(TaskReader):
     def instance(self, texts: Sequence[str | list[str]], label: str | None) -> Instance:
         """Returns the instance of plain texts, or of words. No words, or an unknown label, are an error."""
         check_label(label, self.classes)
-        tokens = [self.tokens(text) for text in texts]
-        for name, each in zip(self.text_names, tokens, strict=False):
-            if not each:
+        fields: dict[str, Field] = {}
+        for name, text in zip(self.text_names, texts, strict=False):
+            tokens = self.tokens(text)
+            if not tokens:
                 raise NoWordsError(f"the {name} has no words")
-        return self._of_tokens(tokens, label)
-
-    def _of_tokens(self, tokens: list[list[Token]], label: str | None) -> Instance:
-        names = zip(self.text_names, tokens, strict=False)
-        fields: dict[str, Field] = {name: TextField(each) for name, each in names}
-        words = [[token.text or "" for token in each] for each in tokens]
+            fields[name] = TextField(tokens)
+        words = [[token.text or "" for token in field] for field in fields.values()]
         fields["metadata"] = MetadataField(self.metadata_class(*words))
         return labelled_instance(fields, label, self.classes)
 
@@ -166,45 +164,34 @@ class LabelledTextReader(TaskReader):
 
     def _format_of(self, path: Path, format: str) -> str:
         """Returns the format of a file, which it shows itself if `format` is `auto`."""
+        if format != "auto":
+            return format
         has_columns = self.pairs or self.layout.columns is not None or self.layout.delimiter != "auto"
-        return file_format(path, self.options, has_columns=has_columns) if format == "auto" else format
+        found = None if has_columns else lines_format(path, self.options)
+        return found or record_format(path, encoding=self.encoding)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
         format = self._format_of_all(files)
-        if format in ("class_folders", "class_files") and not self.every_record:
+        if format in CLASS_PATHS and not self.every_record:
             files = self._of_classes(file_path, files, format)
         groups = {path: [path] for path in files}
         if format == "class_folders":  # one log for all files
             groups = {cast(Path, file_path): files}
         read = partial(self._files, groups=groups, format=format)
         for example in self.shard_iterable(self.read_files(file_path, read, self._describe, list(groups))):
-            yield self._instance(example)
-
-    def _instance(self, example: _Example | InputError) -> Instance:
-        if isinstance(example, InputError):
-            return no_prediction(example)
-        tokens = [self.tokens(text) for text in example.texts]
-        for text, each in zip(example.texts, tokens, strict=True):
-            if not each:
-                raise NoWordsError(f"the tokenizer finds no words in {text!r}")
-        instance = self._of_tokens(tokens, example.label)
-        instance["metadata"].metadata.ids = example.ids
-        return instance
+            if isinstance(example, InputError):
+                yield no_prediction(example)
+            else:
+                instance = self.instance(example.texts, example.label)
+                instance["metadata"].metadata.ids = example.ids
+                yield instance
 
     def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
         """Returns the files of classes, and counts the others in the log; all files if none is of a class."""
-
-        def has_class(file: Path) -> bool:
-            if format == "class_folders":
-                return file.parent.name in self.label_names
-            return class_of_file(file, self.label_names) is not None
-
-        of_classes = [file for file in files if has_class(file)] or files
-        if len(of_classes) < len(files):
-            other = next(file for file in files if not has_class(file))
-            count = len(files) - len(of_classes)
-            logger.warning("%s: %d files left out, of no class, such as %s", path, count, other)
+        of_classes = [file for file in files if class_of_path(file, format, self.label_names)] or files
+        if others := sorted({*files}.difference(of_classes)):
+            logger.warning("%s: %d files left out, of no class, such as %s", path, len(others), others[0])
         return of_classes
 
     def _files(

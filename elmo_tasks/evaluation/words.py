@@ -116,7 +116,7 @@ def _read_pairs(file: Path) -> list[WordPair]:
     header = rows.pop(0)[1] if is_header else []
     names = header if len(header) == len(sample) else []
     columns = _columns(names, [row for _, row in rows], sample)
-    pairs = []
+    pairs: list[WordPair] = []
     for number, cells in rows:
         if columns and pairs and all(cells[column : column + 1] == [""] for column in columns):
             continue

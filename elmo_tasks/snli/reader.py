@@ -15,7 +15,7 @@ from elmo_tasks.data.formats.pairs import (
     ENTAILMENT_LABELS,
     OTHER_NAMES,
     UNDECIDED_PAIRS,
-    entailment_keys,
+    find_pairs,
     known_column,
 )
 from elmo_tasks.data.labelled_texts import LabelledTextReader
@@ -89,7 +89,7 @@ class SnliReader(LabelledTextReader):
 
     @classmethod
     def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        return entailment_keys(sample)
+        return find_pairs(sample).candidates()
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         columns = (self._column(name, values) for name in self.text_names)

@@ -44,14 +44,6 @@ class _Position(NamedTuple):
     end: int
 
 
-class _Example(NamedTuple):
-    """A sentence or phrase that becomes an instance."""
-
-    tokens: list[Token]
-    label: str | None
-    position: _Position
-
-
 @DatasetReader.register("elmo_sst")
 class SstReader(TaskReader):
     """
@@ -91,11 +83,10 @@ class SstReader(TaskReader):
         """The classes of the granularity, from negative to positive."""
 
     def _read(self, file_path: str) -> Iterator[Instance]:
-        for example, inside in self.shard_iterable(self.read_files(file_path, self._file, self._describe)):
-            yield self._instance(example.tokens, example.label, example.position, inside=inside)
+        yield from self.shard_iterable(self.read_files(file_path, self._file, self._describe))
 
     def sampled(self, instances: Sequence[Instance]) -> None:
-        """Lets the vocabulary count the words of phrases that are in no other phrase of the sample."""
+        """Lets the vocabulary count the words of phrases that are in no other phrase among the instances."""
         texts = [cast(_Text, instance["tokens"]) for instance in instances]
         for text, inside in zip(texts, _inside_others(text.position for text in texts), strict=True):
             text.counted = not inside
@@ -110,30 +101,21 @@ class SstReader(TaskReader):
         return self._instance([Token(word) for word in words], label)
 
     def _instance(
-        self,
-        tokens: list[Token],
-        label: str | None,
-        position: _Position | None = None,
-        *,
-        inside: bool = False,
+        self, tokens: list[Token], label: str | None, position: _Position | None = None
     ) -> Instance:
-        words = [token.text or "" for token in tokens]
-        text = _Text(tokens, position, counted=not inside)
+        metadata = MetadataField(SstSentence([token.text or "" for token in tokens]))
         return labelled_instance(
-            {"tokens": text, "metadata": MetadataField(SstSentence(words))}, label, self.classes
+            {"tokens": _Text(tokens, position), "metadata": metadata}, label, self.classes
         )
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[tuple[_Example, bool]]:
-        """Yields the examples of a whole file, and whether each is part of another one."""
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[Instance]:
         trees = read_trees(path, encoding=self.encoding, split=self.split if self.every_record else None)
-        examples = [
-            example
-            for tree_index, tree in enumerate(trees)
-            for example in self._of_tree(path, tree_index, tree, counts)
-        ]
-        if not examples:
+        for tree_index, tree in enumerate(trees):
+            instances = list(self._of_tree(path, tree_index, tree, counts))
+            self.sampled(instances)
+            yield from instances
+        if not counts[_SENTENCES] + counts[_PHRASES]:
             raise InputError(f"no sentence is left to read ({self._describe(counts)})", where=path)
-        yield from zip(examples, _inside_others(example.position for example in examples), strict=True)
 
     def _describe(self, counts: Counter[str]) -> str:
         classes = ", ".join(f"{label} {counts[label]}" for label in sorted(self.classes) if counts[label])
@@ -143,7 +125,7 @@ class SstReader(TaskReader):
             + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
         )
 
-    def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Counter[str]) -> Iterator[_Example]:
+    def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Counter[str]) -> Iterator[Instance]:
         tokens = [Token(word) for word in tree.words]
         shortest = math.inf if self.every_record else self.min_phrase_tokens or math.inf
         for index, phrase in enumerate(tree.phrases):
@@ -158,15 +140,15 @@ class SstReader(TaskReader):
             if label is not None:
                 counts[label] += 1
             position = _Position(path, tree_index, phrase.start, phrase.end)
-            yield _Example(tokens[phrase.start : phrase.end], label, position)
+            yield self._instance(tokens[phrase.start : phrase.end], label, position)
 
 
 class _Text(TextField):
     """A `TextField` whose words the vocabulary counts only if `counted`: another field may have them, too."""
 
-    def __init__(self, tokens: list[Token], position: _Position | None, *, counted: bool) -> None:
+    def __init__(self, tokens: list[Token], position: _Position | None) -> None:
         super().__init__(tokens)
-        self.position, self.counted = position, counted
+        self.position, self.counted = position, True
 
     def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
         if self.counted:

@@ -50,6 +50,24 @@ class Format(NamedTuple):
     read: Callable[..., Iterator[Any]]
 
 
+class Finding(NamedTuple):
+    """What data of an unknown format are for a reader."""
+
+    evidence: float
+    """As `Format.detect` returns it."""
+    keys: dict[str, Any] | None = None
+    """The keys with which the reader reads the data; `None` if it cannot."""
+    problem: InputError | None = None
+    """Why it cannot read data that look like its own."""
+
+    def candidates(self) -> Iterator[dict[str, Any]]:
+        """Yields the keys, see `TaskReader.candidates`; the problem is raised."""
+        if self.problem is not None:
+            raise self.problem
+        if self.keys is not None:
+            yield self.keys
+
+
 def sample_of(path: str | list[str]) -> FileSample:
     """Returns the first lines of data; without a file it is an `InputError`."""
     files = input_files(path)

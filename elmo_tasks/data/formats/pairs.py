@@ -1,12 +1,11 @@
 """Pairs of sentences, of which the first may entail the second: SNLI, MultiNLI, ANLI, SICK and the like."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import Any
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, FileSample, Format
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, FileSample, Finding, Format
 from elmo_tasks.data.formats.records import read_records
-from elmo_tasks.data.formats.tables import UNDECIDED, Table, read_table, text_columns
+from elmo_tasks.data.formats.tables import UNDECIDED, read_table, text_columns
 from elmo_tasks.data.input_files import InputError, shorten
 
 ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
@@ -20,7 +19,6 @@ COLUMN_NAMES = {
     "label": ("gold_label", "label", "entailment_judgment", "entailment_label"),
 }
 """The names that published sets give to a column, in small letters."""
-_FIRST_RECORDS = 1000
 
 
 def known_column(name: str, columns: Iterable[str]) -> str | None:
@@ -30,65 +28,50 @@ def known_column(name: str, columns: Iterable[str]) -> str | None:
     return exact or next((column for each in known for column in columns if column.lower() == each), None)
 
 
-def entailment_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
+def find_pairs(sample: FileSample) -> Finding:
     """
-    Yields the keys of a reader of pairs; the labels may be numbers, or others than SNLI's.
-
-    # Raises
-    `InputError`: the labels of pairs do not say what they mean, such as 0 and 1 in RTE, WNLI and MRPC.
+    Returns how a reader of pairs reads data. The labels may be numbers, or others than SNLI's; the labels 0
+    and 1 in RTE, WNLI and MRPC do not say what they mean.
     """
     table = read_table(sample)
     if table is None:
-        yield {}
-        return
+        return Finding(0, {})
+    if table.problem:
+        return Finding(0, problem=table.problem)
     columns: dict[str, Any] = {}
     label = known_column("label", table.columns)
     if not table.header:
-        label = _entailment_column(table)
+        label = next((name for name in table.columns if _are_entailment(table.classes(name))), None)
         texts = text_columns(table, label) if label else []
         if len(texts) < 2:
-            return
+            return Finding(0)
         columns = {"columns": table.columns, "label": label, "premise": texts[0], "hypothesis": texts[1]}
+    has_pair = columns or all(known_column(name, table.columns) for name in ("premise", "hypothesis"))
     classes = {*table.classes(label)} - {*UNDECIDED_PAIRS} if label else set()
-    if not classes or classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}:
-        yield columns
-    elif classes == {"0", "1", "2"}:
-        yield columns | {"label_names": {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}}
-    elif known_column("premise", table.columns) == "premise" or _are_entailment(classes):
-        yield columns | {"classes": sorted(classes)}
-    elif _has_pair(table):
-        problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r} are not SNLI's"
-        remedy = (
-            'say what they mean, for RTE {"classes": ["entailment", "not_entailment"], '
-            '"label_names": {"0": "entailment", "1": "not_entailment"}}'
-        )
-        raise InputError(problem, where=sample.files[0], remedy=remedy)
-
-
-def _entailment_column(table: Table) -> str | None:
-    return next((name for name in table.columns if _are_entailment(table.classes(name))), None)
+    of_snli = classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}
+    evidence = 0.0
+    if label and has_pair:
+        is_named = of_snli or _are_entailment(classes) or "premise" in table.columns
+        evidence = CERTAIN if is_named else LIKELY
+    if of_snli:
+        return Finding(evidence, columns)
+    if classes == {"0", "1", "2"}:
+        names = {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}
+        return Finding(evidence, columns | {"label_names": names})
+    if known_column("premise", table.columns) == "premise" or _are_entailment(classes):
+        return Finding(evidence, columns | {"classes": sorted(classes)})
+    if not has_pair:
+        return Finding(0)
+    problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r} are not SNLI's"
+    remedy = (
+        'say what they mean, for RTE {"classes": ["entailment", "not_entailment"], '
+        '"label_names": {"0": "entailment", "1": "not_entailment"}}'
+    )
+    return Finding(evidence, problem=InputError(problem, where=sample.files[0], remedy=remedy))
 
 
 def _are_entailment(classes: Iterable[str]) -> bool:
     return any("entail" in name for name in classes)
 
 
-def _has_pair(table: Table) -> bool:
-    return all(known_column(name, table.columns) for name in ("premise", "hypothesis"))
-
-
-def _detect_pairs(sample: FileSample) -> float:
-    table = None
-    with suppress(InputError):
-        table = read_table(sample, _FIRST_RECORDS)
-    if table is None:
-        return 0
-    label = known_column("label", table.columns) if table.header else _entailment_column(table)
-    if label is None or (table.header and not _has_pair(table)):
-        return 0
-    classes = {*table.classes(label)} - {*UNDECIDED_PAIRS}
-    of_snli = classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES} or _are_entailment(classes)
-    return CERTAIN if of_snli or "premise" in table.columns else LIKELY
-
-
-FORMATS = (Format("auto", _detect_pairs, read_records),)
+FORMATS = (Format("auto", lambda sample: find_pairs(sample).evidence, read_records),)

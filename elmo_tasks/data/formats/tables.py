@@ -3,11 +3,10 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding
 from elmo_tasks.data.formats.delimited import DelimitedLayout, read_rows
 from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
 from elmo_tasks.data.input_files import InputError, read_lines
@@ -48,6 +47,8 @@ class Table(NamedTuple):
     rows: Sequence[Mapping[str, Any]]
     header: bool = True
     class_names: Mapping[str, Sequence[str]] = {}
+    problem: InputError | None = None
+    """The error of a damaged record. The rows are those before it."""
 
     @property
     def columns(self) -> list[str]:
@@ -75,44 +76,54 @@ def as_label(value: Any) -> str:
     return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def read_table(sample: FileSample, num_rows: int | None = None) -> Table | None:
-    """
-    Returns the records of data without rejected ones, or the first of them; `None` for data of another kind.
-
-    # Raises
-    `InputError`: one of the records is damaged.
-    """
-    format = record_format(sample.files[0], encoding=sample.encoding)
-    if format == "delimited" and has_sentences(sample):
+def read_table(sample: FileSample) -> Table | None:
+    """Returns the records of data without rejected ones; `None` for data of another kind."""
+    rows: list[Mapping[str, Any]] = []
+    columns, names, problem = None, {}, None
+    try:
+        format = record_format(sample.files[0], encoding=sample.encoding)
+        if format == "delimited":
+            if has_sentences(sample):
+                return None
+            columns = _columns_without_header(sample)
+        elif format == "parquet":
+            names = class_names(sample.files[0])
+        for file in sample.files:
+            records = read_records(file, layout=DelimitedLayout(columns), encoding=sample.encoding)
+            rows.extend(values for record in records if not is_rejected(values := record.values))
+    except InputError as error:
+        problem = error
+    if problem is None and (not rows or len(rows[0]) < 2):
         return None
-    columns = _columns_without_header(sample) if format == "delimited" else None
-    records = (
-        record.values
-        for file in sample.files
-        for record in read_records(file, layout=DelimitedLayout(columns), encoding=sample.encoding)
-    )
-    rows = list(islice((values for values in records if not is_rejected(values)), num_rows))
-    names = class_names(sample.files[0]) if format == "parquet" else {}
-    return Table(rows, columns is None, names) if rows and len(rows[0]) > 1 else None
+    return Table(rows, columns is None, names, problem)
 
 
-def evidence_of_table(sample: FileSample) -> float:
-    """Returns the evidence that data are records of texts with a class each."""
-    table = label = None
-    with suppress(InputError):
-        table = read_table(sample, _HEADER)
-    if table is not None:
-        label = label_column(table)
-    texts = text_columns(table, label) if table and label else []
-    if table is None or label is None or not texts:
-        return LIKELY if has_header(sample) else 0
+def find_table(sample: FileSample, table: Table) -> Finding:
+    """Returns how a classifier's reader reads a table."""
+    evidence = LIKELY if has_header(sample) else 0.0
+    file = sample.files[0]
+    if table.problem and len(table.rows) < _HEADER:
+        return Finding(evidence, problem=table.problem)
+    label = label_column(table)
+    if label is None:
+        return Finding(evidence, problem=InputError("no column has two classes or more", where=file))
+    texts = text_columns(table, label)
+    if not texts:
+        what, remedy = f"no column has texts for the labels in {label!r}", f"name it {TEXTS[0]!r}"
+        return Finding(evidence, problem=InputError(what, where=file, remedy=remedy))
     if 2 * len(table.classes(label)) > len(table.rows) > 4:
-        return POSSIBLE / 2
-    is_named = [
-        table.header and label.lower() in LABELS,
-        table.header and not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts)),
-    ]
-    return (POSSIBLE, LIKELY, CERTAIN)[sum(is_named)]
+        evidence = POSSIBLE / 2
+    else:
+        named = [label.lower() in LABELS, not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))]
+        evidence = (POSSIBLE, LIKELY, CERTAIN)[sum(named) if table.header else 0]
+    problem = table.problem
+    if label.lower() not in LABELS and (scores := scores_column(table)):
+        problem = InputError(f"the column {scores!r} has scores, which are not classes", where=file)
+    chosen = list(next(_pairs(texts), [_main_text(table, texts)]))
+    keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
+    keys |= {"label": label, "classes": table.classes(label)}
+    keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in chosen)
+    return Finding(evidence, keys if table.header else {"columns": table.columns, **keys}, problem)
 
 
 def has_header(sample: FileSample) -> bool:
@@ -157,19 +168,6 @@ def _columns_without_header(sample: FileSample) -> list[str] | None:
     if not has_values and not recurs and len(set(first)) == len(first):
         return None
     return [f"column{i}" for i in range(1, len(first) + 1)]
-
-
-def table_keys(table: Table) -> dict[str, Any]:
-    """Returns the keys of a classifier's reader for a table; none without labels or texts."""
-    label = label_column(table)
-    texts = text_columns(table, label) if label else []
-    if label is None or not texts:
-        return {}
-    chosen = list(next(_pairs(texts), [_main_text(table, texts)]))
-    keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
-    keys |= {"label": label, "classes": table.classes(label)}
-    keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in chosen)
-    return keys if table.header else {"columns": table.columns, **keys}
 
 
 def tokenizer_keys(texts: Iterable[str]) -> dict[str, Any]:

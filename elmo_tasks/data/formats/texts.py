@@ -9,26 +9,23 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding, Format
 from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout
-from elmo_tasks.data.formats.records import RecordFormat, is_parquet, read_records, record_format
+from elmo_tasks.data.formats.records import RecordFormat, is_parquet, read_records
 from elmo_tasks.data.formats.tables import (
-    LABELS,
     MAX_CLASSES,
-    TEXTS,
-    evidence_of_table,
+    find_table,
     has_sentences,
-    label_column,
     read_table,
-    scores_column,
-    table_keys,
     tokenizer_keys,
 )
 from elmo_tasks.data.input_files import InputError, Record, nonblank_lines, read_lines
 
 FASTTEXT = "__label__"
+CLASS_PATHS = ("class_folders", "class_files")
+"""The formats with the class in the name of the folder or the file."""
 DELIMITER_OF_FORMAT = {"csv": ",", "tsv": "\t"}
 _LINES = 20
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
@@ -90,7 +87,7 @@ def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
 
 
 def _read_class_file(path: Path, options: TextOptions) -> Iterator[Record]:
-    label = class_of_file(path, options.names) or path.name
+    label = class_of_path(path, "class_files", options.names) or path.name
     return _labelled(_read_text(path, options), label)
 
 
@@ -102,9 +99,10 @@ def _labelled(records: Iterator[Record], label: str) -> Iterator[Record]:
     return (Record(each.path, each.line, each.values | {"label": label}) for each in records)
 
 
-def class_of_file(path: Path, names: Collection[str]) -> str | None:
-    """Returns the class in the name of a file, such as `pos.txt` or `reviews.pos`."""
-    return next((name for name in (path.name, path.stem, path.suffix[1:]) if name in names), None)
+def class_of_path(path: Path, format: str, names: Collection[str]) -> str | None:
+    """Returns the class in the name of a folder, or of a file, such as `pos.txt` or `reviews.pos`."""
+    parts = (path.parent.name,) if format == "class_folders" else (path.name, path.stem, path.suffix[1:])
+    return next((name for name in parts if name in names), None)
 
 
 def _known(label: str, names: Collection[str]) -> str:
@@ -117,62 +115,52 @@ def _without_labels(line: str) -> str:
 
 
 def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
-    """Returns `class_folders` or `class_files`, if two or more have the names of classes, or `None`."""
-    if len({file.parent.name for file in files} & set(names)) > 1:
-        return "class_folders"
-    return "class_files" if len({class_of_file(file, names) for file in files} - {None}) > 1 else None
+    """Returns the first of `CLASS_PATHS` by which two files or more have different classes, or `None`."""
+    return next(
+        (
+            each
+            for each in CLASS_PATHS
+            if len({class_of_path(file, each, names) for file in files} - {None}) > 1
+        ),
+        None,
+    )
 
 
-def file_format(path: Path, options: TextOptions, *, has_columns: bool) -> str:
-    """Returns the format of a file by its first lines; a format of lines only if it needs no columns."""
-    if not has_columns and not is_parquet(path):
-        lines = [line for _, line in islice(nonblank_lines(path, options.encoding), _LINES)]
-        if lines and all(line.startswith(FASTTEXT) for line in lines):
-            return "fasttext"
-        words = [line.split(maxsplit=1) for line in lines]
-        if lines and all(
-            len(each) == 2 and _known(each[0], options.names) in options.names for each in words
-        ):
-            return "label_text"
-    return record_format(path, encoding=options.encoding)
+def lines_format(path: Path, options: TextOptions) -> str | None:
+    """Returns `fasttext` or `label_text` if the first lines are of it, or `None`."""
+    if is_parquet(path):
+        return None
+    lines = [line for _, line in islice(nonblank_lines(path, options.encoding), _LINES)]
+    if _is_fasttext(lines):
+        return "fasttext"
+    words = [line.split(maxsplit=1) for line in lines]
+    has_labels = all(len(each) == 2 and _known(each[0], options.names) in options.names for each in words)
+    return "label_text" if lines and has_labels else None
 
 
-def classification_keys(sample: FileSample) -> Iterator[dict[str, Any]]:
-    """
-    Yields the keys of a classifier's reader for data.
-
-    # Raises
-    `InputError`: a record is damaged, or a table has labels and no texts.
-    """
+def find_texts(sample: FileSample) -> Finding:
+    """Returns how a classifier's reader reads data."""
     if names := _classes_of_paths(sample):
-        yield {"classes": sorted(names), **tokenizer_keys(sample.lines)}
-        return
-    if _is_fasttext(sample):
+        tokenizer = tokenizer_keys(sample.lines)
+        has_texts = tokenizer or any(len(line.split()) > 1 for line in sample.lines)
+        return Finding(LIKELY if has_texts else 0, {"classes": sorted(names), **tokenizer})
+    if _is_fasttext(sample.lines):
         labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
         classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
-        yield {"classes": classes, **tokenizer_keys(map(_without_labels, sample.lines))}
-        return
-    try:
-        table = read_table(sample)
-    except InputError:
-        if _has_tabs(sample) or not _first_words(sample):
-            raise
-        table = None
-    if table is not None and (keys := table_keys(table)):
-        if keys["label"].lower() not in LABELS and (scores := scores_column(table)):
-            problem = f"the column {scores!r} has scores, which are not classes"
-            raise InputError(problem, where=sample.files[0])
-        yield keys
-    elif not (table and table.header and _has_tabs(sample)) and (labels := _first_words(sample)):
-        texts = (line.partition(" ")[2] for line in sample.lines)
-        yield {"format": "label_text", "classes": sorted(labels), **tokenizer_keys(texts)}
-    elif table and (label := label_column(table)):
-        problem = f"no column has texts for the labels in {label!r}"
-        raise InputError(problem, where=sample.files[0], remedy=f"name it {TEXTS[0]!r}")
+        return Finding(CERTAIN, {"classes": classes, **tokenizer_keys(map(_without_labels, sample.lines))})
+    table = read_table(sample)
+    found = find_table(sample, table) if table else Finding(0)
+    if found.keys or (table and (table.header or table.problem) and _has_tabs(sample)):
+        return found
+    if labels := _first_words(sample):
+        evidence = LIKELY if all(map(_CODE.fullmatch, labels)) else POSSIBLE
+        tokenizer = tokenizer_keys(line.partition(" ")[2] for line in sample.lines)
+        return Finding(evidence, {"format": "label_text", "classes": sorted(labels), **tokenizer})
+    return found
 
 
-def _is_fasttext(sample: FileSample) -> bool:
-    return bool(sample.lines) and all(line.startswith(FASTTEXT) for line in sample.lines)
+def _is_fasttext(lines: Sequence[str]) -> bool:
+    return bool(lines) and all(line.startswith(FASTTEXT) for line in lines)
 
 
 def _classes_of_paths(sample: FileSample) -> set[str]:
@@ -220,22 +208,6 @@ def _first_words(sample: FileSample) -> set[str]:
     return labels if few and len(words) < 1.1 * sum(len(each) == 2 for each in words) else set()
 
 
-def _detect_label_text(sample: FileSample) -> float:
-    words = [line.split(maxsplit=1)[0] for line in sample.lines]
-    if not 2 <= len({word.partition(":")[0] for word in words}) <= len(words) // 2:
-        return 0
-    return LIKELY if all(map(_CODE.fullmatch, words)) else POSSIBLE
-
-
-def _detect_fasttext(sample: FileSample) -> float:
-    return CERTAIN if _is_fasttext(sample) else 0
-
-
-def _detect_paths(sample: FileSample) -> float:
-    has_texts = any(len(line.split()) > 1 for line in sample.lines) or tokenizer_keys(sample.lines)
-    return LIKELY if has_texts and _classes_of_paths(sample) else 0
-
-
 TABLES: dict[str, RecordFormat] = {
     **dict.fromkeys(("delimited", *DELIMITER_OF_FORMAT), "delimited"),
     **dict.fromkeys(("json", "jsonl"), "json"),
@@ -252,9 +224,4 @@ READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {
     "class_files": _read_class_file,
 }
 """The formats by the names that a reader's key `format` has for them."""
-FORMATS = (
-    Format("fasttext", _detect_fasttext, _read_fasttext),
-    Format("class_folders", _detect_paths, _read_class_folder),
-    Format("auto", evidence_of_table, read_records),
-    Format("label_text", _detect_label_text, _read_label_text),
-)
+FORMATS = (Format("auto", lambda sample: find_texts(sample).evidence, read_records),)
