@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import shutil
 import tempfile
@@ -90,6 +91,8 @@ def open_archive(
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     except RuntimeError as error:
         raise ConfigError(" ".join(str(error).split()), where="overrides") from error
+    if weights_file is not None:
+        weights_file = cached_path(weights_file)
     outer, real = _archives_being_opened.get(), os.path.realpath(path)
     with _as_archive_errors(archive_file), only_registered_names(override_block):
         if real in outer:
@@ -98,14 +101,16 @@ def open_archive(
         try:
             if path.is_dir():
                 check_config(path)
-                return _read(path, override_block, weights_file, gpu)
+                return _read(path, archive_file, override_block, weights_file, gpu)
             with extracted_archive(path) as folder:
-                return _read(Path(folder), override_block, weights_file, gpu)
+                return _read(Path(folder), archive_file, override_block, weights_file, gpu)
         finally:
             _archives_being_opened.reset(token)
 
 
-def _read(folder: Path, overrides: dict[str, Any], weights_file: str | None, gpu: int) -> Archive:
+def _read(
+    folder: Path, name: str | PathLike[str], overrides: dict[str, Any], weights_file: str | None, gpu: int
+) -> Archive:
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
     content = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
     try:
@@ -122,7 +127,7 @@ def _read(folder: Path, overrides: dict[str, Any], weights_file: str | None, gpu
     _check_numbers(model)
     meta = Meta.from_path(folder / META_NAME) if (folder / META_NAME).exists() else None
     if meta is not None:
-        archival._check_version_compatibility(folder, meta)
+        archival._check_version_compatibility(name, meta)
     # An archive reads whole files, also if its model was trained on a part of one.
     reader, validation_reader = map(_unsampled, readers)
     return Archive(model, config, reader, validation_reader, meta)
@@ -208,4 +213,8 @@ def _fault(error: Exception) -> str:
         # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
         return f"the weights do not fit the model of the config: {shorten('; '.join(tensors), 400)}"
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return f"too little memory to open it ({first})"
+    if isinstance(error, pickle.UnpicklingError):
+        return "PyTorch did not write the weights"
     return f"not a whole archive of a model ({type(error).__name__}: {first})"

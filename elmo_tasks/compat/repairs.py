@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy
 import torch
-from allennlp.common import cached_transformers
+from allennlp.common import cached_transformers, util
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.data.data_loaders import MultiProcessDataLoader
@@ -206,6 +206,17 @@ def silence_amp_renaming() -> None:
         category=FutureWarning,
         module=r"allennlp\.",
     )
+
+
+def name_missing_devices() -> None:
+    wrap(util, "int_to_device", _int_to_device)
+
+
+def _int_to_device(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
+    try:
+        return stock(device)
+    except RuntimeError:
+        return torch.device("cuda", device)  # type: ignore[arg-type]
 
 
 def warn_of_idle_regularizers() -> None:

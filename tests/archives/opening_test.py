@@ -6,10 +6,11 @@ import sys
 import tarfile
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
-from allennlp.models import archival
+from allennlp.models import Model, archival
 from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.archives.opening import ArchiveError, open_archive
@@ -93,6 +94,14 @@ def test_weights_that_are_none(run, tmp_path):
     (tmp_path / "weights.th").write_text("{}")
     with pytest.raises(ArchiveError):
         open_archive(str(run), weights_file=str(tmp_path / "weights.th"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        open_archive(str(run), weights_file=str(tmp_path / "nowhere.th"))
+
+
+def test_too_little_memory(run, monkeypatch):
+    monkeypatch.setattr(Model, "load", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory.")))
+    with pytest.raises(ArchiveError, match="memory to open it"):
+        open_archive(run)
 
 
 def write_archive(path: Path, *members: tarfile.TarInfo) -> Path:
