@@ -21,6 +21,7 @@ SENTENCES = "one tokenised sentence a line"
 _CONLLU = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}")
 _WORDS_OF_CONLLU = r"""awk -F'\t' '$1 ~ /^[0-9]+$/ {printf "%s ", $2} NF == 0 {print ""}'"""
 _RESIDUES = re.compile(r"[A-Za-z]{2,}\*?")
+_COMMENTS = ("-DOCSTART-", "#")
 _CONLL_2012 = "#begin document ("
 _TAGS = re.compile(r"O|[BILUES]-\S+")
 _WORDS_OF_COLUMNS = r"""awk 'NF {printf "%s ", $1} !NF {print ""}'"""
@@ -42,16 +43,14 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
     FASTA, or its lines end with carriage returns alone.
     """
     first_lines = list(islice(lines, CHECKED))
-    _check_rows(path, [each for each in first_lines if each[1].strip()])
-    before = ""
+    rows = [each for each in first_lines if each[1].strip()]
+    if mistake := _mistake(first_lines) or _mistake_of_rows(rows):
+        what, line_number, remedy = mistake
+        raise ElmoError(f"the text {what}; it needs {SENTENCES}", where=path, line=line_number, remedy=remedy)
+    cells = [row.split("\t") for _, row in rows if not row.startswith(_COMMENTS)]
+    if _is_table(cells) or not _TABLES.isdisjoint(Path(path).suffixes):
+        warn_once("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
     for line_number, line in first_lines:
-        if _CONLLU.fullmatch(line):
-            raise _mistaken("CoNLL-U", path, line_number, f"this writes its words: {_WORDS_OF_CONLLU}")
-        if before.startswith(">") and not before[1:2].isspace() and _RESIDUES.fullmatch(line.strip()):
-            raise _mistaken("FASTA", path, line_number - 1, "`allennlp elmo embed --format fasta` reads it")
-        if line_number == 1 and "\r" in line.strip():
-            remedy = r"this writes lines that end with LF: tr '\r' '\n'"
-            raise ElmoError("the lines end with CR alone", where=path, line=line_number, remedy=remedy)
         if boundary := _BOUNDARIES.match(line):
             warn_once(
                 "%s: %s is read as a word, although the biLM adds it to each sentence itself; remove it",
@@ -59,30 +58,36 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
                 boundary[1] or boundary[2],
             )
         yield line_number, line
-        before = line
     yield from lines
 
 
-def _check_rows(path: FilePath, rows: list[tuple[int, str]]) -> None:
-    """Refuses rows of which each is a JSON object, or has a tag in its last column; warns of other tables."""
+def _mistake(lines: list[tuple[int, str]]) -> tuple[str, int, str] | None:
+    """Returns what the lines look like, the number of the one that shows it, and what to do."""
+    before = ""
+    for line_number, line in lines:
+        if _CONLLU.fullmatch(line):
+            return "looks like CoNLL-U", line_number, f"this writes its words: {_WORDS_OF_CONLLU}"
+        if before.startswith(">") and not before[1:2].isspace() and _RESIDUES.fullmatch(line.strip()):
+            return "looks like FASTA", line_number - 1, "`allennlp elmo embed --format fasta` reads it"
+        if line_number == 1 and "\r" in line.strip():
+            return "has lines that end with CR alone", 1, r"this writes lines that end with LF: tr '\r' '\n'"
+        before = line
+    return None
+
+
+def _mistake_of_rows(rows: list[tuple[int, str]]) -> tuple[str, int, str] | None:
+    """Returns the same for lines that are not blank, if each is a JSON object, or ends with a tag."""
     if rows and all(_is_object(row) for _, row in rows):
-        raise _mistaken("JSON Lines", path, rows[0][0])
+        return "looks like JSON Lines", rows[0][0], ""
     if rows and rows[0][1].startswith(_CONLL_2012):
-        raise _mistaken("CoNLL-2012", path, rows[0][0])
-    rows = [each for each in rows if not each[1].startswith(("-DOCSTART-", "#"))]
+        return "looks like CoNLL-2012", rows[0][0], ""
+    rows = [each for each in rows if not each[1].startswith(_COMMENTS)]
     words = [row.split() for _, row in rows]
     last = [row[-1] for row in words]
-    if len(rows) >= _FEW and _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
+    if _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
         remedy = f"if the words come first, this writes them: {_WORDS_OF_COLUMNS}"
-        raise _mistaken("columns of tokens and their tags", path, rows[0][0], remedy)
-    has_columns = len(rows) >= _FEW and _is_table([row.split("\t") for _, row in rows])
-    if has_columns or not _TABLES.isdisjoint(Path(path).suffixes):
-        warn_once("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
-
-
-def _mistaken(kind: str, path: FilePath, line: int, remedy: str = "") -> ElmoError:
-    what = f"the text looks like {kind}, not like {SENTENCES}"
-    return ElmoError(what, where=path, line=line, remedy=remedy)
+        return "looks like columns of tokens and their tags", rows[0][0], remedy
+    return None
 
 
 def _is_object(line: str) -> bool:
@@ -93,8 +98,8 @@ def _is_object(line: str) -> bool:
 
 
 def _is_table(rows: list[list[str]]) -> bool:
-    """Tells whether rows have the same number of cells, two or more."""
-    return len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
+    """Tells whether there are enough rows, all with the same number of cells, two or more."""
+    return len(rows) >= _FEW and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
 
 
 def warn_once(*warning: str) -> None:

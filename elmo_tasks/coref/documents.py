@@ -52,14 +52,11 @@ class CorefDocument(Metadata):
         `InputError`: a value of another type, no sentence, a sentence without words, other numbers of
         speakers than of words, or a span that is outside the document or ends before it starts.
         """
-        if not isinstance(id, str):
-            raise InputError(f'"doc_key" is not a string: {id!r}')
         check_sentences("sentences", sentences)
-        if not all(sentences) or not sentences:
-            error = InputError if any(sentences) else NoWordsError
-            raise error(
-                '"sentences" has a sentence without words' if sentences else "the document has no words"
-            )
+        if not any(sentences):
+            raise NoWordsError("the document has no words")
+        if not all(sentences):
+            raise InputError('"sentences" has a sentence without words')
         if speakers is None:
             speakers = [[NO_SPEAKER] * len(sentence) for sentence in sentences]
         check_sentences("speakers", speakers)
@@ -82,7 +79,7 @@ class CorefDocument(Metadata):
         content = document_values(values)
         document = cls.of(
             content["sentences"],
-            id=content["doc_key"] if "doc_key" in content else str(content.get("id", "")),
+            id=str(content.get("doc_key", content.get("id", ""))),
             speakers=content.get("speakers"),
             clusters=content.get("clusters"),
         )

@@ -177,10 +177,9 @@ def _describe(counts: Counter[str]) -> str:
 def _pattern(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
+        problem = "" if compiled.groups == 1 else "needs one group in brackets"
     except re.error as error:
-        raise ConfigurationError(
-            f"genre_pattern: {pattern!r} is not a regular expression: {error}"
-        ) from error
-    if compiled.groups != 1:
-        raise ConfigurationError(f"genre_pattern: {pattern!r} needs one group in brackets")
+        problem = f"is not a regular expression: {error}"
+    if problem:
+        raise ConfigurationError(f"genre_pattern: {pattern!r} {problem}")
     return compiled

@@ -158,7 +158,6 @@ MALFORMED = [
             (DOCUMENT, {"clusters": {"0": []}}),
             (DOCUMENT, {"speakers": [["-"] * 2]}),
             (DOCUMENT, {"speakers": "Ana"}),
-            (DOCUMENT, {"doc_key": 7}),
         ]
     ),
     *(("snli", _lines(PAIR, PAIR | {"gold_label": label}), 2) for label in ("Neutral", "", None, 0)),

@@ -23,15 +23,9 @@ FORMATS: dict[str, tuple[Format, ...]] = {
 """The formats of each kind of record, in the order in which equal evidence is decided."""
 
 
-def detected(kind: str, sample: FileSample) -> list[tuple[float, Format]]:
-    """Returns the formats of a kind that may read a sample, with their evidence, the likeliest first."""
-    found = [(format.detect(sample), format) for format in FORMATS[kind]]
-    return sorted((each for each in found if each[0] > 0), key=lambda each: -each[0])
-
-
 def evidence_of(kind: str, sample: FileSample) -> float:
     """Returns the evidence for the likeliest format of a kind."""
-    return max((evidence for evidence, _ in detected(kind, sample)), default=0.0)
+    return max(format.detect(sample) for format in FORMATS[kind])
 
 
-__all__ = ["CERTAIN", "FORMATS", "LIKELY", "POSSIBLE", "FileSample", "Format", "detected", "sample_of"]
+__all__ = ["CERTAIN", "FORMATS", "LIKELY", "POSSIBLE", "FileSample", "Format", "sample_of"]

@@ -217,14 +217,16 @@ def _with_id(error: InputError, id: Any) -> InputError:
 
 def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputError]]:
     """Returns the answers to a question, and the errors of bad ones among them."""
+    answers: list[Answer] = []
+    errors: list[InputError] = []
     if "detected_answers" in question:
-        return _detected(question, passage), []
-    answers, errors = [], []
-    for node in _answer_nodes(question):
-        try:
-            answers.append(_answer(node, question, passage))
-        except InputError as error:
-            errors.append(error)
+        answers = _detected(question, passage)
+    else:
+        for node in _answer_nodes(question):
+            try:
+                answers.append(_answer(node, question, passage))
+            except InputError as error:
+                errors.append(error)
     if errors and not answers:
         raise errors[0]
     has_none = isinstance(question.get("answers"), dict) and not answers
@@ -269,8 +271,6 @@ def _detected(question: _Node, passage: str) -> list[Answer]:
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(passage):
                 raise node.error(f"the span {shorten_json(span, _LENGTH_SHOWN)} is not in the passage")
             answers.append(Answer(passage[first : last + 1], first))
-    if not answers:
-        raise question.error("'detected_answers' has no answer")
     return answers
 
 
