@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from elmo_tasks.data.formats.columns import line_groups
-from elmo_tasks.data.formats.conllu import FORM, read_conllu
+from elmo_tasks.data.formats.columns import FORM, line_groups, read_conllu
 from elmo_tasks.data.formats.coreference import format_of
 from elmo_tasks.data.formats.roles import RoleOptions, RoleSentence, read_columns
 from elmo_tasks.data.formats.trees import parse

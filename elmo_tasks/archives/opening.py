@@ -26,8 +26,8 @@ from allennlp.models.archival import CONFIG_NAME, Archive
 
 from elmo_tasks.archives.checking import check_config, only_registered_names
 from elmo_tasks.archives.slim import TRAINED, archive_path, trained_archives
-from elmo_tasks.common.devices import Device, chosen_device, gpu_index
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.common.unpacking import unpack
 

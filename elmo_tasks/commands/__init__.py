@@ -15,10 +15,9 @@ from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
 from elmo_tasks.commands.own_data import Classify, Tag
-from elmo_tasks.commands.predict import Predict
+from elmo_tasks.commands.predict import Predict, SquadPredictions
 from elmo_tasks.commands.results import Report
 from elmo_tasks.commands.serve import Serve
-from elmo_tasks.commands.squad_predictions import SquadPredictions
 from elmo_tasks.commands.vectors import VECTOR_VERBS
 
 VERBS: tuple[type[Verb] | VerbGroup, ...] = (

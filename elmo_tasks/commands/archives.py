@@ -26,9 +26,8 @@ from elmo_tasks.commands.base import (
 )
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.commands.results import ResultArguments
-from elmo_tasks.common.plot import heat_map, save
 from elmo_tasks.common.progress import progress
-from elmo_tasks.common.table import Cell, Table
+from elmo_tasks.common.table import Cell, Table, heat_map, save
 from elmo_tasks.evaluation.mixes import LearnedMix, read_mixes
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.callbacks import text_metrics

@@ -22,7 +22,7 @@ from elmo_tasks.commands.base import (
     text_argument,
     titled,
 )
-from elmo_tasks.commands.runs import RayArguments, RunArguments, engine_of, run_folder
+from elmo_tasks.commands.partial_outputs import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.commands.texts import FORMATS, copy_corpus
 from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences

@@ -23,8 +23,7 @@ from elmo_tasks.commands.base import Positive, Seed, Verb, number, option, posit
 from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.vectors import VECTOR_METHODS, train_file
-from elmo_tasks.common.plot import bars, curves
-from elmo_tasks.common.table import Cell, Table
+from elmo_tasks.common.table import Cell, Table, bars, curves
 from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.model.scalar_mix import Weights
 from elmo_tasks.training.experiments import (

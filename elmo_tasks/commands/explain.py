@@ -14,8 +14,8 @@ from elmo_tasks.commands.base import Input, ModelVerb, flag, option, positional
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.progress import progress
 from elmo_tasks.page.templates import page_template
+from elmo_tasks.pipeline.command import json_lines_file, read_file
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.json_lines import json_lines_file, read_file
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
 
 TEMPLATE = Path(__file__).with_name("explain.html")

@@ -15,9 +15,8 @@ from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
 from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.texts import copy_corpus
-from elmo_tasks.common.plot import bars
 from elmo_tasks.common.progress import progress
-from elmo_tasks.common.table import Cell, Table
+from elmo_tasks.common.table import Cell, Table, bars
 from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks

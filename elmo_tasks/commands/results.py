@@ -15,8 +15,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
-from elmo_tasks.common.plot import save
-from elmo_tasks.common.table import Cell, Table, shown
+from elmo_tasks.common.table import Cell, Table, save, shown
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.page.templates import page_template
 

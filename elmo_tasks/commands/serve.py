@@ -14,7 +14,7 @@ from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
 from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled, unsigned_int
-from elmo_tasks.common.devices import chosen_device, gpu_index
+from elmo_tasks.common.machine import chosen_device, gpu_index
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:

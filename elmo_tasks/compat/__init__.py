@@ -3,7 +3,7 @@ Every change that is made to AllenNLP 2.10.1 at run time. `CHANGES` is the table
 makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
-- `training.py`, `configs.py`: `allennlp train` and its configs;
+- `training.py`: `allennlp train` and its configs;
 - `commands.py`: `allennlp evaluate` and `predict`, and the packages that a command imports;
 - `command_output.py`: one line for an error, and lines in place of progress bars;
 - `archives.py`: archives are opened by `elmo_tasks.archives`;
@@ -13,7 +13,7 @@ makes them when it is imported.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, command_output, commands, configs, repairs, training
+from elmo_tasks.compat import archives, command_output, commands, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -178,7 +178,7 @@ CHANGES = (
         "compat/commands_test.py::test_predict_keeps_results_before_a_bad_line",
     ),
     Change(
-        configs.read_configs,
+        training.read_configs,
         "errors in configs and overrides are tracebacks, configs of the project are not found by name, and "
         "jsonnet has no wheel for ARM Linux",
         "Params.from_file; cached_path, evaluate_file and evaluate_snippet in allennlp.common.params",

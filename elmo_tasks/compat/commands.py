@@ -22,8 +22,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import dump_metrics
 from allennlp.data import DataLoader
 
-from elmo_tasks.common.devices import read_gpu
 from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.machine import read_gpu
 from elmo_tasks.compat.command_output import is_command
 from elmo_tasks.compat.repairs import wrap
 

@@ -1,5 +1,6 @@
 """
-`allennlp train`: keys that it drops silently, errors that it finds after hours, and runs that cannot resume.
+`allennlp train` and its configs: keys that are dropped silently, errors that are found after hours, and runs
+that cannot resume.
 
 `compat.CHANGES` says what each function changes; each may be called twice.
 """
@@ -10,12 +11,15 @@ import os
 import random
 from collections.abc import Callable
 from glob import glob
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params
+from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.data import DatasetReader
@@ -26,8 +30,9 @@ from allennlp.training import util as training_util
 from allennlp.training.scheduler import Scheduler
 from torch.nn import Module
 
-from elmo_tasks.common.devices import gpu_index
 from elmo_tasks.common.errors import did_you_mean
+from elmo_tasks.common.files import local_or_bundled
+from elmo_tasks.common.machine import gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.reader import check_readable
@@ -219,3 +224,28 @@ def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
             f"{self._batches_in_epoch_completed + 1}: training diverged",
             remedy="take a lower trainer.optimizer.lr, or clip the gradients by trainer.grad_norm",
         ) from error
+
+
+def read_configs() -> None:
+    if find_spec("_jsonnet") is None and find_spec("_gojsonnet") is not None:
+        # The same functions, with wheels for ARM Linux, where jsonnet has none
+        for name in ("evaluate_file", "evaluate_snippet"):
+            setattr(params_module, name, getattr(import_module("_gojsonnet"), name))
+    wrap(params_module, "cached_path", _cached_path)
+    wrap(Params, "from_file", _from_file)
+
+
+def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any) -> str:
+    """Finds a config of the user, or of the project, without the clients of all stores."""
+    path = local_or_bundled(path)
+    return path if os.path.exists(path) else stock(path, *args, **options)
+
+
+def _from_file(
+    stock: Callable[..., Params], cls: type[Params], path: str | os.PathLike[str], *args: Any, **options: Any
+) -> Params:
+    """Raises a `ConfigError` for what is not Jsonnet, and for overrides that do not fit the config."""
+    try:
+        return stock(cls, path, *args, **options)
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(" ".join(str(error).split()), where=path) from error

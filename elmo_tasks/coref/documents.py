@@ -1,8 +1,9 @@
-"""Documents with coreference chains."""
+"""Documents with coreference chains, and texts that show the chains to people."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 from elmo_tasks.data.fields import Metadata, ids_of
@@ -107,3 +108,110 @@ def _mention(span: Any, tokens: int) -> Mention:
             return first, last
     form = f"[first token, last token], in order and from 0 to {tokens - 1}"
     raise InputError(f'"clusters" has the mention {shorten_json(span)}, which is not {form}')
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_POSSESSIVE = _words("my mine your yours his hers its our ours their theirs")
+_PERSONAL = _POSSESSIVE | _words(
+    "i me myself you yourself yourselves he him himself she her herself it itself we us ourselves they them "
+    "themselves"
+)
+_PRONOUNS = _PERSONAL | _words("who whom whose which that this these those one")
+_AFTER_OBJECT = _words(
+    "a about after again all an and as at away back because before but by down for from had has how if in "
+    "into is like not now of off on or out over so than that the then there through to today tomorrow too "
+    "under until up was were what when where which while who why will with without yesterday"
+)
+"""Words before which `her` is not possessive: "saw her again", but "saw her brother"."""
+_NO_NAME = _POSSESSIVE | _words("a an the this that these those some any every each no all both")
+"""First words of mentions that have a small letter within a sentence."""
+_GENITIVE = ("'s", "\u2019s")
+
+
+def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
+    """Returns the text with its mentions and cluster numbers, such as `[0 Ana] lost [1 [0 her] keys]`."""
+    starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    ends: dict[int, str] = defaultdict(str)
+    for cluster_index, cluster in enumerate(clusters):
+        for first, last in cluster:
+            starts[first].append((-last, cluster_index))
+            ends[last] += "]"
+    replacements: dict[int, str] = {}
+    for index in starts.keys() | ends.keys():
+        opened = "".join(f"[{cluster_index} " for _, cluster_index in sorted(starts[index]))
+        replacements[index] = opened + _text(words, (index, index)) + ends[index]
+    return _replace_words(words, replacements)
+
+
+def replace_pronouns(document: CorefDocument, clusters: Sequence[Cluster]) -> str:
+    """
+    Returns the text with each personal and possessive pronoun replaced by the first mention of its cluster
+    that is not a pronoun, possessives with 's: `Ana lost Ana's keys.` The next word tells whether `her` is
+    possessive. A pronoun within that mention stays.
+    """
+    words = document.words
+    sentence_starts = {0, *accumulate(map(len, document.sentences))}
+    replacements: dict[int, str] = {}
+    for cluster in clusters:
+        names = [span for span in cluster if not _is_one_of(words, span, _PRONOUNS)]
+        for index in (first for first, last in cluster if _is_one_of(words, (first, last), _PERSONAL)):
+            if names and not names[0][0] <= index <= names[0][1]:
+                name = _name(words, names[0], capital=index in sentence_starts)
+                possessive = _is_possessive(words, index, sentence_starts)
+                replacements[index] = f"{name}'s" if possessive else name
+    return _replace_words(words, replacements)
+
+
+def _replace_words(words: Words, replacements: Mapping[int, str]) -> str:
+    parts, before = [], 0
+    for index in sorted(replacements):
+        start, end = words.offsets[index]
+        parts += [words.text[before:start], replacements[index]]
+        before = end
+    return "".join([*parts, words.text[before:]])
+
+
+def mentions_with_offsets(words: Words, clusters: Sequence[Cluster]) -> list[list[dict[str, Any]]]:
+    """Returns for each mention `text`, `char_start` and `char_end` (half-open)."""
+    return [
+        [
+            {
+                "text": _text(words, span),
+                "char_start": words.offsets[span[0]][0],
+                "char_end": words.offsets[span[1]][1],
+            }
+            for span in cluster
+        ]
+        for cluster in clusters
+    ]
+
+
+def _text(words: Words, span: Mention) -> str:
+    return words.text[words.offsets[span[0]][0] : words.offsets[span[1]][1]]
+
+
+def _is_one_of(words: Words, span: Mention, pronouns: frozenset[str]) -> bool:
+    return span[0] == span[1] and words.words[span[0]].lower() in pronouns
+
+
+def _is_possessive(words: Words, index: int, sentence_starts: set[int]) -> bool:
+    word = words.words[index].lower()
+    if word != "her":
+        return word in _POSSESSIVE
+    if index + 1 in sentence_starts:
+        return False
+    next_word = words.words[index + 1].lower()
+    return next_word.isalpha() and next_word not in _AFTER_OBJECT
+
+
+def _name(words: Words, span: Mention, *, capital: bool) -> str:
+    """Returns a mention for another position: without its own 's, its first letter large or small."""
+    first, last = span
+    last -= first < last and words.words[last] in _GENITIVE
+    name = _text(words, (first, last))
+    if capital:
+        return name[:1].upper() + name[1:]
+    return name[:1].lower() + name[1:] if words.words[first].lower() in _NO_NAME else name

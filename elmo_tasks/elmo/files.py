@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import torch
 
-from elmo_tasks.common.devices import Device, chosen_device
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.files import bundled, local_or_bundled, text_lines
+from elmo_tasks.common.machine import Device, chosen_device
 from elmo_tasks.common.packed_weights import check_precision
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, many_langs

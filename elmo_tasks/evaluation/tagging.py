@@ -17,8 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.formats.columns import ColumnLayout
-from elmo_tasks.data.formats.conllu import FORM, UPOS, XPOS, is_conllu, read_conllu
+from elmo_tasks.data.formats.columns import FORM, UPOS, XPOS, ColumnLayout, is_conllu, read_conllu
 from elmo_tasks.data.input_files import InputError, input_files, read_lines
 from elmo_tasks.vectors.encoder import VectorEncoder
 

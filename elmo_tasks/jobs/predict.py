@@ -13,8 +13,7 @@ from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
-from elmo_tasks.pipeline.command import predictor_of
-from elmo_tasks.pipeline.json_lines import read_json_records
+from elmo_tasks.pipeline.command import predictor_of, read_json_records
 from elmo_tasks.pipeline.predictor import predict_records, value_of
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.machine import Device
 from elmo_tasks.elmo.files import Precision, Source
 from elmo_tasks.embedding import ElmoEmbedder
 

@@ -19,7 +19,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
 
-from elmo_tasks.common.devices import Device
+from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 

@@ -16,7 +16,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from elmo_tasks.common.devices import Device
+from elmo_tasks.common.machine import Device
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file, read_options
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from elmo_tasks.common.devices import Device
+from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import FileName, PositiveInt, check_block, constructor_parameters
 from elmo_tasks.elmo.files import Precision
 from elmo_tasks.embedding import ElmoEmbedder

@@ -1,28 +1,91 @@
-"""`allennlp predict` without losses: a bad line leaves the results before it whole."""
+"""
+`allennlp predict` without losses: a bad line leaves the results before it whole. It reads JSON Lines,
+plain or packed.
+"""
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import tee
 from typing import Any
 
 from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.devices import chosen_device
-from elmo_tasks.common.files import UNREADABLE, check_sources_stay
+from elmo_tasks.common.files import UNREADABLE, check_sources_stay, decompressed, local_or_bundled, raw_lines
+from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.values import PositiveInt, check_value
-from elmo_tasks.data.input_files import input_files
+from elmo_tasks.data.input_files import InputError, input_files, printable, shorten, standard_input
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.pipeline.json_lines import json_lines_file, open_lines, read_file
-from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, predict_records, value_of
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records, value_of
+
+
+def read_json_records(
+    predictor: Predictor, lines: Iterable[bytes], source: str | None, *, before: int = 0
+) -> Iterator[InputRecord]:
+    """
+    Yields a record for each line that is not blank.
+
+    # Parameters
+
+    predictor : its `load_line` makes the object of a line.
+    source : the file that errors name; without one, blank lines are not counted.
+    before : the number of lines before the first.
+    """
+    number = before
+
+    def where() -> str:
+        return f"{source}, line {number}" if source else f"line {number} (blank lines not counted)"
+
+    try:
+        for line in lines:
+            is_blank = not line.decode("utf-8", "replace").strip()
+            number += not is_blank or source is not None
+            if not is_blank:
+                yield InputRecord(attempt(lambda line: predictor.load_line(_decoded(line)), line), where())
+    except UNREADABLE as error:
+        number += 1
+        yield InputRecord(ConfigurationError(str(error)), where())
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text = shorten(printable(line.decode("utf-8", "surrogateescape").strip()))
+        raise ConfigurationError(
+            f"the byte 0x{line[error.start]:02x} at offset {error.start} is not UTF-8: {text}"
+        ) from error
+
+
+def read_file(predictor: Predictor, path: str) -> Iterator[InputRecord]:
+    """Yields the records of a file, plain or packed, of a URL, or of standard input for `-`."""
+    return read_json_records(predictor, open_lines(path), None if path == "-" else path)
+
+
+def open_lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a file, plain or packed, of a URL, or of standard input for `-`."""
+    if path == "-":
+        yield from raw_lines(standard_input())
+    else:
+        with open(json_lines_file(path), "rb") as file:
+            yield from raw_lines(decompressed(file))
+
+
+def json_lines_file(path: str) -> str:
+    """Returns the local file of a path or URL. `FileNotFoundError`: there is none; `InputError`: a folder."""
+    file = str(cached_path(local_or_bundled(path)))
+    if os.path.isdir(file):
+        raise InputError(f"{path} is a folder, not a file of JSON Lines")
+    return file
 
 
 class PredictManager(predict._PredictManager):

@@ -12,8 +12,8 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.archives.slim import TRAINED, trained_archives
-from elmo_tasks.common.devices import Device
 from elmo_tasks.common.errors import FilePath
+from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.commands import embed, runs
+from elmo_tasks.commands import embed, partial_outputs
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState, files
 from elmo_tasks.elmo.model.weight_file import write_initial_state
@@ -349,7 +349,7 @@ def test_places_and_files_of_ray_without_it(elmo, source, output, tmp_path, caps
 
 def test_what_is_not_installed_is_named(elmo, source, output, capsys, monkeypatch):
     monkeypatch.setattr(
-        runs, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)
+        partial_outputs, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)
     )
     assert elmo("embed", source, output, "--engine", "ray") == 1
     shown = capsys.readouterr().err

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from elmo_tasks.commands.results import ReportEntry, ResultsWriter
-from elmo_tasks.common.plot import bars
-from elmo_tasks.common.table import Table
+from elmo_tasks.common.table import Table, bars
 from tests.evaluation.archives import make_run
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.common.devices import chosen_device, device_name, gpu_index
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.machine import chosen_device, device_name, gpu_index
 
 DEVICES = {
     "cpu": -1,

@@ -3,8 +3,7 @@ import math
 
 import matplotlib.image
 
-from elmo_tasks.common.plot import bars, curves, heat_map, save
-from elmo_tasks.common.table import Table
+from elmo_tasks.common.table import Table, bars, curves, heat_map, save
 
 
 def picture(figure) -> object:

@@ -9,7 +9,7 @@ from allennlp.common import Params, params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.compat import configs
+from elmo_tasks.compat import training
 from tests.compat.repairs_test import stock
 
 
@@ -22,7 +22,7 @@ def test_gojsonnet_where_jsonnet_is_not_installed(monkeypatch, tmp_path):
         monkeypatch.setattr(params, name, getattr(params, name))
     monkeypatch.setitem(sys.modules, "_jsonnet", None)
     monkeypatch.setitem(sys.modules, "_gojsonnet", go)
-    configs.read_configs()
+    training.read_configs()
     (tmp_path / "a.jsonnet").touch()
     assert Params.from_file(tmp_path / "a.jsonnet").as_dict() == {"by": "go"}
 

@@ -1,7 +1,6 @@
 import pytest
 
-from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.coref.texts import mark_mentions, replace_pronouns
+from elmo_tasks.coref.documents import CorefDocument, mark_mentions, replace_pronouns
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import tokenizer
 

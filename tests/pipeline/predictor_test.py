@@ -7,7 +7,7 @@ import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 
-from elmo_tasks.pipeline.json_lines import read_json_records
+from elmo_tasks.pipeline.command import read_json_records
 from elmo_tasks.pipeline.predictor import (
     InputRecord,
     SentencePredictor,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from elmo_tasks.commands.arguments import BilmArguments
 from elmo_tasks.commands.embed import Embed, EmbedRayArguments
-from elmo_tasks.commands.runs import RunArguments
+from elmo_tasks.commands.partial_outputs import RunArguments
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from elmo_tasks.elmo.inference import FrozenBiLm

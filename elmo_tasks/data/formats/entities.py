@@ -33,13 +33,14 @@ from elmo_tasks.data.formats.columns import (
     EntitySentence,
     detect_columns,
     detect_conll2012,
+    detect_conllu,
     first_row,
     read_columns,
     read_conll2012,
+    read_conllu_entities,
     sentence_of,
     split_cells,
 )
-from elmo_tasks.data.formats.conllu import detect_conllu, read_conllu_entities
 from elmo_tasks.data.formats.delimited import read_delimited
 from elmo_tasks.data.formats.records import (
     ANSWER,
