@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 FilePath = str | os.PathLike[str]
+_SHOWN = 1500
+"""The characters of an error that are shown, since it may quote a long line."""
 
 
 class ElmoError(ValueError):
@@ -41,7 +43,8 @@ class ElmoError(ValueError):
     def __str__(self) -> str:
         line = "" if self.line is None else f"line {self.line}"
         place = ", ".join(filter(None, [self.where, line]))
-        sentence = ": ".join(filter(None, [self.key, place, self.what]))
+        what = self.what if len(self.what) <= _SHOWN else f"{self.what[:_SHOWN]}..."
+        sentence = ": ".join(filter(None, [self.key, place, what]))
         return f"{sentence}; {self.remedy}" if self.remedy else sentence
 
 

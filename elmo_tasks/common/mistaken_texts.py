@@ -62,7 +62,7 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
 
 
 def _mistake(lines: list[tuple[int, str]]) -> tuple[str, int, str] | None:
-    """Returns what the lines look like, the number of the one that shows it, and what to do."""
+    """Returns what the lines look like, the number of a line that shows it, and what to do."""
     before = ""
     for line_number, line in lines:
         if _CONLLU.fullmatch(line):

@@ -10,7 +10,8 @@ from logging.handlers import BufferingHandler
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance
+from allennlp.data import DatasetReader
+from allennlp.data.fields import TextField
 
 from elmo_tasks.data.formats import POSSIBLE, FileSample, evidence_of
 from elmo_tasks.data.formats.tables import has_sentences
@@ -96,10 +97,10 @@ def read_with(
     reader = cls(**keys, **cls.whole_files)
     labels: Counter[str] = Counter()
     sizes: list[int] = []
-    texts: list[Any] = []
+    texts: list[TextField] = []
     with _logged() as log:
         for instance in reader.read(path):
-            before, texts = texts, _texts(instance)
+            before, texts = texts, texts_of([instance])
             shared = reader.record_field
             if not (sizes and shared and any(instance[shared] is text for text in before)):
                 sizes.append(0)
@@ -131,10 +132,6 @@ def _evidence_without_labels(evidence: float, sample: FileSample) -> float:
     # A list of words, such as a vocabulary, has no empty lines between sentences.
     is_list = bool(lines) and all(len(line.split()) == 1 for line in lines) and not has_sentences(sample)
     return 0.0 if is_table or is_list else min(evidence, POSSIBLE)
-
-
-def _texts(instance: Instance) -> list[Any]:
-    return texts_of([instance])
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from elmo_tasks.data.formats.texts import (
     lines_format,
     path_format,
 )
-from elmo_tasks.data.input_files import InputError, NoWordsError, input_files, shorten_json
+from elmo_tasks.data.input_files import InputError, NoWordsError, input_files, shorten, shorten_json
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
@@ -273,5 +273,7 @@ def _text(values: Mapping[str, Any], columns: list[str]) -> str:
 
 def _value(values: Mapping[str, Any], column: str) -> Any:
     if column not in values:
-        raise InputError(f"the column {column!r} is missing; the columns are {', '.join(map(repr, values))}")
+        raise InputError(
+            f"the column {column!r} is missing; the columns are {shorten(', '.join(map(repr, values)), 200)}"
+        )
     return values[column]

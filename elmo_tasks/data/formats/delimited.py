@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from elmo_tasks.data.input_files import InputError, Record, read_lines
+from elmo_tasks.data.input_files import InputError, Record, read_lines, shorten
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def read_delimited(
     unnamed: list[int] = []
     for line, row in rows:
         if not num_named <= len(row) or any(row[len(columns) :]):
-            what = f"there are {len(row)} columns, not {len(columns)}: {', '.join(columns)}"
+            what = f"there are {len(row)} columns, not {len(columns)}: {shorten(', '.join(columns), 200)}"
             error = InputError(what, where=path, line=line)
             yield Record(path, line, error)
             continue

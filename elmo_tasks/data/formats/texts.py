@@ -34,6 +34,7 @@ _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
 _ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_LABEL = re.compile(r"[\w.+-]+")
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
 """A label at the start of a line that is hardly the first word of a sentence."""
 
@@ -116,14 +117,10 @@ def _without_labels(line: str) -> str:
 
 def path_format(files: Sequence[Path], names: Collection[str]) -> str | None:
     """Returns the first of `CLASS_PATHS` by which two files or more have different classes, or `None`."""
-    return next(
-        (
-            each
-            for each in CLASS_PATHS
-            if len({class_of_path(file, each, names) for file in files} - {None}) > 1
-        ),
-        None,
-    )
+    for format in CLASS_PATHS:
+        if len({class_of_path(file, format, names) for file in files} - {None}) > 1:
+            return format
+    return None
 
 
 def lines_format(path: Path, options: TextOptions) -> str | None:
@@ -202,10 +199,9 @@ def _first_words(sample: FileSample) -> set[str]:
         return set()
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
-    few = all(re.fullmatch(r"[\w.+-]+", label) for label in labels) and 2 <= len(labels) <= min(
-        len(words) // 2, MAX_CLASSES
-    )
-    return labels if few and len(words) < 1.1 * sum(len(each) == 2 for each in words) else set()
+    is_few = 2 <= len(labels) <= min(len(words) // 2, MAX_CLASSES)
+    have_texts = len(words) < 1.1 * sum(len(each) == 2 for each in words)
+    return labels if is_few and have_texts and all(map(_LABEL.fullmatch, labels)) else set()
 
 
 TABLES: dict[str, RecordFormat] = {
