@@ -87,10 +87,8 @@ def open_archive(
     """
     path = local_archive(archive_file)
     gpu = -1 if cuda_device == -1 else _gpu(cuda_device)
-    try:
+    with _override_errors():
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
-    except RuntimeError as error:
-        raise ConfigError(" ".join(str(error).split()), where="overrides") from error
     if weights_file is not None:
         weights_file = cached_path(weights_file)
     outer, real = _archives_being_opened.get(), os.path.realpath(path)
@@ -108,15 +106,21 @@ def open_archive(
             _archives_being_opened.reset(token)
 
 
+@contextmanager
+def _override_errors() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(" ".join(str(error).split()), where="overrides") from error
+
+
 def _read(
     folder: Path, name: str | PathLike[str], overrides: dict[str, Any], weights_file: str | None, gpu: int
 ) -> Archive:
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
     content = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
-    try:
+    with _override_errors():
         config = Params(with_overrides(content, overrides) if overrides else content)
-    except ValueError as error:
-        raise ConfigError(str(error), where="overrides") from error
     readers = archival._load_dataset_readers(config.duplicate(), str(folder))
     model = Model.load(
         config.duplicate(),
@@ -164,16 +168,15 @@ def extracted_archive(resolved_archive_file: str | PathLike[str], cleanup: bool 
     Takes the place of AllenNLP's function of this name: nothing is written outside of the folder, and the
     config is checked before anything reads it, see `check_config`. After an error no file remains.
     """
+    keep = False
     folder = tempfile.mkdtemp()
     try:
         unpack(Path(resolved_archive_file), Path(folder))
         check_config(Path(folder))
         yield folder
-    except BaseException:
-        cleanup = True
-        raise
+        keep = not cleanup
     finally:
-        if cleanup:
+        if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -195,10 +198,9 @@ def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
         yield
     except (SigTermReceived, ArchiveError):
         raise
-    except ConfigurationError as error:
-        raise ArchiveError(error.message, where=archive) from error
-    except ElmoError as error:  # of unpacking
-        raise ArchiveError(error.what, where=archive) from error
+    except (ConfigurationError, ElmoError) as error:
+        what = error.message if isinstance(error, ConfigurationError) else error.what
+        raise ArchiveError(what, where=archive) from error
     except Exception as error:
         of_machine = isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError)
         if of_machine:

@@ -262,13 +262,7 @@ def number(
     return of_text
 
 
-def unsigned_int(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError
-    return int(text)
-
-
-positive = number(unsigned_int, "a positive whole number", lambda value: value > 0)
+positive = number(int, "a positive whole number", lambda value: value > 0)
 
 DeviceName = Annotated[str, device_name]
 DType = Literal["float32", "float16"]
@@ -276,9 +270,7 @@ DType = Literal["float32", "float16"]
 Gpu = Annotated[int, read_gpu]
 Input = Annotated[str, Source]
 Positive = Annotated[int, positive]
-Seed = Annotated[
-    int, number(unsigned_int, "a whole number from 0 to 4294967295", lambda value: value < 1 << 32)
-]
+Seed = Annotated[int, number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 1 << 32)]
 """A seed that NumPy takes, too."""
 
 

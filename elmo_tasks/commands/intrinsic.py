@@ -17,7 +17,7 @@ from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table, bars
-from elmo_tasks.data.input_files import InputError, input_files, nonblank_lines
+from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.evaluation.senses import (
@@ -129,8 +129,7 @@ def _score_bars(table: Table) -> "Figure":
 
 def _read_vocabulary(path: str) -> list[str]:
     words = [line.strip() for file in input_files(path) for _, line in nonblank_lines(file)]
-    if not words:
-        raise InputError("the file has no words", where=path)
+    check_found(words, "words", path)
     return words
 
 

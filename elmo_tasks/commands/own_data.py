@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from abc import abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
@@ -113,9 +114,9 @@ class TrainOnOwnData(Verb):
         for instance in instances:
             print(f"  {shorten(self.shown(predictor.predict_instance(instance)), _LONGEST)}")
 
+    @abstractmethod
     def shown(self, result: dict[str, Any]) -> str:
         """Returns a line about a prediction."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

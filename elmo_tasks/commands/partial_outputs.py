@@ -66,9 +66,9 @@ def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
     except FileNotFoundError as error:
         raise _in_use(folder) from error
     with naming_when_full(output), file:
-        locked = _lock(file.fileno(), folder)
+        locked = _lock(file.fileno())
         # The process that worked in it before may have removed it just now.
-        if not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
+        if locked is False or not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
             raise _in_use(folder)
         if locked and not is_needed():
             _remove_files(folder)
@@ -131,18 +131,15 @@ def publish(folder: Path, target: Path, names: Iterable[str]) -> list[str]:
     return published
 
 
-def _lock(descriptor: int, folder: Path) -> bool:
-    """Locks the folder. Returns false if the file system has no locks."""
+def _lock(descriptor: int) -> bool | None:
+    """Locks a file. Returns whether it could, or `None` if the file system has no locks."""
     try:
-        locked = lock_descriptor(descriptor, blocking=False)
+        return lock_descriptor(descriptor, blocking=False)
     except OSError as error:
         # Some network file systems have no locks.
         if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise
-        return False
-    if not locked:
-        raise _in_use(folder)
-    return True
+        return None
 
 
 def _in_use(folder: Path) -> ConfigurationError:

@@ -13,7 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled, unsigned_int
+from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled
 from elmo_tasks.common.machine import chosen_device, gpu_index
 from elmo_tasks.serving.answers import Limits
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65_535
 
-Port = Annotated[
-    int, number(unsigned_int, f"a port from 0 to {_LAST_PORT}", lambda value: value <= _LAST_PORT)
-]
+Port = Annotated[int, number(int, f"a port from 0 to {_LAST_PORT}", lambda value: 0 <= value <= _LAST_PORT)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,11 @@ from elmo_tasks.commands.partial_outputs import PARTIAL
 from elmo_tasks.data.formats.fasta import read_fasta
 from elmo_tasks.data.input_files import (
     InputError,
+    check_found,
     input_files,
     read_lines,
     read_sentences,
     shorten,
-    standard_input,
 )
 from elmo_tasks.data.tokenization import raw_word, tokenizer, tokenizer_of_script
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
@@ -66,8 +66,8 @@ def copy_corpus(
         if skip_empty:
             sentences = (sentence for sentence in sentences if sentence.text.strip())
         corpus = write_corpus(islice(sentences, limit), folder)
-    if format == "fasta" and not len(corpus):
-        raise InputError("the file has no protein", where=source)
+    if format == "fasta":
+        check_found(len(corpus), "protein", source)
     return corpus
 
 
@@ -115,7 +115,7 @@ def copy_piped(source: str, folder: Path) -> Path:
     copy = folder / "stdin"
     with open(copy, "wb") as target:
         if source == "-":
-            shutil.copyfileobj(standard_input(), target)
+            shutil.copyfileobj(sys.stdin.buffer, target)
         else:
             with open(source, "rb") as pipe:
                 shutil.copyfileobj(pipe, target)

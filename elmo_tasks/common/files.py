@@ -158,9 +158,8 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
         with open(unfinished, "wb") as file:
             yield file
         put_in_place(unfinished, path)
-    except BaseException:
+    finally:
         unfinished.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

@@ -46,10 +46,10 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
         "include_dashboard": False,
         "object_store_memory": _STORE_BYTES + 2 * shared_bytes,
     }
-    if address:
-        _check_address(address)
     before = signal.getsignal(signal.SIGTERM)
     try:
+        if address:
+            _wait_for_answer(address)
         ray.init(
             address=address or "local",
             logging_level=logging.ERROR,
@@ -66,11 +66,8 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
         ray.shutdown()
 
 
-def _check_address(address: str) -> None:
-    """Raises `ConnectionError` if nothing answers there; Ray itself would wait for minutes."""
+def _wait_for_answer(address: str) -> None:
+    """Raises `OSError` if nothing answers there; Ray itself would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and "://" not in address and port.isdecimal():
-        try:
-            socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
-        except OSError as error:
-            raise ConnectionError(f"--ray-address {address}: {error}") from error
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()

@@ -65,11 +65,8 @@ class StrictParams(FromParams):
         AllenNLP passes on to everything that it builds, such as `serialization_dir`.
         """
         for old, new in cls.renamed_keys.items():
-            if old not in params:
-                continue
-            if new in params:
-                raise ElmoError(f"{old!r} is the old name of {new!r}", remedy=f"remove {old!r}")
-            params[new] = params.pop(old, keep_as_dict=True)
+            if old in params and new not in params:
+                params[new] = params.pop(old, keep_as_dict=True)
 
 
 class ConfigError(ConfigurationError, ElmoError):

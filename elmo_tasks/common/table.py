@@ -66,8 +66,6 @@ class Table:
                 table.add(*map(_parsed, cells))
         except csv.Error as error:
             raise ElmoError(f"the CSV is damaged: {error}", where=path, line=lines.line_num) from error
-        if not table.columns:
-            raise ElmoError("the file has no columns", where=path)
         return table
 
     def csv(self) -> str:

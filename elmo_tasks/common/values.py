@@ -194,12 +194,10 @@ def check_value(value: Any, kind: Any, path: str) -> None:
             return
         (kind,) = kinds
     base, limit = _split(kind)
-    if not _is_of(value, base):
+    if not _is_of(value, base) or (limit is not None and value not in limit):
         raise _wrong_value(value, kind, path)
     for member_path, member, member_kind in _members(value, base, path):
         check_value(member, member_kind, member_path)
-    if limit is not None and value not in limit:
-        raise _wrong_value(value, kind, path)
     if isinstance(value, Mapping) and _is_class(base) and not hasattr(base, "from_params"):
         parameters = constructor_parameters(base.__init__)
         check_block(value, parameters, owner=base.__name__, path=f"{path}.")

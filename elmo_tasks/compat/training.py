@@ -50,13 +50,11 @@ def check_data_first() -> None:
 
 
 def _with_readable_data(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
-    if parts.get("evaluate_on_test") and not parts.get("test_data_path"):
-        raise ConfigError("test_data_path is missing", key="evaluate_on_test")
-    if parts.get("evaluate_on_test") and is_distributed():
+    if parts.get("evaluate_on_test") and (is_distributed() or not parts.get("test_data_path")):
         raise ConfigError(
-            "only the first of several processes would evaluate",
+            "the test needs a test_data_path, and a training in one process",
             key="evaluate_on_test",
-            remedy="run `allennlp evaluate` after the training",
+            remedy="otherwise run `allennlp evaluate` after the training",
         )
     if not is_distributed() or parts["local_rank"] == 0:
         reader = parts.get("validation_dataset_reader") or parts["dataset_reader"]

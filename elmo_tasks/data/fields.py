@@ -138,11 +138,6 @@ class TagField(SequenceLabelField):
 
     def index(self, vocab: Vocabulary) -> None:
         ids: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
-        if "O" not in ids:
-            raise ConfigurationError(
-                f"the vocabulary's namespace {self._label_namespace!r} has no tag 'O', but {sorted(ids)}: it "
-                "was not made from tagged sentences"
-            )
         self._indexed_labels = [ids.get(tag, ids["O"]) for tag in self.labels]
         for tag in self.labels:
             if tag not in ids:

@@ -10,13 +10,12 @@ import glob
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from allennlp.common.file_utils import cached_path
 
@@ -111,8 +110,6 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     lies in a folder or in another archive.
     """
     if isinstance(path, list):
-        if not path:
-            raise InputError("the list of paths is empty")
         return [file for each in path for file in input_files(each)]
     text = common_files.local_or_bundled(path)
     if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
@@ -139,13 +136,6 @@ def file_beside(file: Path, name: str) -> Path:
     if not neighbour.exists():
         raise InputError(f"there is no such file, which belongs to {file.name}", where=neighbour)
     return neighbour
-
-
-def standard_input() -> BinaryIO:
-    """Returns the bytes of standard input; `InputError` if it is closed."""
-    if sys.stdin is None:
-        raise InputError("standard input is closed")
-    return sys.stdin.buffer
 
 
 def read_lines(
@@ -176,6 +166,12 @@ def first_lines(path: Path, count: int, encoding: str) -> list[str]:
         return []
 
 
+def check_found(found: object, names: str, where: str | Path) -> None:
+    """Raises `InputError` if nothing of this kind, such as `pairs`, was found in a file."""
+    if not found:
+        raise InputError(f"the file has no {names}", where=where)
+
+
 def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines of a text that hold more than white space, see `read_lines`."""
     return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
@@ -187,8 +183,6 @@ def read_sentences(
     """Yields the lines of a text, see `read_lines` and `checked_sentences`, which raise `InputError` here."""
     try:
         yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))
-    except InputError:
-        raise
     except ElmoError as error:
         raise InputError.of(error) from error
 
@@ -267,9 +261,7 @@ def _fetch(text: str) -> str:
     name, in_archive, member = text.partition("!")
     try:
         file = Path(cached_path(name))
-        if not is_archive(file):
-            if in_archive:
-                raise ValueError(f"{name} is not an archive")
+        if not in_archive and not is_archive(file):
             return str(file)
         path = (folder := unpacked(file)) / member
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():

@@ -25,7 +25,7 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField
 from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
-from elmo_tasks.data.input_files import InputError, NoWordsError, first_lines, input_files
+from elmo_tasks.data.input_files import InputError, NoWordsError, check_found, first_lines, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
@@ -238,8 +238,7 @@ class TaskReader(ShardedReader):
             finally:
                 if counts:
                     logger.info("%s: %s", path, describe(counts))
-            if not counts:
-                raise InputError("the file has no records", where=path)
+            check_found(counts, "records", path)
             total.update(counts)
         if len(paths) > 1:
             logger.info("%s: %d files, %s", file_path, len(paths), describe(total))

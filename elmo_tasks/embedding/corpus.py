@@ -95,23 +95,27 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
             sentence = line.text.strip()
             length = len(sentence.split())
             count, tokens = count + 1, tokens + length
-            if length > MAX_TOKENS:
-                raise _wrong(line, f"{length:,} tokens are more than the {MAX_TOKENS:,} of a sentence")
-            if "\n" in sentence:
-                raise _wrong(line, "a sentence contains a line break")
+            if problem := _problem(line.key or "", sentence, length):
+                raise ElmoError(problem, where=line.where, line=line.line_number)
             if line.key is not None:
                 has_keys = True
-                if END_OF_KEY in line.key:
-                    raise _wrong(line, f"the key {line.key!r} contains a NUL")
                 sentence = f"{line.key}{END_OF_KEY}{sentence}"
-            try:
-                encoded = sentence.encode() + b"\n"
-            except UnicodeEncodeError as error:
-                raise _wrong(line, f"{sentence[error.start]!a} is not a character of UTF-8") from error
+            encoded = sentence.encode() + b"\n"
             file.write(encoded)
             digest.update(encoded)
     return Corpus(folder=folder, lines=count, tokens=tokens, digest=digest.hexdigest(), has_keys=has_keys)
 
 
-def _wrong(line: SourceLine, what: str) -> ElmoError:
-    return ElmoError(what, where=line.where, line=line.line_number)
+def _problem(key: str, sentence: str, length: int) -> str:
+    """Returns what is wrong with a line of this length in tokens; an empty text if nothing is."""
+    if length > MAX_TOKENS:
+        return f"{length:,} tokens are more than the {MAX_TOKENS:,} of a sentence"
+    if "\n" in sentence:
+        return "a sentence contains a line break"
+    if END_OF_KEY in key:
+        return f"the key {key!r} contains a NUL"
+    try:
+        (key + sentence).encode()
+    except UnicodeEncodeError as error:
+        return f"{error.object[error.start]!a} is not a character of UTF-8"
+    return ""

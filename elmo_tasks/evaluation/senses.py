@@ -19,6 +19,7 @@ from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.input_files import (
     InputError,
+    check_found,
     file_beside,
     input_files,
     nonblank_lines,
@@ -170,8 +171,7 @@ def read_senses(path: str) -> list[SenseSentence]:
         if file in keys:
             continue
         sentences_of_file = list(_read_xml(file) if _is_xml(file) else _read_sense_lines(file))
-        if not any(sentence.targets for sentence in sentences_of_file):
-            raise InputError("the file has no words with senses", where=file)
+        check_found(any(sentence.targets for sentence in sentences_of_file), "words with senses", file)
         sentences += sentences_of_file
     return sentences
 
@@ -347,8 +347,7 @@ def _read_use_pairs(file: Path) -> list[UsePair]:
         tokenize = tokenizer()
         records = read_records(file, layout=DelimitedLayout(delimiter="\t", quotes=False))
         pairs = [_use_pair(file, record.line, record.values, tokenize) for record in records]
-    if not pairs:
-        raise InputError("the file has no pairs", where=file)
+    check_found(pairs, "pairs", file)
     return pairs
 
 

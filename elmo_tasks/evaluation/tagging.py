@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.columns import FORM, UPOS, XPOS, ColumnLayout, is_conllu, read_conllu
-from elmo_tasks.data.input_files import InputError, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, check_found, input_files, read_lines
 from elmo_tasks.vectors.encoder import VectorEncoder
 
 logger = logging.getLogger(__name__)
@@ -55,13 +55,12 @@ def _read_tagged_file(file: Path, column: str) -> Iterator[TaggedSentence]:
             yield _tagged_sentence(file, rows, column)
         return
     layout = ColumnLayout(["word", "tag"], None, needed=["word", "tag"])
-    empty = True
+    found = False
     for lines in layout.sentences(file):
-        empty = False
+        found = True
         cells = ((line_number, layout.row(file, line_number, line)) for line_number, line in lines)
         yield _tagged_sentence(file, [(line_number, word, tag) for line_number, (word, tag) in cells], column)
-    if empty:
-        raise InputError("the file has no sentences", where=file)
+    check_found(found, "sentences", file)
 
 
 def _tagged_sentence(file: Path, rows: list[tuple[int, str, str]], column: str) -> TaggedSentence:

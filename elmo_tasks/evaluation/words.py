@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_tasks.data.input_files import InputError, file_beside, input_files, read_lines
+from elmo_tasks.data.input_files import InputError, check_found, file_beside, input_files, read_lines
 from elmo_tasks.vectors.encoder import WordVectors
 
 logger = logging.getLogger(__name__)
@@ -104,8 +104,7 @@ def read_pairs(path: str) -> list[WordPair]:
 
 def _read_pairs(file: Path) -> list[WordPair]:
     lines = [(number, line) for number, line in read_lines(file) if line.strip() and not line.startswith("#")]
-    if not lines:
-        raise InputError("the file has no pairs of words", where=file)
+    check_found(lines, "pairs of words", file)
     delimiter = next((mark for mark in "\t;," if mark in lines[0][1]), None)
     rows = [(number, _cells(line, delimiter)) for number, line in lines]
     # The second line decides: a number in the first one may be the name of a column.
@@ -221,8 +220,7 @@ def read_analogies(path: str) -> list[Analogy]:
     files = input_files(path)
     answers = {_answer_file(file) for file in files if file.suffix == ".questions"}
     analogies = [analogy for file in files if file not in answers for analogy in _read_analogies(file)]
-    if not analogies:
-        raise InputError("found no analogies, which are lines of four words", where=path)
+    check_found(analogies, "analogies, which are lines of four words", path)
     return analogies
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import not_utf8
 from elmo_tasks.elmo.files import move_to
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
@@ -102,9 +103,7 @@ def tokens_of(content: Content) -> list[str]:
         try:
             content = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"the byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8"
-            ) from error
+            raise ValueError(not_utf8(error)) from error
     tokens = content.split() if isinstance(content, str) else content
     if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
         raise ValueError(f"{_shown(content)[:60]} is neither a text nor a list of tokens")

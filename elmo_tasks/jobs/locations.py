@@ -138,10 +138,9 @@ class Folder:
                 with suppress(UnsupportedOperation):  # in a store
                     os.fsync(file.fileno())
             self._store.mv(partial, _store_of(to)[1] if to else f"{self._path}/{name}")
-        except BaseException:
+        finally:
             with suppress(OSError):
                 self._store.rm_file(partial)
-            raise
 
     def remove(self, names: Iterable[str]) -> None:
         """Removes files. Another process may have removed them before."""

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import UNREADABLE, decompressed
+from elmo_tasks.common.files import UNREADABLE, decompressed, not_utf8
 from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.locations import MARK, Folder, byte_size, exists, open_source
 
@@ -176,11 +176,8 @@ def _check_utf8(source: str, start: int, line: int, block: list[_Record]) -> Non
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ElmoError(
-            f"the byte 0x{text[error.start]:02x} at offset {start + error.start} is not UTF-8",
-            where=source,
-            line=line + text.count(b"\n", 0, error.start),
-        ) from error
+        line += text.count(b"\n", 0, error.start)
+        raise ElmoError(not_utf8(error, start), where=source, line=line) from error
 
 
 def _digest(block: list[_Record]) -> str:

@@ -46,13 +46,10 @@ def keyed_vectors(
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
 
     # Raises
-    `ElmoError`: the biLM has no such layer, a string in place of a list of words or tokens, or `occurrences`
-    below 1.
+    `ElmoError`: the biLM has no such layer, or a string in place of a list of words or tokens.
     """
     if isinstance(words, str):
         raise ElmoError(f"words must be a list of words, not the string {words!r:.60}")
-    if occurrences < 1:
-        raise ElmoError(f"occurrences is {occurrences}, but must be 1 or more")
     distinct = list(dict.fromkeys(words))
     bilm = (embedder or ElmoEmbedder()).bilm
     check_layer(layer, bilm.num_layers)

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import FileName, PositiveInt, check_block, constructor_parameters
 from elmo_tasks.elmo.files import Precision
+from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.libraries.shared import AVERAGE, BiLmFiles, check_layer, chosen_layer
 
@@ -122,9 +123,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             if isinstance(words, str):
                 raise ValueError(f"the tokenizer must return a list of tokens, not the string {words!r:.60}")
             return list(words)
-        if not isinstance(sentence, list | tuple | np.ndarray):
-            raise ValueError(f"sentence {index} must be a string or a list of its tokens: {sentence!r:.60}")
-        return list(sentence)
+        return checked_words(index, sentence)
 
 
 def _check_iterable(sentences: Any) -> None:

@@ -5,6 +5,7 @@ the loss, and open archives without the files that their biLM came from.
 
 import inspect
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import wraps
 from typing import Any, ClassVar, Optional
@@ -132,19 +133,19 @@ class ElmoModel(StrictParams, Model):
             )
         return inputs, gold
 
+    @abstractmethod
     def scores(self, *inputs: Any, **fields: Any) -> Scores:
         """
         Returns the result of the network for a batch: logits, attention to show, masks. It computes no loss
         and no metric. The parameters of a task's `scores` are input fields by their names.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(self, scores: Scores, *inputs: Any, **fields: Any) -> Outputs:
         """
         Returns the outputs for scores. With gold fields, they contain the `loss`, and the metrics count the
         batch. The other parameters of a task's `decode` are fields by their names; gold ones are optional.
         """
-        raise NotImplementedError
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:

@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Optional
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
@@ -166,11 +165,9 @@ class NerReader(TaskReader):
         is the words joined by blanks.
 
         # Raises
-        `ConfigurationError`: no words, other numbers of tags or offsets than words, only one of `text` and
-        `offsets`. `TagError` and `MixedSchemeError`: impossible tags.
+        `ConfigurationError`: no words, other numbers of tags or offsets than words. `TagError` and
+        `MixedSchemeError`: impossible tags.
         """
-        if (text is None) != (offsets is None):
-            raise ConfigurationError("text and offsets must be given together")
         words = [str(word) for word in words]
         content = join_words(words) if text is None or offsets is None else Words(text, words, offsets)
         check_words(words, tags=tags, offsets=content.offsets)

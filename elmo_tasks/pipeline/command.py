@@ -19,11 +19,18 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import UNREADABLE, check_sources_stay, decompressed, local_or_bundled, raw_lines
+from elmo_tasks.common.files import (
+    UNREADABLE,
+    check_sources_stay,
+    decompressed,
+    local_or_bundled,
+    not_utf8,
+    raw_lines,
+)
 from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.values import PositiveInt, check_value
-from elmo_tasks.data.input_files import InputError, input_files, printable, shorten, standard_input
+from elmo_tasks.data.input_files import InputError, input_files, printable, shorten
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records, value_of
 
@@ -61,9 +68,7 @@ def _decoded(line: bytes) -> str:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         text = shorten(printable(line.decode("utf-8", "surrogateescape").strip()))
-        raise ConfigurationError(
-            f"the byte 0x{line[error.start]:02x} at offset {error.start} is not UTF-8: {text}"
-        ) from error
+        raise ConfigurationError(f"{not_utf8(error)}: {text}") from error
 
 
 def read_file(predictor: Predictor, path: str) -> Iterator[InputRecord]:
@@ -74,7 +79,7 @@ def read_file(predictor: Predictor, path: str) -> Iterator[InputRecord]:
 def open_lines(path: str) -> Iterator[bytes]:
     """Yields the lines of a file, plain or packed, of a URL, or of standard input for `-`."""
     if path == "-":
-        yield from raw_lines(standard_input())
+        yield from raw_lines(sys.stdin.buffer)
     else:
         with open(json_lines_file(path), "rb") as file:
             yield from raw_lines(decompressed(file))

@@ -85,14 +85,13 @@ class TrainedModel(Generic[Value]):
         """Returns the fields of texts by their order, and others by their names."""
         names = self._names
         complete = len(texts) == len(names) or (len(texts) < len(names) and others)
-        if not complete or not all(isinstance(text, str) for text in texts):
-            shown = ", ".join(map(repr, texts)) or "nothing"
+        content = dict(zip(names, texts, strict=False))
+        if not complete or content.keys() & others.keys() or not all(isinstance(text, str) for text in texts):
+            named = [f"{name}={value!r}" for name, value in others.items()]
+            shown = ", ".join([*map(repr, texts), *named]) or "nothing"
             raise ConfigurationError(
                 f"the model reads texts, {' and '.join(names)}, but got {shorten(shown)}"
             )
-        content = dict(zip(names, texts, strict=False))
-        for name in content.keys() & others.keys():
-            raise ConfigurationError(f"{name!r} is there twice: as a text, and by its name")
         return content | others
 
 

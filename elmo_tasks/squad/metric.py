@@ -4,14 +4,13 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
-from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.modules.metrics import CountingMetric
 
-VERSIONS = ("1.1", "2.0")
 ANSWER_KINDS = ("HasAns", "NoAns")
 """The names of version 2.0 for questions with an answer, and for questions without one."""
 
@@ -49,14 +48,9 @@ class SquadMetric(CountingMetric[np.ndarray]):
     # Parameters
 
     version : `1.1`, or `2.0`: a question may have no answer, and the empty string predicts none.
-
-    # Raises
-    `ConfigurationError`: another version.
     """
 
-    def __init__(self, version: str = "1.1") -> None:
-        if version not in VERSIONS:
-            raise ConfigurationError(f"version {version!r} must be one of {', '.join(VERSIONS)}")
+    def __init__(self, version: Literal["1.1", "2.0"] = "1.1") -> None:
         self.version = version
         super().__init__()
 

@@ -200,10 +200,6 @@ class SampleReader(StrictParams, DatasetReader):
         order = list(range(len(instances)))
         random.Random(self.seed).shuffle(order)
         size = sample_size(self.fraction, len(instances))
-        if self.rest and size == len(instances):
-            raise ConfigurationError(
-                f"fraction {self.fraction:g} of {size} instances leaves none as the rest"
-            )
         drawn = [instances[index] for index in sorted(order[size:] if self.rest else order[:size])]
         if isinstance(self.wrapped_reader, TaskReader):
             self.wrapped_reader.sampled(drawn)

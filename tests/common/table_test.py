@@ -32,7 +32,7 @@ def test_reads_what_it_wrote(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("", "table.csv: "), ("a,b\n1,2\n3\n", "table.csv, line 3: "), ('a,b\n1,"2\n', "table.csv, line 2: ")],
+    [("a,b\n1,2\n3\n", "table.csv, line 3: "), ('a,b\n1,"2\n', "table.csv, line 2: ")],
 )
 def test_files_that_are_not_tables(tmp_path, text, place):
     path = tmp_path / "table.csv"

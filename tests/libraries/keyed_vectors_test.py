@@ -57,7 +57,6 @@ def test_no_words_have_no_vectors(embedder):
     [
         ("cat", {}),
         (WORDS, {"contexts": ["the cat"]}),
-        (WORDS, {"contexts": CONTEXTS, "occurrences": 0}),
         (WORDS, {"layer": 3}),
         (WORDS, {"layer": "top"}),
     ],

@@ -184,7 +184,6 @@ def test_text_to_instance_for_prediction():
         {"words": []},
         {"words": ["a"], "tags": ["O", "O"]},
         {"words": ["a"], "text": "a", "offsets": []},
-        {"words": ["a"], "text": "a"},
     ],
 )
 def test_text_to_instance_with_parts_that_do_not_fit(parameters):

@@ -136,13 +136,12 @@ MALFORMED = [
         ]
     ),
     ("coref", COREF + "text", 6),
-    ("coref", "#begin document (d);\n#end document\n", 2),
+    ("coref", "#begin document (d);\n#end document\n", 1),
     ("coref", '{"tokens": []}', 1),
     *(
         ("coref", _lines(content, content | change), 2)
         for content, change in [
             (BERT, {"subtoken_map": [0] * 4}),
-            (BERT, {"subtoken_map": [0, 1, 0, 1, 1]}),
             (BERT, {"subtoken_map": "0"}),
             (BERT, {"clusters": [[[4, 5]]]}),
             (BERT, {"speakers": [["-"]]}),

@@ -76,11 +76,6 @@ def test_kinds_and_reset():
     assert set(SquadMetric().get_metric(reset=True)) == {"exact_match", "f1"}
 
 
-def test_wrong_use():
-    with pytest.raises(ConfigurationError, match="'3'"):
-        SquadMetric("3")
-
-
 def evaluate_1(dataset, predictions):
     """Computes the scores of evaluate-v1.1.py, in its order; its F1 without common words is 0."""
 

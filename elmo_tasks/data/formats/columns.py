@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample
-from elmo_tasks.data.input_files import InputError, input_files, read_lines, value_or_error
+from elmo_tasks.data.input_files import InputError, check_found, input_files, read_lines, value_or_error
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words
 
@@ -487,7 +487,7 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
     # Raises
     `InputError`, with the file and the line: another number of columns, or a file without sentences.
     """
-    empty = True
+    found = False
     for group in line_groups(read_lines(path, encoding=encoding)):
         rows, comments = [], []
         for line_number, line in group:
@@ -501,10 +501,9 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
             if cells[0].isdecimal():
                 rows.append((line_number, cells))
         if rows:
-            empty = False
+            found = True
             yield ConlluSentence(rows, comments)
-    if empty:
-        raise InputError("the file has no sentences", where=path)
+    check_found(found, "sentences", path)
 
 
 def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:

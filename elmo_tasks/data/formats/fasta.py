@@ -39,9 +39,9 @@ def read_fasta(lines: Iterable[tuple[FilePath, int, str]]) -> Iterator[Protein]:
         elif text:
             if header is None or header.where != line.where:
                 raise _wrong(line, f"{text[:20]!r} is not a header, such as '>P12345'")
-            if residues and residues[-1].endswith(STOP):
-                raise _wrong(line, f"residues follow the end {STOP!r} of a protein")
-            if other := _NO_RESIDUE.search(text.removesuffix(STOP)):
+            # Only the last character of a protein may be `STOP`.
+            before = residues[-1][-1] if residues else ""
+            if other := _NO_RESIDUE.search(before + text.removesuffix(STOP)):
                 raise _wrong(line, f"{other.group()!r} is not a residue, which is a letter")
             residues.append(text.upper())
     if header is not None:

@@ -13,12 +13,13 @@ Questions about passages, with the answers in them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
 from elmo_tasks.data.formats.records import first_values, is_parquet, read_json_records, read_parquet
-from elmo_tasks.data.input_files import InputError, Record, input_files, shorten_json
+from elmo_tasks.data.input_files import InputError, Record, check_found, input_files, shorten_json
 
 _NAMES = ("title", "id", "qid")
 """The fields by which errors name an article or a question."""
@@ -112,8 +113,7 @@ def read_questions(
         content = QuestionFile(file, reader.paragraphs)
         if strict and content.errors:
             raise content.errors[0]
-        if not content.questions:
-            raise InputError("the file has no questions", where=file)
+        check_found(content.questions, "questions", file)
         yield content
 
 
@@ -242,9 +242,7 @@ def _answer_nodes(question: _Node) -> Iterator[_Node]:
         return question.children("answers", "answer")
     both = _Node(question["answers"], question.where)
     texts, starts = both.value("text", list), both.value("answer_start", list)
-    if len(texts) != len(starts):
-        raise both.error(f"{len(texts)} of 'text' have {len(starts)} of 'answer_start'")
-    pairs = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    pairs = [{"text": text, "answer_start": start} for text, start in zip_longest(texts, starts)]
     return _children(pairs, question.where, "answer")
 
 

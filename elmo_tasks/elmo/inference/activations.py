@@ -95,12 +95,9 @@ class Activations:
         Makes the folder.
 
         # Raises
-        `ElmoError`: it cannot be written to.
+        `OSError`: it cannot be made.
         """
-        try:
-            os.makedirs(self.path, exist_ok=True)
-        except OSError as error:
-            raise ElmoError(f"activations: cannot write to {self.path}: {error}") from error
+        os.makedirs(self.path, exist_ok=True)
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
         """

@@ -176,10 +176,9 @@ class _State:
 
     def __init__(self, folder: BiLmFolder, name: str) -> None:
         self.where = folder.where(name)
+        path = folder.file(name)
         try:
-            state = torch.load(folder.file(name), map_location="cpu", weights_only=True)
-        except (OSError, ElmoError):
-            raise
+            state = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
             # The text of an `UnpicklingError` advises to run whatever the file says.
             unsafe = re.search(r"GLOBAL (\S+)", str(error))

@@ -184,7 +184,7 @@ def test_path_or_block(files, folder, dtype):
 
 def test_folder_that_cannot_be_made(files, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ElmoError, match=r"cannot write to .*file.kept: "):
+    with pytest.raises(OSError, match=r"file.kept"):
         Elmo(activations=str(tmp_path / "file" / "kept"), **files)
 
 
