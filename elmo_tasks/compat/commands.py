@@ -99,8 +99,9 @@ def _data(text: str) -> list[Any]:
 
 def import_named_packages() -> None:
     """Serves `--include-package`, `.allennlp_plugins`, and the workers of a distributed run."""
-    for module in (util, allennlp.commands, plugins):
+    for module in (util, plugins):
         module.import_module_and_submodules = _import_package
+    allennlp.commands.import_module_and_submodules = _include_package
     # Lists a package without importing its sub-packages by their bare names, such as `heads`
     util.pkgutil = SimpleNamespace(walk_packages=pkgutil.iter_modules)
 
@@ -114,6 +115,15 @@ def _import_package(package_name: str, exclude: set[str] | None = None) -> None:
         _import_module_and_submodules(package_name, exclude)
     elif exclude is None:  # AllenNLP's function passes a set when it calls itself for a submodule
         import_module(package_name)
+
+
+def _include_package(package_name: str) -> None:
+    try:
+        _import_package(package_name)
+    except ModuleNotFoundError as error:
+        if error.name != package_name.partition(".")[0]:
+            raise
+        raise ConfigurationError(f"--include-package: there is no package {error.name}") from error
 
 
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:

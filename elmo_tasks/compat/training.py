@@ -230,6 +230,7 @@ def read_configs() -> None:
         for name in ("evaluate_file", "evaluate_snippet"):
             setattr(params_module, name, getattr(import_module("_gojsonnet"), name))
     wrap(params_module, "cached_path", _cached_path)
+    wrap(params_module, "parse_overrides", _parse_overrides)
     wrap(Params, "from_file", _from_file)
 
 
@@ -239,11 +240,20 @@ def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args:
     return path if os.path.exists(path) else stock(path, *args, **options)
 
 
+def _parse_overrides(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
+    try:
+        return stock(*args, **options)
+    except RuntimeError as error:
+        raise ConfigError(" ".join(str(error).split()), where="overrides") from error
+
+
 def _from_file(
     stock: Callable[..., Params], cls: type[Params], path: str | os.PathLike[str], *args: Any, **options: Any
 ) -> Params:
     """Raises a `ConfigError` for what is not Jsonnet, and for overrides that do not fit the config."""
     try:
         return stock(cls, path, *args, **options)
+    except ConfigError:
+        raise
     except (RuntimeError, ValueError) as error:
         raise ConfigError(" ".join(str(error).split()), where=path) from error

@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from elmo_tasks.data.formats.delimited import delimited_lines
 from elmo_tasks.data.input_files import InputError, check_found, file_beside, input_files, read_lines
 from elmo_tasks.vectors.encoder import WordVectors
 
@@ -103,7 +104,9 @@ def read_pairs(path: str) -> list[WordPair]:
 
 
 def _read_pairs(file: Path) -> list[WordPair]:
-    lines = [(number, line) for number, line in read_lines(file) if line.strip() and not line.startswith("#")]
+    lines = [
+        (number, line) for number, line in delimited_lines(file) if line.strip() and not line.startswith("#")
+    ]
     check_found(lines, "pairs of words", file)
     delimiter = next((mark for mark in "\t;," if mark in lines[0][1]), None)
     rows = [(number, _cells(line, delimiter)) for number, line in lines]
@@ -171,7 +174,7 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
         return line.split()
     if delimiter == "\t":  # quotation marks may belong to the text, as in the contexts of SCWS
         return [cell.strip().strip('"') for cell in line.split(delimiter)]
-    (cells,) = csv.reader([line], delimiter=delimiter)
+    (cells,) = csv.reader([line.replace("\r", " ")], delimiter=delimiter)
     return [cell.strip() for cell in cells]
 
 

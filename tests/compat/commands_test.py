@@ -5,6 +5,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
+import allennlp.commands
 import pytest
 from allennlp.commands import evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
@@ -150,6 +151,11 @@ def test_include_package_imports_what_is_named():
             module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
             assert module.removesuffix(".__init__") in modules.split()
     assert stateful == "False"
+
+
+def test_include_package_names_a_package_that_is_missing():
+    with pytest.raises(ConfigurationError, match=r"^--include-package: .* nopackage$"):
+        allennlp.commands.import_module_and_submodules("nopackage.models")
 
 
 def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):

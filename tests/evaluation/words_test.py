@@ -29,6 +29,7 @@ WORDS = [f"w{number}" for number in range(15)]
     "text",
     [
         "Word 1,Word 2,Human (mean)\nold,new,1.5\nCD,stock,1.31\n",
+        "Word 1,Word 2,Human (mean)\rold,new,1.5\rCD,stock,1.31\r",
         "Word 1\tWord 2\tHuman (mean)\t1\t2\nold\tnew\t1.5\t1\t2\nCD\tstock\t1.31\t1\t1.62\n",
         "# WordSim\nold\tnew\t1.5\n\nCD\tstock\t1.31\n",
         "word1\tword2\tPOS\tSimLex999\tconc(w1)\nold\tnew\tA\t1.5\t2.7\nCD\tstock\tN\t1.31\t4\n",

@@ -97,17 +97,17 @@ def read_delimited(
 
 def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None) -> Rows:
     """Yields the rows of a file with its header; see `read_delimited`."""
-    lines = _lines(path, encoding)
+    lines = delimited_lines(path, encoding)
     dialect = _find_dialect(lines, layout)
     return (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
 
 
 def dialect_of(path: Path, layout: DelimitedLayout, *, encoding: str | None) -> Dialect:
     """Returns the dialect of a file."""
-    return _find_dialect(_lines(path, encoding), layout)
+    return _find_dialect(delimited_lines(path, encoding), layout)
 
 
-def _lines(path: Path, encoding: str | None) -> list[tuple[int, str]]:
+def delimited_lines(path: Path, encoding: str | None = None) -> list[tuple[int, str]]:
     """
     Returns the numbered lines. A carriage return ends a line where nothing else does, as in Excel's csv for
     Macintosh; Excel's first line with the delimiter is left out.

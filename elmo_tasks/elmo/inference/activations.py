@@ -201,7 +201,7 @@ class ActivationStore:
         `ElmoError`: the database is damaged.
         """
         if self._reading:
-            with self._transaction(write=False) as transaction:
+            with self._errors(write=False), self._begin(write=False) as transaction:
                 for key, array in list(arrays.items()):
                     value = transaction.get(key)
                     if value is not None:
@@ -211,18 +211,20 @@ class ActivationStore:
     def write(self, arrays: dict[bytes, np.ndarray]) -> None:
         """Stores sentences, `(tokens, features)`."""
         if self._writing:
-            with self._transaction(write=True) as transaction:
+            with self._errors(write=True), self._begin(write=True) as transaction:
                 if self._has_room(arrays.values()):
                     for key, values in arrays.items():
                         transaction.put(key, values.tobytes() + self._checksum(key, values))
 
+    def _begin(self, *, write: bool) -> lmdb.Transaction:
+        self._environment = environment_of(self.folder, self._about)
+        return self._environment.begin(write=write, buffers=True)
+
     @contextmanager
-    def _transaction(self, *, write: bool) -> Iterator[lmdb.Transaction]:
-        """Begins a transaction. If it fails, the run continues without the database."""
+    def _errors(self, *, write: bool) -> Iterator[None]:
+        """If the database cannot be opened, read or written, the run continues without it."""
         try:
-            self._environment = environment_of(self.folder, self._about)
-            with self._environment.begin(write=write, buffers=True) as transaction:
-                yield transaction
+            yield
         except _DAMAGED as error:
             raise self._damaged(str(error)) from error
         except (OSError, lmdb.Error) as error:

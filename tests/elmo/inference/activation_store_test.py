@@ -8,7 +8,9 @@ import threading
 import time
 import traceback
 import uuid
+from unittest.mock import Mock
 
+import lmdb
 import pytest
 import torch
 
@@ -133,6 +135,28 @@ def test_killed_while_writing(files, folder, warnings):
         assert_same([run.layers(many[:40])], [Run(files, None).layers(many[:40])])
         assert run.close() <= 40 - whole
     assert not warnings()
+
+
+def test_forks_while_a_thread_writes(files, folder):
+    run = Run(files, folder)
+    thread = threading.Thread(target=lambda: [run.layers([words]) for words in NUMBERED])
+    thread.start()
+    workers = [Worker(files, folder, NUMBERED[number::5]) for number in range(5)]
+    thread.join(60)
+    assert not thread.is_alive()
+    for worker in workers:
+        worker.finish()
+    run = Run(files, folder)
+    assert_same([run.layers(NUMBERED)], [Run(files, None).layers(NUMBERED)])
+    assert run.close() == 0
+
+
+def test_a_database_that_cannot_be_opened(files, folder, warnings, monkeypatch):
+    """As where a process gets too little address space, or the folder is read-only."""
+    monkeypatch.setattr(lmdb, "open", Mock(side_effect=lmdb.MemoryError("Cannot allocate memory")))
+    run = Run(files, folder)
+    assert_same([run.layers(NUMBERED) for _ in range(2)], [Run(files, None).layers(NUMBERED)] * 2)
+    assert warnings().count("The run continues") == 1
 
 
 def test_full_disk(files, folder, warnings):
