@@ -11,11 +11,10 @@ from elmo_tasks.commands.doctor import Doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.experiments import Ablate, Compare
-from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
 from elmo_tasks.commands.own_data import Classify, Tag
-from elmo_tasks.commands.predict import Predict, SquadPredictions
+from elmo_tasks.commands.predict import Explain, Predict, SquadPredictions
 from elmo_tasks.commands.results import Report
 from elmo_tasks.commands.serve import Serve
 from elmo_tasks.commands.vectors import VECTOR_VERBS

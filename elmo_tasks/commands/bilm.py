@@ -19,7 +19,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives.opening import open_archive
-from elmo_tasks.commands.arguments import BilmArguments
+from elmo_tasks.commands.arguments import BilmArguments, copy_corpus
 from elmo_tasks.commands.base import (
     DType,
     Input,
@@ -33,7 +33,6 @@ from elmo_tasks.commands.base import (
     text_argument,
 )
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
-from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, read_lines

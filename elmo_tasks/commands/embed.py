@@ -7,7 +7,7 @@ from itertools import islice
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.arguments import BilmArguments, read_start
+from elmo_tasks.commands.arguments import FORMATS, BilmArguments, copy_corpus, read_start
 from elmo_tasks.commands.base import (
     DType,
     Input,
@@ -21,7 +21,6 @@ from elmo_tasks.commands.base import (
     titled,
 )
 from elmo_tasks.commands.partial_outputs import RayArguments, RunArguments, engine_of, run_folder
-from elmo_tasks.commands.texts import FORMATS, copy_corpus
 from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, POOLS, BatchEncoder, check_layers

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.arguments import ContextArguments, VectorArguments
+from elmo_tasks.commands.arguments import ContextArguments, VectorArguments, copy_corpus
 from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
-from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table, bars
 from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.arguments import BilmArguments, ContextArguments
+from elmo_tasks.commands.arguments import BilmArguments, ContextArguments, copy_corpus
 from elmo_tasks.commands.base import (
     Positive,
     Seed,
@@ -21,7 +21,6 @@ from elmo_tasks.commands.base import (
     text_argument,
 )
 from elmo_tasks.commands.partial_outputs import partial_file
-from elmo_tasks.commands.texts import copy_corpus
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.vectors import DEFAULTS, train_table, write_vectors

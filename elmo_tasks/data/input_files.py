@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common import files as common_files
-from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import is_archive
+from elmo_tasks.common.files import is_archive, json_value
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.common.unpacking import unpacked
@@ -274,7 +273,7 @@ def _fetch(text: str) -> str:
 def parse_json(text: str, path: str | Path, line: int) -> Any:
     """Returns the value of a text from line `line` on. `InputError`, with the line: it is not JSON."""
     try:
-        return strict_json.loads(text)
+        return json_value(text)
     except json.JSONDecodeError as error:
         problem = f"this is not JSON ({error.msg}, column {error.colno})"
         raise InputError(problem, where=path, line=line + error.lineno - 1) from error

@@ -23,9 +23,9 @@ from allennlp.data.fields import MetadataField, TextField
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common import strict_json
 from elmo_tasks.common.batches import batches
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.fields import Metadata, NoPrediction
@@ -192,7 +192,7 @@ class TaskPredictor(Interpretable):
     def load_line(self, line: str) -> JsonDict:
         """Returns the object of a line; `ConfigurationError` if it is not a JSON object."""
         try:
-            content = strict_json.loads(line.rstrip("\r\n"))
+            content = json_value(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
             text = shorten(printable(line.strip()))
             raise ConfigurationError(f"not JSON ({error.msg}, column {error.colno}): {text}") from error

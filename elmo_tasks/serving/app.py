@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_tasks import __version__
-from elmo_tasks.common import strict_json
+from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import max_descriptors
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.serving.answers import Limits
@@ -182,7 +182,7 @@ def parse_inputs(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
     `HTTPException`: the body is not JSON, neither an object nor a list of objects, or has too many inputs.
     """
     try:
-        content = strict_json.loads(body.decode("utf-8").removeprefix("\ufeff"))
+        content = json_value(body.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:
         raise HTTPException(400, f"the request is not JSON: {error}") from error
     inputs = content if isinstance(content, list) else [content]

@@ -8,9 +8,9 @@ import pytest
 
 from elmo_tasks.commands.base import Source
 from elmo_tasks.commands.bilm import Calibrate
-from elmo_tasks.commands.explain import Explain
 from elmo_tasks.commands.intrinsic import Intrinsic, Neighbors, TagProbe
 from elmo_tasks.commands.own_data import Tag
+from elmo_tasks.commands.predict import Explain
 from elmo_tasks.commands.serve import Serve
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo.files import local_file

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from elmo_tasks.commands.texts import copy_corpus
+from elmo_tasks.commands.arguments import copy_corpus
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding.corpus import MAX_TOKENS
 from tests.commands.texts import LINES, TEXT, feed_stdin

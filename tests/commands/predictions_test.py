@@ -11,7 +11,7 @@ from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
-from elmo_tasks.commands.explain import Explain, render
+from elmo_tasks.commands.predict import Explain, render
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.explanations import METHODS

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from elmo_tasks.common import files, strict_json
+from elmo_tasks.common import files
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import atomic_file, bundled, check_sources_stay, text_lines
+from elmo_tasks.common.files import atomic_file, bundled, check_sources_stay, json_value, text_lines
 from elmo_tasks.data.input_files import InputError
 
 
@@ -104,8 +104,8 @@ def test_sources_are_not_overwritten(tmp_path):
 )
 def test_json_that_pythons_reader_takes_or_fails_on(text, problem):
     with pytest.raises(json.JSONDecodeError, match=problem):
-        strict_json.loads('{"a": "NaN ]", "b":\n ' + text + "}")
+        json_value('{"a": "NaN ]", "b":\n ' + text + "}")
 
 
 def test_surrogate_pairs_are_read():
-    assert strict_json.loads(r'"\ud83d\ude00"') == "\U0001f600"
+    assert json_value(r'"\ud83d\ude00"') == "\U0001f600"

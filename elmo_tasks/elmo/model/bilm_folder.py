@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.files import read_utf8
+from elmo_tasks.common.files import MAX_JSON, read_json_object, read_utf8
 
 MAX_UNPACKED_BYTES = 1 << 34
 """The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""
@@ -123,10 +122,8 @@ class BiLmFolder:
         return read_utf8(self.file(name, max_bytes=MAX_TEXT), max_bytes=MAX_TEXT, where=self.where(name))
 
     def json(self, name: str) -> dict[str, Any]:
-        """Reads a file of JSON; for errors see `file` and `strict_json.read_object`."""
-        return strict_json.read_object(
-            self.file(name, max_bytes=strict_json.MAX_BYTES), where=self.where(name)
-        )
+        """Reads a file of JSON; for errors see `file` and `read_json_object`."""
+        return read_json_object(self.file(name, max_bytes=MAX_JSON), where=self.where(name))
 
 
 def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:

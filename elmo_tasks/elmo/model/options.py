@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from elmo_tasks.common import strict_json
 from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.files import read_json_object
 from elmo_tasks.common.values import NotEmpty, Range, check_values
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
 
@@ -138,7 +138,7 @@ class BiLmOptions:
         """
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")
-        return cls.from_json(strict_json.read_object(source), where=str(source))
+        return cls.from_json(read_json_object(source), where=str(source))
 
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
