@@ -205,6 +205,7 @@ def check_sources_stay(
 MAX_JSON = 1 << 20
 """The size of a file that `read_json_object` reads."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_TEXT_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -237,8 +238,8 @@ def json_value(text: str) -> Any:
     Returns the value of a JSON text.
 
     # Raises
-    `json.JSONDecodeError`, with the position: not JSON; half of a surrogate pair. With the start of the text:
-    `NaN` or an infinity; a number of more digits, or more levels of lists and objects, than Python reads.
+    `json.JSONDecodeError`, with the position: not JSON; half of a surrogate pair; `NaN` or an infinity. With
+    the start of the text: a number of more digits, or more levels of lists and objects, than Python reads.
     """
     try:
         value = _decode_strictly(text)
@@ -251,5 +252,6 @@ def json_value(text: str) -> Any:
         problem = "Half of a surrogate pair is not a character"
         raise json.JSONDecodeError(problem, text, surrogate.start()) from error
     except (ValueError, RecursionError) as error:
-        raise json.JSONDecodeError(str(error), text, 0) from error
+        constants = (match.start() for match in _TEXT_OR_CONSTANT.finditer(text) if match[1])
+        raise json.JSONDecodeError(str(error), text, next(constants, 0)) from error
     return value

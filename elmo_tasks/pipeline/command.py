@@ -19,6 +19,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
+from elmo_tasks.common.errors import did_you_mean_path
 from elmo_tasks.common.files import (
     UNREADABLE,
     check_sources_stay,
@@ -87,7 +88,10 @@ def open_lines(path: str) -> Iterator[bytes]:
 
 def json_lines_file(path: str) -> str:
     """Returns the local file of a path or URL. `FileNotFoundError`: there is none; `InputError`: a folder."""
-    file = str(cached_path(local_or_bundled(path)))
+    try:
+        file = str(cached_path(local_or_bundled(path)))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}{did_you_mean_path(path)}") from error
     if os.path.isdir(file):
         raise InputError(f"{path} is a folder, not a file of JSON Lines")
     return file

@@ -17,6 +17,12 @@ def test_an_input_that_is_not_there_leaves_no_output(tmp_path, output):
     assert not list(tmp_path.iterdir())
 
 
+def test_an_input_that_is_not_there_suggests_a_neighbour(tmp_path):
+    (tmp_path / "in.jsonl").touch()
+    with pytest.raises(FileNotFoundError, match=r"did you mean '.*/in\.jsonl'"):
+        PredictManager(None, str(tmp_path / "inn.jsonl"), None, 1, False, False)
+
+
 @pytest.mark.parametrize("size", [0, -1])
 def test_batches_of_no_line(tmp_path, size):
     """The output keeps its lines."""

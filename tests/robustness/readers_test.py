@@ -166,6 +166,7 @@ MALFORMED = [
     ("snli", _lines(PAIR) + '["neutral"]\n', 2),
     ("snli", _lines(PAIR | {"gold_label": "-"}), None),
     ("snli", "\n\xff", 2),
+    ("snli", '[{"sentence1": "NaN"},\n{"sentence1": NaN}]', 2),
     ("classifier", "", None),
     ("classifier", "text,label\n", None),
     ("classifier", "text,kind\nx,y\n", 2),

@@ -365,13 +365,13 @@ def _detect_spacy(sample: FileSample) -> float:
 
 
 FORMATS = (
-    Format("columns", detect_columns, read_columns),
-    Format("conll2012", detect_conll2012, read_conll2012),
-    Format("conllu", detect_conllu, read_conllu_entities),
     *(
         Format(name, partial(_detect_records, format=name), partial(_read_records, format=name))
         for name in ("json", "parquet")
     ),
+    Format("columns", detect_columns, read_columns),
+    Format("conll2012", detect_conll2012, read_conll2012),
+    Format("conllu", detect_conllu, read_conllu_entities),
     Format("csv", _detect_csv, _read_csv),
     Format("wikiner", _detect_wikiner, _read_wikiner),
     Format("atis", _detect_atis, _read_atis),

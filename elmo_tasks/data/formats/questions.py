@@ -231,8 +231,10 @@ def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputErr
         raise errors[0]
     has_none = isinstance(question.get("answers"), dict) and not answers
     if bool(answers) is bool(question.get("is_impossible", has_none)):
-        problem = "has answers, but 'is_impossible' is true" if answers else "has no answer"
-        raise question.error(f"the question {problem}")
+        problem = (
+            "answers, but 'is_impossible' is true" if answers else "no answer, and no 'is_impossible': true"
+        )
+        raise question.error(f"the question has {problem}")
     return answers, errors
 
 
