@@ -90,7 +90,7 @@ class TrainedModel(Generic[Value]):
             named = [f"{name}={value!r}" for name, value in others.items()]
             shown = ", ".join([*map(repr, texts), *named]) or "nothing"
             raise ConfigurationError(
-                f"the model reads texts, {' and '.join(names)}, but got {shorten(shown)}"
+                f"the model needs a string for each of: {', '.join(names)}; it got {shorten(shown)}"
             )
         return content | others
 

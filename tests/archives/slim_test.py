@@ -93,7 +93,7 @@ def test_names(slim_archive, tmp_path, monkeypatch):
     for entity in found(TEXT):
         assert isinstance(entity, Entity)
         assert TEXT[entity.start : entity.end] == entity.text
-    with pytest.raises(ConfigurationError, match="reads texts, sentence"):
+    with pytest.raises(ConfigurationError, match="string for each of: sentence"):
         found(TEXT, TEXT)
     with pytest.raises(ConfigurationError, match=r"elmo:other.*elmo:ner"):
         open_archive("elmo:other")
