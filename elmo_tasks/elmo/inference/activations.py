@@ -201,7 +201,7 @@ class ActivationStore:
         `ElmoError`: the database is damaged.
         """
         if self._reading:
-            with self._errors(write=False), self._begin(write=False) as transaction:
+            with SHARED, self._errors(write=False), self._begin(write=False) as transaction:
                 for key, array in list(arrays.items()):
                     value = transaction.get(key)
                     if value is not None:
@@ -211,7 +211,7 @@ class ActivationStore:
     def write(self, arrays: dict[bytes, np.ndarray]) -> None:
         """Stores sentences, `(tokens, features)`."""
         if self._writing:
-            with self._errors(write=True), self._begin(write=True) as transaction:
+            with SHARED, self._errors(write=True), self._begin(write=True) as transaction:
                 if self._has_room(arrays.values()):
                     for key, values in arrays.items():
                         transaction.put(key, values.tobytes() + self._checksum(key, values))
@@ -281,7 +281,8 @@ _process = os.getpid()
 def environment_of(folder: Path, about: dict[str, Any]) -> lmdb.Environment:
     """
     Opens a database, or makes it and describes it by `about`. LMDB allows each process one environment for a
-    file, and a fork none of its parent's.
+    file, and a fork none of its parent's. A fork waits for transactions, which hold SHARED, since an
+    environment in use cannot be closed.
 
     # Raises
     `lmdb.Error`, `OSError`.
