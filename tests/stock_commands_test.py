@@ -6,7 +6,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import allennlp.commands
 import pytest
@@ -20,6 +20,7 @@ from elmo_tasks.data.input_files import input_files
 from tests import fresh
 from tests.conftest import SMALL_NER_ELMO, TINY_ELMO
 from tests.language_model.runs import metrics_of
+from tests.pipeline.archives import SIZES
 
 DEV = bundled("fixtures/ner/dev.conll").resolve()
 
@@ -117,34 +118,14 @@ def test_names_of_the_project_are_found_anywhere_after_the_users_own(tmp_path, m
     assert Params.from_file(name)["mine"] == 1
 
 
-SMALL_WORDS = {"model.text_field_embedder.token_embedders.tokens.embedding_dim": 8}
-SMALL_CHARACTERS = {"model.text_field_embedder.token_embedders.token_characters.num_filters": 4}
-
-
-class Task(NamedTuple):
-    """A config, what makes its model tiny, what the model says of an instance, and a suite of checks."""
-
-    config: str
-    sizes: dict[str, Any]
-    says: str
-    suite: dict[str, Any] | None = None
-
-
-TASKS = {
-    "ner": Task("ner_elmo", {**SMALL_CHARACTERS, "model.hidden_sizes": [8]}, "entities"),
-    "srl": Task("srl_elmo", {"model.predicate_dim": 4, "model.hidden_size": 8}, "predicates"),
-    "coref": Task("coref_elmo", {"model.hidden_sizes": [8], "model.feedforward_sizes": [8]}, "clusters"),
-    "squad": Task(
-        "squad_elmo", {**SMALL_CHARACTERS, "model.hidden_size": 8, "model.linear_size": 8}, "n_best"
-    ),
-    "snli": Task("snli_elmo", {"model.hidden_size": 8}, "probabilities"),
-    "sst": Task(
-        "sst_elmo",
-        {"model.projection_size": 8, "model.hidden_size": 8, "model.classifier_sizes": [8]},
-        "probabilities",
-    ),
-    "classification": Task("agnews_elmo", {"model.hidden_sizes": [8]}, "probabilities"),
+SAYS = {
+    "ner": "entities",
+    "srl": "predicates",
+    "coref": "clusters",
+    "squad": "n_best",
+    **dict.fromkeys(("snli", "sst", "agnews"), "probabilities"),
 }
+"""For each config a field of the model's outputs."""
 Run = Callable[..., None]
 
 
@@ -163,23 +144,23 @@ def command() -> Run:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ner", "squad"))) for name in TASKS],
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ner", "squad"))) for name in SAYS],
 )
-def task(request: pytest.FixtureRequest) -> Task:
-    return TASKS[request.param]
+def task(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def of_config(task: Task) -> list[Any]:
+def of_config(task: str) -> list[Any]:
     """The config, and how it is made tiny: two epochs of two batches."""
     overrides = {
-        **SMALL_WORDS,
+        "model.text_field_embedder.token_embedders.tokens.embedding_dim": 8,
         **TINY_ELMO,
-        **task.sizes,
+        **{f"model.{name}": value for name, value in SIZES[task].items()},
         "trainer.num_epochs": 2,
         "data_loader.batches_per_epoch": 2,
     }
-    return [bundled(f"training_configs/{task.config}.jsonnet").resolve(), "-o", json.dumps(overrides)]
+    return [bundled(f"training_configs/{task}_elmo.jsonnet").resolve(), "-o", json.dumps(overrides)]
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +208,7 @@ def test_evaluate_writes_predictions_of_several_files(command, task, run, texts,
         batches = [json.loads(line) for line in predictions.read_text().splitlines()]
         assert batches
         for batch in batches:
-            assert len(batch[task.says]) == len(batch["metadata"])
+            assert len(batch[SAYS[task]]) == len(batch["metadata"])
             # The reader's metadata are part of it, by their names
             assert all(
                 set(known) & {"words", "passage", "premise", "sentence1"} for known in batch["metadata"]
@@ -242,7 +223,7 @@ def test_predict_uses_the_reader(command, task, run, texts, tmp_path):
     )
     results = [json.loads(line) for line in output.read_text().splitlines()]
     assert results
-    assert all(task.says in result for result in results)
+    assert all(SAYS[task] in result for result in results)
 
 
 ONE = pytest.mark.parametrize("task", ["ner"], indirect=True, scope="module")

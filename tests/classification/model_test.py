@@ -7,7 +7,7 @@ from allennlp.data import DatasetReader
 from elmo_tasks.classification import ClassificationModel
 from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
-from tests.modules.models import build, by_placement, check_alone, check_gradients, indexed, tensors
+from tests.modules.models import build, check_alone, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, softmax
 
 TEXTS = [
@@ -89,22 +89,6 @@ def test_equals_numpy_alone_and_in_a_batch(tmp_path, pairs, pooling, hidden_size
     assert outputs["loss"].item() == pytest.approx(np.mean(losses), abs=1e-5)
     assert readable["sentence1_tokens"][2] == ["Rain"]
     assert pairs == ("sentence2_tokens" in readable)
-
-
-@by_placement
-def test_placement(tmp_path, placement, added):
-    model, instances = build_texts(settings(tmp_path, pairs=True, placement=placement))
-    assert model.encoder.forward_layers[0].input_size == 8 + added[0]
-    assert model.output.in_features == 4 * (10 + added[1])
-    check_gradients(model, tensors(instances, model.vocab))
-
-
-def test_the_bilm_runs_once_for_both_sentences(tmp_path, monkeypatch):
-    model, instances = build_texts(settings(tmp_path, pairs=True))
-    runs, encode = [], model.elmo.bilm.encode
-    monkeypatch.setattr(model.elmo.bilm, "encode", lambda *inputs: runs.append(1) or encode(*inputs))
-    model(**tensors(instances, model.vocab))
-    assert runs == [1]
 
 
 def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):

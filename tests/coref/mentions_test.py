@@ -1,5 +1,3 @@
-import itertools
-
 import pytest
 import torch
 
@@ -7,10 +5,9 @@ from elmo_tasks.coref import mentions as module
 from elmo_tasks.coref.mentions import (
     MentionFinder,
     attended_spans,
-    best_without_crossing,
     candidate_spans,
 )
-from tests.coref.reference import crosses, reference_mentions
+from tests.coref.reference import reference_mentions
 
 WORD_DIM, CONTEXT_DIM = 5, 4
 
@@ -43,25 +40,6 @@ def test_spans_are_those_of_the_paper(options, lengths, monkeypatch):
     torch.testing.assert_close(found.scores, torch.stack(scores))
 
 
-def test_every_parameter_learns_from_vectors_and_scores():
-    built = finder().requires_grad_(True)
-    found = built(*document([9, 3]))
-    (found.vectors.sum() + found.scores.sum()).backward()
-    assert all(parameter.grad is not None for parameter in built.parameters())
-    assert all(parameter.grad.isfinite().all() for parameter in built.parameters())
-
-
-@pytest.mark.parametrize("lengths", [[4, 1, 7], [1], [0, 3, 0, 2], [12]])
-@pytest.mark.parametrize("width", [1, 3, 20])
-def test_candidates_are_all_spans_within_sentences(lengths, width):
-    expected, before = [], 0
-    for length in lengths:
-        tokens = range(before, before + length)
-        expected += [[i, j] for i in tokens for j in tokens if i <= j < i + width]
-        before += length
-    assert candidate_spans(torch.tensor(lengths), width).tolist() == expected
-
-
 def test_attention_is_a_softmax_over_the_tokens_of_a_span():
     torch.manual_seed(0)
     vectors = torch.randn(9, 5, dtype=torch.double, requires_grad=True)
@@ -74,38 +52,3 @@ def test_attention_is_a_softmax_over_the_tokens_of_a_span():
     weights = torch.randn_like(found)
     gradients = (torch.autograd.grad((out * weights).sum(), (vectors, scores)) for out in (found, expected))
     torch.testing.assert_close(*gradients)
-
-
-def test_attention_under_autocast():
-    vectors, scores = torch.randn(4, 5).bfloat16(), torch.randn(4)
-    spans = candidate_spans(torch.tensor([4]), 2)
-    found = attended_spans(vectors, scores, spans, 2)
-    assert found.dtype == torch.bfloat16
-    expected = attended_spans(vectors.float(), scores, spans, 2)
-    torch.testing.assert_close(found.float(), expected, atol=0.02, rtol=0)
-
-
-def greedy(spans, scores, most):
-    taken = []
-    for index in sorted(range(len(spans)), key=lambda index: -scores[index]):
-        if len(taken) < most and not any(crosses(spans[index], spans[t]) for t in taken):
-            taken.append(index)
-    return sorted(taken)
-
-
-@pytest.mark.parametrize("most", [0, 1, 4, 12, 1000])
-def test_best_without_crossing_equals_the_comparison_of_all_pairs(most):
-    generator = torch.Generator().manual_seed(most)
-    for lengths in ([9], [3, 6, 1], [2]):
-        spans = candidate_spans(torch.tensor(lengths), 5)
-        for _ in range(30):
-            scores = torch.randn(len(spans), generator=generator)
-            found = best_without_crossing(spans, scores, most).tolist()
-            assert found == greedy(spans.tolist(), scores.tolist(), most)
-            taken = [spans[index].tolist() for index in found]
-            assert not any(crosses(*pair) for pair in itertools.combinations(taken, 2))
-
-
-def test_equal_scores_are_taken_in_the_order_of_the_text():
-    spans = torch.tensor([[0, 1], [1, 2], [2, 3]])
-    assert best_without_crossing(spans, torch.zeros(3), 3).tolist() == [0, 2]

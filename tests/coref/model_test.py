@@ -1,5 +1,4 @@
 import itertools
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,6 @@ from allennlp.training.util import evaluate
 
 from elmo_tasks.coref import model as module
 from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.modules.ensemble import EnsembleModel
 from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 
@@ -182,21 +180,6 @@ def test_predictions_before_an_evaluation_count_for_nothing(tiny):
     tiny.model.eval()
 
 
-@pytest.mark.parametrize(("others", "raises"), [({"with": 3}, False), ({}, True), (None, False)])
-def test_workers_have_gold_clusters_together(tiny, others, raises, monkeypatch):
-    """Another worker has documents with gold clusters, has no documents; all have none."""
-    counts = Counter({f"{name} gold clusters": count for name, count in (others or {}).items()})
-    monkeypatch.setattr(module, "gather_from_workers", lambda own: [own, counts])
-    if others is not None:
-        document = replace(tiny.instances[0]["metadata"].metadata, clusters=None)
-        tiny.model.forward_on_instance(tiny.instance(document))
-    if raises:
-        with pytest.raises(ConfigurationError, match='no "clusters"'):
-            tiny.model.get_metrics(reset=True)
-    else:
-        tiny.model.get_metrics(reset=True)
-
-
 @pytest.mark.parametrize("words", [["One"], ["Two", "words"], ["Three", "more", "words"]])
 @pytest.mark.parametrize("options", [{}, OF_2018])
 def test_shortest_documents(options, words):
@@ -210,36 +193,6 @@ def test_shortest_documents(options, words):
 def test_one_document_a_batch(tiny):
     with pytest.raises(ConfigurationError, match="batch_size"):
         tiny.model(**tiny.batch(*tiny.instances[:2]))
-
-
-@pytest.mark.parametrize(
-    ("placement", "added", "in_heads"),
-    [
-        ("none", (0, 0), False),
-        ("input", (64, 0), True),
-        ("input", (64, 0), False),
-        ("output", (0, 64), True),
-        ("input+output", (64, 64), True),
-    ],
-)
-def test_placement_by_one_word(placement, added, in_heads):
-    tiny = Tiny("coref_elmo", **{"elmo.placement": placement, "elmo_in_heads": in_heads})
-    assert tiny.model.encoder.forward_layers[0].input_size == 7 + 6 + added[0]
-    of_head = 13 + (added[0] if in_heads else 0)
-    assert tiny.model.mentions.output_dim == 2 * (10 + added[1]) + of_head + 3
-    outputs = tiny.model(**tiny.batch(tiny.instances[0]))
-    outputs["loss"].backward()
-    learned = [parameter for parameter in tiny.model.parameters() if parameter.requires_grad]
-    assert all(parameter.grad is not None for parameter in learned)
-
-
-def test_links_make_clusters():
-    spans = [(i, i) for i in range(7)]
-    assert module.clusters_from_links(spans, [-1, -1, 0, 1, 2, -1, 4]) == [
-        [(0, 0), (2, 2), (4, 4), (6, 6)],
-        [(1, 1), (3, 3)],
-    ]
-    assert module.clusters_from_links(spans, [-1] * 7) == []
 
 
 def scores_of(spans, *rows):
@@ -286,28 +239,3 @@ def test_mean_of_members_that_kept_other_spans():
     for span, probabilities in expected.items():
         assert found[span] == pytest.approx(probabilities)
     assert mean["window"].tolist() == [0, 9]
-
-
-def test_mean_of_members_that_are_sure_is_finite():
-    scores = {
-        "window": torch.tensor([0, 2]),
-        "spans": torch.tensor([[0, 0], [1, 1]]),
-        "antecedents": torch.tensor([[-1], [0]]),
-        "antecedent_scores": torch.tensor([[0.0, -torch.inf], [0.0, -200.0]]),
-    }
-    mean = module.CorefModel.average([scores, scores])["antecedent_scores"]
-    torch.testing.assert_close(mean, scores["antecedent_scores"])
-
-
-def test_an_ensemble_decodes_from_the_mean(tiny):
-    members = [tiny.model, Tiny(hidden_sizes=[4]).model]
-    ensemble = EnsembleModel(vocab=tiny.vocab, members=members).eval()
-    batch = tiny.batch(tiny.instances[3])
-    fields = {name: field for name, field in batch.items() if name != "metadata"}
-    with torch.no_grad():
-        found = ensemble(**batch)
-        expected = members[0].decode(
-            module.CorefModel.average([member.scores(**fields) for member in members]), batch["metadata"]
-        )
-    assert found["clusters"] == expected["clusters"]
-    torch.testing.assert_close(found["loss"], expected["loss"])

@@ -4,7 +4,6 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.coref import CorefPredictor
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.pipeline.command import PredictManager
@@ -67,26 +66,6 @@ def test_sentences_with_speakers_and_genre(predictor):
     document = predictor.read(given | {"doc_key": "tc/1", "clusters": "whatever"})
     assert (document.id, document.speakers, document.clusters) == ("tc/1", list("AABBB"), None)
     assert predictor.predict_json(given)["tokens"] == ["I", "ran", "You", "did", "?"]
-
-
-def test_a_document_has_one_result_alone_and_among_others(predictor):
-    inputs = [{"document": TEXT}, {"document": " "}, {"tokens": ["Ana"]}, {"document": TEXT[26:]}]
-    alone = [predictor.predict_json(each) for each in inputs]
-    assert list(predictor.predict_batch_json(inputs)) == alone
-    assert list(predictor.predict_batch_json(inputs[::-1])) == alone[::-1]
-
-
-def test_instances_of_the_reader(predictor):
-    instances = list(predictor._dataset_reader.read(bundled("fixtures/coref/dev.conll")))
-    results = predictor.predict_batch_instance(instances)
-    assert [set(result) for result in results] == [FIELDS] * 4
-
-
-@pytest.mark.parametrize(
-    "inputs", [{"document": ""}, {"document": " \n\n "}, {"tokens": []}, {"sentences": []}]
-)
-def test_no_words_have_no_clusters(predictor, inputs):
-    assert predictor.predict_json(inputs) == {name: [] for name in FIELDS} | {"marked": "", "resolved": ""}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import math
 
 import pytest
 import torch
-from torchcrf import CRF
 
 from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
 from elmo_tasks.ner.crf import ConstrainedCrf
@@ -86,13 +85,6 @@ def test_decode_by_brute_force(crf, emissions):
         assert not decoded[row, length:].any()
 
 
-def test_decodes_only_possible_sequences(crf):
-    """Also where all emissions speak for an impossible one."""
-    emissions = torch.zeros(1, 5, len(TAGS))
-    emissions[0, :, 2] = 50.0
-    assert crf(emissions, torch.ones(1, 5, dtype=torch.bool)).best().tolist() == [[1, 2, 2, 2, 3]]
-
-
 @pytest.mark.parametrize("padding", [0, 3])
 def test_no_score_makes_up_for_an_impossible_transition(crf, padding):
     """As those of a training that diverges."""
@@ -124,12 +116,6 @@ def test_span_probabilities_by_brute_force(crf, emissions):
             assert probability == pytest.approx(expected, rel=1e-5)
 
 
-def test_marginals_of_a_token_add_up_to_one(crf, emissions):
-    alpha, beta, log_z = crf(emissions, MASK).marginals()
-    shares = (alpha + beta - log_z[:, None, None]).exp().sum(dim=2)
-    torch.testing.assert_close(shares[MASK], torch.ones_like(shares[MASK]))
-
-
 def test_gradients_reach_possible_transitions_only(crf, emissions):
     tags = torch.tensor([[1, 2, 3, 0]])
     crf(emissions[:1], MASK[:1]).log_likelihood(tags).sum().backward()
@@ -138,23 +124,3 @@ def test_gradients_reach_possible_transitions_only(crf, emissions):
     assert torch.isfinite(gradient).all()
     assert not gradient[~allowed].any()
     assert gradient[allowed].any()
-
-
-def test_equals_pytorch_crf_in_value_and_gradient(crf, emissions):
-    """Whose sums are computed token by token, and sentence by sentence."""
-    stock = CRF(len(TAGS), batch_first=True)
-    with torch.no_grad():
-        for name in ("start_transitions", "end_transitions", "transitions"):
-            getattr(stock, name).copy_(getattr(crf.crf, name))
-    rows = [0, 1, 3]
-    tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 1, 3, 0]])
-    inputs = emissions[rows].requires_grad_()
-    found = crf(inputs, MASK[rows]).log_likelihood(tags).sum()
-    expected = stock(inputs, tags, MASK[rows])
-    torch.testing.assert_close(found, expected)
-    (found_gradient,) = torch.autograd.grad(found, inputs)
-    (expected_gradient,) = torch.autograd.grad(expected, inputs)
-    torch.testing.assert_close(found_gradient, expected_gradient)
-    decoded = crf(inputs, MASK[rows]).best()
-    for row, best in enumerate(stock.decode(inputs, MASK[rows])):
-        assert decoded[row, : len(best)].tolist() == best

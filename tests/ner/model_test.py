@@ -9,8 +9,8 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, convert
-from elmo_tasks.ner import ConllEval, NerModel
-from tests.modules.models import by_placement, indexed, tensors, tiny_elmo
+from elmo_tasks.ner import ConllEval
+from tests.modules.models import indexed, tensors, tiny_elmo
 
 
 def config(tmp_path, placement, **elmo):
@@ -27,30 +27,6 @@ def build(settings):
     torch.manual_seed(0)
     model = Model.from_params(Params(settings["model"]), vocab=vocab)
     return model, tensors(instances, vocab), instances
-
-
-@by_placement
-def test_placement_by_one_word(tmp_path, placement, added):
-    model, batch, _ = build(config(tmp_path, placement))
-    outputs = model(**batch)
-    assert isinstance(model, NerModel)
-    assert model.encoder.forward_layers[0].input_size == 50 + 128 + added[0]
-    assert model.tag_projection.in_features == 8 + added[1]
-    outputs["loss"].backward()
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert all(parameter.grad is not None for parameter in learned)
-
-
-def test_output_elmo_does_not_reach_the_encoder(tmp_path):
-    """[h; ELMo] is made after the context encoder: the scores depend on it, the encoding does not."""
-    model, batch, _ = build(config(tmp_path, "output"))
-    encoded = []
-    model.encoder.register_forward_hook(lambda _, __, output: encoded.append(output))
-    scores = [model.eval()(**batch)["emissions"]]
-    model.elmo.mixes["output"].gamma.data.mul_(5.0)
-    scores.append(model(**batch)["emissions"])
-    assert torch.equal(encoded[0], encoded[1])
-    assert not torch.allclose(scores[0], scores[1])
 
 
 def test_penalty_is_added_to_the_models_own(tmp_path):

@@ -32,18 +32,3 @@ def test_characters_of_tokens_are_those_of_their_text(predictor):
     assert result["tokens"] == words
     for entity in result["entities"]:
         assert " ".join(words)[entity["char_start"] : entity["char_end"]] == entity["text"]
-
-
-def test_a_sentence_has_one_result_alone_and_in_a_batch(predictor):
-    inputs = [{"sentence": s} for s in ("Ana flew.", "", "Lisbon is in Portugal .", "A " * 70)]
-    for together, alone in zip(
-        predictor.predict_batch_json(inputs), map(predictor.predict_json, inputs), strict=True
-    ):
-        assert together["tags"] == alone["tags"]
-        for one, other in zip(together["entities"], alone["entities"], strict=True):
-            assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
-
-
-@pytest.mark.parametrize("inputs", [{"sentence": ""}, {"sentence": " \n"}, {"tokens": []}])
-def test_no_words_have_no_entities(predictor, inputs):
-    assert predictor.predict_json(inputs) == {"tokens": [], "tags": [], "entities": []}

@@ -10,13 +10,10 @@ from allennlp.training.optimizers import Optimizer
 
 from benchmarks.configs import read_config
 from benchmarks.peers import Snli
-from elmo_tasks.snli import SnliModel
 from tests.modules.models import (
     build,
-    by_placement,
     check_alone,
     check_dropout,
-    check_gradients,
     indexed,
     tensors,
     tiny_elmo,
@@ -108,25 +105,6 @@ def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
             assert torch.allclose(matrix.sum(dim=1)[:rows], torch.ones(rows))
             assert matrix[rows:].eq(0).all()
             assert matrix[:, columns:].eq(0).all()
-
-
-@by_placement
-def test_placement_by_one_word(tmp_path, placement, added):
-    model, instances = build_pairs(settings(tmp_path, placement))
-    assert isinstance(model, SnliModel)
-    assert model.encoder.forward_layers[0].input_size == 7 + added[0]
-    assert model.projection.in_features == 4 * (10 + added[1])
-    check_gradients(model, tensors(instances, model.vocab))
-
-
-def test_elmo_runs_once_a_batch(tmp_path, monkeypatch):
-    model, instances = build_pairs(settings(tmp_path, "input+output"))
-    rows, bilm_encode = [], model.elmo.bilm.encode
-    monkeypatch.setattr(
-        model.elmo.bilm, "encode", lambda ids, start: rows.append(len(ids)) or bilm_encode(ids, start)
-    )
-    model(**tensors(instances, model.vocab))
-    assert rows == [2 * len(PAIRS)]
 
 
 def test_penalty_of_the_matrices_and_the_mixes(tmp_path):

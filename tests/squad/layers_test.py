@@ -5,8 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
 
 from elmo_tasks.squad.model import (
     BidirectionalAttention,
@@ -72,29 +70,6 @@ def test_self_attention_by_hand():
         np.testing.assert_allclose(attention[row, :tokens, :tokens].detach(), to_others, atol=1e-5)
         assert not attention[row].diagonal().any()
         assert not attention[row, :, tokens:].any()
-
-
-class Largest(TorchDispatchMode):
-    """The size of the largest tensor that any operation makes, forward and backward."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        outputs = function(*arguments, **(options or {}))
-        for tensor in tree_flatten(outputs)[0]:
-            if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.itemsize)
-        return outputs
-
-
-def test_no_tensor_is_of_tokens_by_tokens_by_dim():
-    tokens, dim = 50, 40
-    passage = torch.randn(2, tokens, dim, requires_grad=True)
-    layer = SelfAttention(dim=dim)
-    with Largest() as largest:
-        outputs, _ = layer(passage, torch.ones(2, tokens, dtype=torch.bool))
-        outputs.sum().backward()
-    assert 2 * tokens * tokens <= largest.numbers <= 3 * 2 * tokens * dim
 
 
 def test_a_row_of_padding_leaves_the_gradients_finite():

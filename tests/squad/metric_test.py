@@ -195,15 +195,6 @@ def test_json_lines_have_no_version(tmp_path):
         report(str(tmp_path / "data"), str(tmp_path / "predictions"))
 
 
-def test_kinds_that_do_not_occur_are_left_out(tmp_path):
-    dataset, predictions = published("v2.0", 0)
-    for paragraph in dataset["data"][0]["paragraphs"]:
-        paragraph["qas"] = [question for question in paragraph["qas"] if question["answers"]]
-    scores = json.loads(report(*write(tmp_path, dataset, predictions)))
-    names = ("exact", "f1", "total")
-    assert list(scores) == [*names, *(f"HasAns_{name}" for name in names)]
-
-
 def test_errors_of_the_command_are_one_line(tmp_path, capsys):
     data, _ = write(tmp_path, *published("v2.0", 1))
     with pytest.raises(SystemExit, match=r"^error: .*none.json"):

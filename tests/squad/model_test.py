@@ -7,8 +7,6 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.modules.ensemble import EnsembleModel
 from elmo_tasks.squad import SquadMetric, SquadModel
-from elmo_tasks.squad.model import Windows
-from tests.modules.models import check_gradients
 from tests.squad.archives import DEV, UNANSWERABLE, batch, build, config
 
 INPUTS = ("passage", "question", "metadata")
@@ -25,19 +23,6 @@ def outputs_of(layer) -> list[torch.Tensor]:
     seen: list[torch.Tensor] = []
     layer.register_forward_hook(lambda _, __, output: seen.append(output))
     return seen
-
-
-@pytest.mark.parametrize(
-    ("placement", "where"), [("none", ()), ("input", "i"), ("output", "o"), ("input+output", "io")]
-)
-def test_placement_by_one_word(placement, where):
-    settings = config()
-    settings["model"]["elmo"]["placement"] = placement
-    model, instances = build(settings)
-    dim = model.elmo.dim
-    assert model.encoder.forward_layers[0].input_size == 6 + 4 + dim * ("i" in where)
-    assert model.attention.similarity.weights.shape == (3, 10 + dim * ("o" in where))
-    check_gradients(model, batch(model, instances))
 
 
 def test_a_passage_is_read_once_for_its_questions(monkeypatch):
@@ -70,64 +55,23 @@ def test_a_question_has_one_result_in_any_batch(window, no_answer):
         assert all((together[name][row, tokens:] == -torch.inf).all() for name in ("start", "end", "spans"))
 
 
-def test_distributions_are_over_the_whole_passage():
-    model, instances = build(config(window=30, overlap=12))
-    scores = scores_of(model, instances)
-    for name in ("start", "end"):
-        torch.testing.assert_close(scores[name].exp().sum(dim=1), torch.ones(len(instances)))
-
-
-def test_a_token_is_scored_in_its_window(monkeypatch):
-    """The windows one by one, each as a passage of its own whose words were read in the whole one."""
-    size, overlap = 30, 12
-    model, instances = build(config(window=size, overlap=overlap))
-    instance, raw = instances[0], outputs_of(model.start)
-    scores_of(model, [instance])
-    whole = raw.pop().squeeze(2)[0]
-    fields = batch(model, [instance])
-    with torch.no_grad():
-        states, mask = model._encode(fields["passage"])
-        question = model._encode(fields["question"])
-        windows = Windows(mask, size=size, overlap=overlap)
-        assert windows.count == 3
-        for window, start in enumerate(range(0, windows.count * (size - overlap), size - overlap)):
-            part = states[:, start : start + size]
-            reads = iter([(part, torch.ones(part.shape[:2], dtype=torch.bool)), question])
-            monkeypatch.setattr(model, "_encode", lambda text, reads=reads: next(reads))
-            model.scores(**{name: fields[name] for name in INPUTS})
-            here = (windows.of_token[0] == window).nonzero().squeeze(1)
-            torch.testing.assert_close(whole[here], raw.pop().squeeze(2)[0][here - start])
-
-
-def test_loss_by_hand():
-    model, instances = build(config())
-    raw = outputs_of(model.start), outputs_of(model.end)
-    outputs = model(**batch(model, instances))
-    losses = []
-    for row, instance in enumerate(instances):
-        tokens = len(instance["passage"])
-        first, last = (instance[name].sequence_index for name in ("span_start", "span_end"))
-        start, end = (seen[0][row, :tokens, 0].detach().numpy().astype(float) for seen in raw)
-        losses.append(np.log(np.exp(start).sum() * np.exp(end).sum()) - start[first] - end[last])
-    assert outputs["loss"].item() == pytest.approx(np.mean(losses), rel=1e-5)
-
-
-def test_loss_with_no_answer_by_hand():
-    """Clark and Gardner 2017, section 3.3: the score of no answer among those of all spans."""
-    model, instances = build(config(no_answer=True), UNANSWERABLE)
-    raw = [outputs_of(layer) for layer in (model.start, model.end, model.no_answer)]
+@pytest.mark.parametrize("no_answer", [False, True])
+def test_loss_by_hand(no_answer):
+    """Clark and Gardner 2017, section 3.3: the score of no answer is among those of all spans."""
+    model, instances = build(config(no_answer=no_answer), UNANSWERABLE if no_answer else DEV)
+    layers = [model.start, model.end, *([model.no_answer] if no_answer else [])]
+    raw = [outputs_of(layer) for layer in layers]
     outputs = model(**batch(model, instances))
     losses = []
     for row, instance in enumerate(instances):
         tokens = len(instance["passage"])
         start, end = (seen[0][row, :tokens, 0].detach().numpy().astype(float) for seen in raw[:2])
-        none = raw[2][0][row].item()
+        none = raw[2][0][row].item() if no_answer else -math.inf
         total = math.log(math.exp(none) + np.exp(start[:, None] + end[None, :]).sum())
         first, last = (instance[name].sequence_index for name in ("span_start", "span_end"))
         losses.append(total - (start[first] + end[last] if first >= 0 else none))
-        spans = outputs["spans"][row].exp().sum() + outputs["no_answer"][row].exp()
-        assert outputs["no_answer"][row].item() == pytest.approx(none - total, rel=1e-4)
-        assert spans.item() < 1
+        if no_answer:
+            assert outputs["no_answer"][row].item() == pytest.approx(none - total, rel=1e-4)
     assert outputs["loss"].item() == pytest.approx(np.mean(losses), rel=1e-5)
 
 
@@ -171,13 +115,6 @@ def test_answers_and_metrics():
         expected(n_best[0]["text"], question.answers)
     assert readable["id"] == [instance["metadata"].metadata.id for instance in instances]
     assert model.get_metrics(reset=True) == expected.get_metric()
-
-
-def test_weights_that_are_not_finite_have_such_a_loss():
-    """AllenNLP stops the training then."""
-    model, instances = build(config())
-    torch.nn.init.constant_(next(model.parameters()), torch.nan)
-    assert model(**batch(model, instances))["loss"].isnan()
 
 
 def test_no_answer_is_one_of_the_answers():

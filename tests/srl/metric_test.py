@@ -1,7 +1,6 @@
 import random
 import shutil
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import allennlp_models
@@ -137,9 +136,3 @@ def test_a_worked_example():
         for name, score in zip(("precision", "recall", "f1"), scores, strict=True):
             assert metrics.pop(name + label) == pytest.approx(score)
     assert metrics == {"perfect": 0.0}
-
-
-def test_counts_of_both_kinds():
-    counts = evaluate(["B-A1 B-V B-C-A1"], ["B-A1 B-V B-C-A1"]).total_counts()
-    assert counts.gold == counts.predicted == counts.correct == Counter(A1=1, V=1)
-    assert (counts.propositions, counts.perfect) == (1, 1)

@@ -11,7 +11,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, TagError, to_spans
 from elmo_tasks.srl import SrlEval, SrlModel
 from elmo_tasks.srl.model import Iob2Viterbi
-from tests.modules.models import by_placement, tensors, tiny_elmo
+from tests.modules.models import tensors, tiny_elmo
 
 
 def config(tmp_path, placement="none", **elmo):
@@ -35,18 +35,6 @@ def outputs_of(model, instances):
     return model(**tensors(instances, model.vocab))
 
 
-@by_placement
-def test_placement_by_one_word(tmp_path, placement, added):
-    model, instances = build(config(tmp_path, placement))
-    outputs = outputs_of(model, instances)
-    assert isinstance(model, SrlModel)
-    assert model.encoder.layers[0].highway.shape == (6, 100 + 5 + added[0])
-    assert model.tag_projection.in_features == 6 + added[1]
-    outputs["loss"].backward()
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert all(parameter.grad is not None for parameter in learned)
-
-
 def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
     model, instances = build(config(tmp_path, "input+output"))
     encode, rows = model.elmo.bilm.encode, []
@@ -61,14 +49,6 @@ def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
     for i, instance in enumerate(instances):
         alone = outputs_of(model, [instance])["logits"][0]
         torch.testing.assert_close(outputs["logits"][i, : len(alone)], alone, atol=1e-6, rtol=1e-5)
-
-
-def test_a_proposition_has_one_result_in_any_batch(tmp_path):
-    model, instances = build(config(tmp_path, "input"))
-    model.eval()
-    together = outputs_of(model, instances)["best"]
-    assert together == outputs_of(model, instances[::-1])["best"][::-1]
-    assert together == [outputs_of(model, [instance])["best"][0] for instance in instances]
 
 
 def test_the_predicate_makes_the_difference(tmp_path):
@@ -174,14 +154,6 @@ def test_an_ensemble_has_the_mean_probabilities_also_of_members_that_are_far_apa
     torch.testing.assert_close(logits.exp(), torch.tensor([[[1 / 6, 4 / 6, 1 / 6]]]))
 
 
-def test_the_start_and_the_dropout_of_the_configs(tmp_path):
-    model, _ = build(config(tmp_path, "input"))
-    weight = model.tag_projection.weight.detach()
-    torch.testing.assert_close(torch.linalg.svdvals(weight), torch.ones(min(weight.shape)))
-    path = str(bundled("training_configs/srl_elmo.jsonnet"))
-    assert Params.from_file(path)["model"]["elmo"]["dropout"] == 0.1
-
-
 TAGS = ["O", "B-A", "I-A", "B-B", "I-C", "B-C"]
 
 
@@ -212,11 +184,6 @@ def test_only_iob2_where_all_scores_speak_against_it():
     scores[0, :, TAGS.index("I-A")] = 9.0
     found = Iob2Viterbi(TAGS)(scores, torch.ones(1, 3, dtype=torch.bool))
     assert [TAGS[tag] for tag in found[0]] == ["B-A", "I-A", "I-A"]
-
-
-def test_one_token():
-    scores = torch.tensor([[[0.0, 1.0, 5.0, 2.0, 4.0, 1.0]]])
-    assert Iob2Viterbi(TAGS)(scores, torch.ones(1, 1, dtype=torch.bool)).tolist() == [[3]]
 
 
 def test_impossible_tags():

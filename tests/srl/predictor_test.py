@@ -3,35 +3,22 @@ from pathlib import Path
 
 import pytest
 import spacy
-from allennlp.commands.train import train_model
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.predictors import Predictor
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.command import PredictManager
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags
-from tests.conftest import TINY_ELMO
 from tests.errors import mentions
+from tests.pipeline.archives import predictor_of
 
-SMALL = TINY_ELMO | {
-    "model.predicate_dim": 5,
-    "model.hidden_size": 8,
-    "model.num_layers": 2,
-    "trainer.num_epochs": 1,
-}
 SENTENCE = "Anna sold the bicycle and left."
 
 
 @pytest.fixture(scope="module")
-def predictor(tmp_path_factory) -> SrlPredictor:
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    config = bundled("training_configs/srl_elmo.jsonnet").resolve()
-    train_model(Params.from_file(str(config), json.dumps(SMALL)), str(folder))
-    return Predictor.from_path(str(folder / "model.tar.gz"), import_plugins=False)
+def predictor() -> SrlPredictor:
+    return predictor_of("srl")
 
 
 @pytest.fixture(scope="module")
@@ -101,21 +88,6 @@ def test_each_sentence_of_a_text_is_read_by_itself(predictor):
     assert predictor.read({"tokens": result["tokens"], "predicates": []}).starts == [0]
 
 
-@pytest.mark.slow
-def test_many_predicates_are_read_in_parts(predictor, monkeypatch):
-    inputs = {"tokens": ["Anna", "sold", "it", "and", "left"] * 8, "predicates": list(range(40))}
-    together = predictor.predict_json(inputs)
-    sizes = []
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "TOKENS_AT_ONCE", 120)
-        hook = predictor._model.register_forward_hook(
-            lambda model, arguments, outputs: sizes.append(len(outputs["metadata"]))
-        )
-        assert predictor.predict_json(inputs) == together
-        hook.remove()
-    assert sizes == [3] * 13 + [1]
-
-
 def test_predicates_of_a_batch_are_found_together_and_as_one_by_one(predictor):
     finder = another(predictor)
     assert finder._finder is not None
@@ -155,20 +127,6 @@ def test_the_result_can_be_read(predictor, tmp_path):
         if tags[each["index"]] == "O":  # then it is read as V
             tags[each["index"]] = "B-V"
         assert from_tags(instance["metadata"].metadata.gold_tags) == from_tags(tags)
-
-
-def test_instances_of_the_reader(predictor):
-    reader = predictor._dataset_reader
-    reader.keep_without_predicates = True
-    instances = list(reader.read(bundled("fixtures/srl/dev.conll")))
-    reader.keep_without_predicates = False
-    results = predictor.predict_batch_instance(instances)
-    assert [len(result["predicates"]) for result in results] == [
-        int(each["metadata"].metadata.predicate is not None) for each in instances
-    ]
-    first = instances[0]["metadata"].metadata
-    inputs = {"tokens": first.words, "predicates": [first.predicate]}
-    assert predictor.predict_instance(instances[0]) == results[0] == predictor.predict_json(inputs)
 
 
 def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):

@@ -10,14 +10,11 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.sst import SstModel
 from elmo_tasks.sst.model import Maxout
 from tests.modules.models import (
     build,
-    by_placement,
     check_alone,
     check_dropout,
-    check_gradients,
     indexed,
     tensors,
     tiny_elmo,
@@ -99,25 +96,6 @@ def test_equals_the_paper_by_hand(tmp_path, output_elmo, scaled_attention):
     assert model.get_metrics(reset=True)["accuracy"] == right
 
 
-@pytest.mark.parametrize("placement", ["input", "output", "input+output"])
-def test_at_the_start_a_word_attends_to_others(placement):
-    """With the config and the biLM as they are: the context of a word differs from its encoding."""
-    config = str(bundled("training_configs/sst_elmo.jsonnet"))
-    params = Params.from_file(config, json.dumps({"model.elmo.placement": placement}))
-    reader = DatasetReader.from_params(params["dataset_reader"])
-    instances = instances_of(reader)
-    torch.manual_seed(13)
-    model = Model.from_params(params["model"], vocab=Vocabulary.from_instances(instances)).eval()
-    read = []
-    model.integrator.register_forward_pre_hook(lambda module, inputs: read.append(inputs))
-    with torch.no_grad():
-        model(**tensors(instances, model.vocab))
-    ((vectors, mask),) = read
-    mask &= mask.sum(dim=1, keepdim=True) > 1
-    encoded, difference, _ = vectors[mask].chunk(3, dim=1)
-    assert (difference.norm(dim=1) / encoded.norm(dim=1)).mean() > 0.1
-
-
 @pytest.mark.parametrize(
     "changes", [{}, {"output_elmo": "integrator"}, {"maxout": 2, "projection_size": None}]
 )
@@ -127,18 +105,6 @@ def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, c
     together = check_alone(model, instances)
     lengths = together["mask"].sum(dim=1)
     assert all(row[length:].eq(0).all() for row, length in zip(together["attention"], lengths, strict=True))
-
-
-@pytest.mark.parametrize("output_elmo", ["encoder", "integrator"])
-@by_placement
-def test_placement_by_one_word(tmp_path, placement, added, output_elmo):
-    model, instances = build_sentences(settings(tmp_path, placement, output_elmo=output_elmo))
-    assert isinstance(model, SstModel)
-    at_encoder, at_integrator = (added[1], 0) if output_elmo == "encoder" else (0, added[1])
-    assert model.projection[1].in_features == 3 + added[0]
-    assert model.integrator.forward_layers[0].input_size == 3 * (10 + at_encoder)
-    assert model.pooling.in_features == 10 + at_integrator
-    check_gradients(model, tensors(instances, model.vocab))
 
 
 def test_maxout_with_batch_normalisation(tmp_path):
