@@ -10,7 +10,7 @@ The kind of product depends on what the processor and PyTorch's build can do, ne
 
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -31,6 +31,8 @@ MIN_OF_A_THREAD = 1 << 15
 """PyTorch gives each thread at least this number of values, and several threads equally many."""
 
 
+Product = tuple[Callable[..., torch.Tensor], tuple[Any, ...]]
+"""A function, and its arguments after the inputs `(rows, in)`. It returns `(rows, out)`."""
 Kinds = tuple[EqualRows, EqualRows]
 """The numbers of rows for products without and with a bias."""
 
@@ -48,7 +50,7 @@ class PackedWeight(NamedTuple):
     """`None` on a GPU, and for training."""
     min_rows: int
     """Without `kinds`, a product of fewer rows is padded to this number."""
-    by_rows: dict[tuple[int, int], Multiply]
+    by_rows: dict[tuple[int, int], Product]
     """What `for_rows` returns, by the number of threads and of rows."""
 
     @classmethod
@@ -83,7 +85,7 @@ class PackedWeight(NamedTuple):
         """The type of the factors."""
         return self.packed.dtype
 
-    def for_rows(self, rows: int) -> Multiply:
+    def for_rows(self, rows: int) -> Product:
         """
         Returns the product of a number of rows, one or more, in this thread, which saves time in a loop.
         Inputs and results have the type of the factors.
@@ -92,9 +94,9 @@ class PackedWeight(NamedTuple):
         if key not in self.by_rows:
             packed, onednn, block = self.packed, self.onednn, self.block(rows)
             self.by_rows[key] = (
-                (lambda inputs: multiply(inputs, packed, onednn, None))
+                one_call(packed, onednn, None)
                 if block == rows
-                else (lambda inputs: _multiply_in_blocks(inputs, packed, onednn, None, block))
+                else (_multiply_in_blocks, (packed, onednn, None, block))
             )
         return self.by_rows[key]
 
@@ -118,16 +120,19 @@ class PackedWeight(NamedTuple):
         return self.packed.to_dense() if self.onednn else self.packed
 
 
+def one_call(packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None) -> Product:
+    """Returns the product with a packed weight in one call of a kernel."""
+    if onednn:
+        return torch.ops.mkldnn._linear_pointwise.default, (packed, bias, "none", [], "")
+    return F.linear, (packed, bias)
+
+
 def multiply(
     inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None
 ) -> torch.Tensor:
     """Computes a product in one call of a kernel."""
-    if onednn:
-        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise.default(
-            inputs, packed, bias, "none", [], ""
-        )
-        return result
-    return F.linear(inputs, packed, bias)
+    function, weight = one_call(packed, onednn, bias)
+    return function(inputs, *weight)
 
 
 def _multiply_in_blocks(

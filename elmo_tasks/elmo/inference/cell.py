@@ -1,5 +1,5 @@
 """
-The LSTM cell, written so that a step takes few computations.
+The LSTM cell, and the layer of a frozen biLM on a CPU, written so that a step takes few computations.
 
 `tanh x` is `2 sigmoid 2x - 1`, which PyTorch computes four times as fast on a CPU. So the candidate's rows of
 the weights are doubled (`scale_candidate_`), and all gates of a step are one sigmoid. Multiplying by two
@@ -9,13 +9,19 @@ Training needs the values of the gates and of `tanh c` (`activate_`, `tanh_of`).
 output, so it holds the doubled cell, and half of its output (`half_output`), whose projection is doubled.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import torch
 
-from elmo_tasks.common.packed_weights import Pack, Sigmoid
+from elmo_tasks.common.equal_rows import rounded
+from elmo_tasks.common.packed_weights import Pack, Sigmoid, sigmoid_of
 from elmo_tasks.elmo.model.lstm import LstmState
+
+ROWS_PER_PRODUCT = 128
+"""The number of rows whose inputs are projected in one product."""
+INPUT_ROWS = sorted({rounded(rows) for rows in range(1, ROWS_PER_PRODUCT + 1)})
+"""The numbers of rows of such products."""
 
 
 def scale_candidate_(weights: torch.Tensor, factor: float, *, gates: int = 4, dim: int = 0) -> torch.Tensor:
@@ -97,6 +103,73 @@ class PackedLayer:
         if self.projection is not None:
             weights["projection"] = self.projection.dense() / 2
         return weights
+
+    def run(
+        self,
+        inputs: torch.Tensor,
+        index: torch.Tensor | None,
+        batch_sizes: list[int],
+        hidden: torch.Tensor,
+        cell: torch.Tensor,
+        threads: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Runs the layer over packed steps on a CPU.
+
+        *Shape:* the inputs of the steps, or distinct inputs, each of which is projected once, and the `index`
+        of each step's, `(steps,)`; the state of all rows. Returns the outputs, `(steps, projection_dim)`,
+        packed, and the final cells of all rows.
+        """
+        outputs = []
+        doubled_cells = cell * 2
+        projection, cell_clip, proj_clip = self.projection, self.cell_clip, self.proj_clip
+        dtype = self.recurrent.dtype
+        rounds = dtype != cell.dtype
+        # The gates after their sigmoid, (rows, 4 dim), and half of the output, (rows, dim)
+        all_activated, all_half = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
+        one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
+        sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_half, threads)
+        gates = self._input_gates(inputs, index, batch_sizes)
+        hidden, last_rows = hidden.to(dtype), 0
+        for rows in batch_sizes:
+            if rows != last_rows:
+                last_rows = rows
+                hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
+                activated, half = all_activated[:rows], all_half[:rows]
+                activated_gates = activated.chunk(4, dim=1)
+                times, recurrent_weight = self.recurrent.for_rows(rows)
+                project, projection_weight = (None, ()) if projection is None else projection.for_rows(rows)
+            # As a part of the product, the sum would take oneDNN longer than on its own.
+            recurrent, of_inputs = times(hidden, *recurrent_weight), next(gates)
+            summed = torch.add(recurrent, of_inputs, out=activated) if rounds else recurrent.add_(of_inputs)
+            sigmoid(summed, out=activated)
+            half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, half, one_half)
+            if project is None:
+                outputs.append(half * 2)
+                hidden = outputs[-1].to(dtype)
+            else:
+                hidden = project(half.to(dtype) if rounds else half, *projection_weight)
+                if proj_clip > 0:
+                    hidden.clamp_(-proj_clip, proj_clip)
+                outputs.append(hidden)
+        return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
+
+    def _input_gates(
+        self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
+    ) -> Iterator[torch.Tensor]:
+        """Yields the inputs' part of the gates of each step, `(rows, 4 dim)`. For the shapes see `run`."""
+        distinct = None if index is None else self.for_input(inputs, self.bias)
+        start = step = 0
+        while step < len(batch_sizes):
+            # Several steps of few rows in one product, so that their gates take little memory
+            sizes = batch_sizes[step : step + max(1, ROWS_PER_PRODUCT // batch_sizes[step])]
+            part = slice(start, start + sum(sizes))
+            if distinct is None or index is None:
+                gates = self.for_input(inputs[part], self.bias)
+            else:
+                gates = distinct.index_select(0, index[part])
+            yield from gates.split(sizes)
+            start, step = part.stop, step + len(sizes)
 
 
 Directions = tuple[Sequence[PackedLayer], Sequence[PackedLayer]]

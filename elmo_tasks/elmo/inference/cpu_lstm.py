@@ -5,92 +5,18 @@ The stacked biLSTM of a frozen biLM on a CPU.
 place. `CudaLstm` replaces it on a GPU.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS, rounded
+from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS
 from elmo_tasks.common.machine import in_two_threads, num_threads
-from elmo_tasks.common.packed_weights import sigmoid_of
-from elmo_tasks.elmo.inference.cell import Directions, PackedLayer, half_output
+from elmo_tasks.elmo.inference.cell import INPUT_ROWS, Directions, PackedLayer
 from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
-ROWS_PER_PRODUCT = 128
-"""The number of rows whose inputs are projected in one product."""
-INPUT_ROWS = sorted({rounded(rows) for rows in range(1, ROWS_PER_PRODUCT + 1)})
-"""The numbers of rows of such products."""
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
-
-
-def run_layer(
-    layer: PackedLayer,
-    inputs: torch.Tensor,
-    index: torch.Tensor | None,
-    batch_sizes: list[int],
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
-    threads: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Runs one layer over packed steps.
-
-    *Shape:* the inputs of the steps, or distinct inputs, each of which is projected once, and the `index` of
-    each step's, `(steps,)`; the state of all rows. Returns the outputs, `(steps, projection_dim)`, packed,
-    and the final cells of all rows.
-    """
-    outputs = []
-    doubled_cells = cell * 2
-    projection, cell_clip, proj_clip = layer.projection, layer.cell_clip, layer.proj_clip
-    dtype = layer.recurrent.dtype
-    rounds = dtype != cell.dtype
-    # The gates after their sigmoid, (rows, 4 dim), and half of the output, (rows, dim)
-    all_activated, all_half = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
-    one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
-    sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_half, threads)
-    gates = _input_gates(layer, inputs, index, batch_sizes)
-    hidden, last_rows = hidden.to(dtype), 0
-    for rows in batch_sizes:
-        if rows != last_rows:
-            last_rows = rows
-            hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
-            activated, half = all_activated[:rows], all_half[:rows]
-            activated_gates = activated.chunk(4, dim=1)
-            times_recurrent = layer.recurrent.for_rows(rows)
-            project = None if projection is None else projection.for_rows(rows)
-        # As a part of the product, the sum would take oneDNN longer than on its own.
-        recurrent, of_inputs = times_recurrent(hidden), next(gates)
-        summed = torch.add(recurrent, of_inputs, out=activated) if rounds else recurrent.add_(of_inputs)
-        sigmoid(summed, out=activated)
-        half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, half, one_half)
-        if project is None:
-            outputs.append(half * 2)
-            hidden = outputs[-1].to(dtype)
-        else:
-            hidden = project(half.to(dtype) if rounds else half)
-            if proj_clip > 0:
-                hidden.clamp_(-proj_clip, proj_clip)
-            outputs.append(hidden)
-    return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
-
-
-def _input_gates(
-    layer: PackedLayer, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
-) -> Iterator[torch.Tensor]:
-    """Yields the inputs' part of the gates of each step, `(rows, 4 dim)`. For the shapes see `run_layer`."""
-    distinct = None if index is None else layer.for_input(inputs, layer.bias)
-    start = step = 0
-    while step < len(batch_sizes):
-        # Several steps of few rows in one product, so that their gates take little memory
-        sizes = batch_sizes[step : step + max(1, ROWS_PER_PRODUCT // batch_sizes[step])]
-        part = slice(start, start + sum(sizes))
-        if distinct is None or index is None:
-            gates = layer.for_input(inputs[part], layer.bias)
-        else:
-            gates = distinct.index_select(0, index[part])
-        yield from gates.split(sizes)
-        start, step = part.stop, step + len(sizes)
 
 
 def run_direction(
@@ -118,9 +44,7 @@ def run_direction(
         inputs, input_index = inputs.index_select(0, index), None
     outputs, final_hidden, final_cell = [], [], []
     for number, layer in enumerate(layers):
-        output, last_cell = run_layer(
-            layer, inputs, input_index, batch_sizes, hidden[number], cell[number], threads
-        )
+        output, last_cell = layer.run(inputs, input_index, batch_sizes, hidden[number], cell[number], threads)
         inputs, input_index = output + inputs if number and skip else output, None
         outputs.append(inputs)
         final_hidden.append(output.index_select(0, last))

@@ -3,7 +3,7 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
 from elmo_tasks.common import packed_weights
-from elmo_tasks.elmo.inference import cpu_lstm
+from elmo_tasks.elmo.inference import cell, cpu_lstm
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
 from elmo_tasks.elmo.inference.layout import PackedSteps, read_steps, steps_in_order
 from tests.elmo.inference.layers import (
@@ -77,13 +77,14 @@ def test_a_sentence_alone_and_beside_another():
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    ("name", "values"), [("ROWS_PER_PRODUCT", (1, 1000)), ("DISTINCT_SHARE", (0.0, 100.0))]
+    ("module", "name", "values"),
+    [(cell, "ROWS_PER_PRODUCT", (1, 1000)), (cpu_lstm, "DISTINCT_SHARE", (0.0, 100.0))],
 )
-def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, name, values, precision):
+def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, module, name, values, precision):
     stack, results = random_stack(), []
     given = random_inputs(stack, torch.tensor(LENGTHS[0]))
     for value in values:
-        monkeypatch.setattr(cpu_lstm, name, value)
+        monkeypatch.setattr(module, name, value)
         results.append(flat(make_kernel(stack, precision)(*given)))
     assert all(map(torch.equal, *results))
 

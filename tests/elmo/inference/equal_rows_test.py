@@ -52,9 +52,14 @@ def kernel(name):
     return multiply
 
 
+def made_of(multiply):
+    """Stands in for `packed_weights.one_call`."""
+    return lambda *weight: (multiply, weight)
+
+
 def with_kernel(monkeypatch, name):
     """Makes all products those of a kernel, of which nothing is known yet."""
-    monkeypatch.setattr(packed_weights, "multiply", kernel(name))
+    monkeypatch.setattr(packed_weights, "one_call", made_of(kernel(name)))
     monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
     monkeypatch.setattr(packed_weights, "_kinds_by_shape", {})
 
@@ -194,7 +199,7 @@ def test_what_is_tried_is_the_kernel_that_is_used(monkeypatch):
     for bfloat16 in (False, True):
         for bias in (None, torch.randn(40)):
             with_kernel(monkeypatch, "all rows alike")
-            monkeypatch.setattr(packed_weights, "multiply", multiply)
+            monkeypatch.setattr(packed_weights, "one_call", made_of(multiply))
             weight = PackedWeight.of(torch.randn(40, 24), onednn=False, bfloat16=bfloat16)
             shapes.clear()
             weight(torch.randn(5, 24), bias)
