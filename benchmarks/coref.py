@@ -20,7 +20,7 @@ from elmo_tasks.coref import CorefModel
 from elmo_tasks.coref.documents import Cluster, CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.data.formats.coreference import format_of
+from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.elmo import ElmoRepresentations
 
@@ -100,7 +100,7 @@ class CorefLimit:
 def long_document(folder: Path, words: int) -> CorefDocument:
     sentences: list[list[str]] = []
     files = input_files(folder / "train*")
-    documents = (record.values for file in files for record in format_of(file).read(file))
+    documents = (record.values for file in files for record in read_documents(file))
     for sentence in (sentence for document in documents for sentence in document["sentences"]):
         if words <= 0:
             break

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from elmo_tasks.data.formats.columns import FORM, line_groups, read_conllu
-from elmo_tasks.data.formats.coreference import format_of
+from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.formats.roles import RoleOptions, RoleSentence, read_columns
 from elmo_tasks.data.formats.trees import parse
 from elmo_tasks.data.input_files import input_files, read_lines
@@ -102,7 +102,7 @@ def squad(path: Path) -> Iterator[Document]:
 def coreference(path: Path) -> Iterator[Document]:
     """The documents of a file, or of all files of a folder."""
     for file in input_files(path):
-        yield from (record.values["sentences"] for record in format_of(file).read(file))
+        yield from (record.values["sentences"] for record in read_documents(file))
 
 
 def ontogum(folder: Path) -> Iterator[Document]:

@@ -1,6 +1,6 @@
 """Labelled sentences and pairs of sentences: AG News, SST-2, MRPC, KLUE, TREC, IMDB and the like."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -9,7 +9,6 @@ from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.tables import GOLD, UNDECIDED
 from elmo_tasks.data.formats.texts import find_texts
 from elmo_tasks.data.labelled_texts import LabelledTextReader
@@ -50,7 +49,7 @@ class ClassificationReader(LabelledTextReader):
     See `LabelledTextReader`.
     """
 
-    record_kind = "texts"
+    find = staticmethod(find_texts)
     text_names = ("sentence1", "sentence2")
     metadata_class = ClassifierText
 
@@ -74,10 +73,6 @@ class ClassificationReader(LabelledTextReader):
     @property
     def pairs(self) -> bool:
         return len(self.texts) == 2
-
-    @classmethod
-    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        return find_texts(sample).candidates()
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         return self.texts

@@ -17,12 +17,11 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, positional
-from elmo_tasks.commands.inspect import CONFIGS, description
+from elmo_tasks.commands.inspect import CONFIGS, Inspection, description, inspect
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.formats import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
-from elmo_tasks.data.inspection import Inspection, inspect
 from elmo_tasks.training.experiments import METRICS, validation_metric
 from elmo_tasks.training.sampling import sample_size
 

@@ -36,7 +36,7 @@ from elmo_tasks.commands.partial_outputs import (
     run_folder,
 )
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.formats.questions import read_questions
+from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import unwrapped_reader
 from elmo_tasks.jobs.engines import LocalEngine, run_job
@@ -147,10 +147,8 @@ class SquadPredictions(ModelVerb):
                     f"{self.archive}: its dataset reader is {type(reader).__name__}, not elmo_squad"
                 )
             instances = [
-                reader.text_to_instance(question.text, paragraph.passage, id=question.id)
-                for file in read_questions(self.input, answers=False)
-                for paragraph in file.paragraphs
-                for question in paragraph.questions
+                reader.text_to_instance(question.text, question.passage, id=question.id)
+                for question in read_good_questions(self.input, answers=False)
             ]
             answers = predictions(archive, instances, batch_size=self.batch_size)
             path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")

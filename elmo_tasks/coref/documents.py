@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any
 
-from elmo_tasks.data.fields import Metadata, ids_of
+from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.formats.coreference import NO_SPEAKER, check_sentences, document_values
-from elmo_tasks.data.input_files import InputError, NoWordsError, shorten_json
+from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, shorten_json
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
 

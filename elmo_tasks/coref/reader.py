@@ -4,7 +4,7 @@ import logging
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.data.fields import no_prediction
-from elmo_tasks.data.formats.base import example_of
 from elmo_tasks.data.formats.columns import gold_files
-from elmo_tasks.data.formats.coreference import NO_SPEAKER, format_of
+from elmo_tasks.data.formats.coreference import FORMATS, NO_SPEAKER, read_documents
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
 
@@ -58,7 +57,7 @@ class CorefReader(TaskReader):
     line: no file, no document in a file, another encoding, and lines that do not follow the format.
     """
 
-    record_kind = "documents"
+    formats = FORMATS
 
     def __init__(
         self,
@@ -80,9 +79,6 @@ class CorefReader(TaskReader):
                 yield no_prediction(document)
             else:
                 yield self.text_to_instance(document)
-
-    def format_of(self, files: Sequence[Path]) -> str:
-        return format_of(files[0], encoding=self.encoding).name
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
         """Yields `cluster` and `mention` for each of a document."""
@@ -142,8 +138,8 @@ class CorefReader(TaskReader):
 def _documents(path: Path, encoding: str) -> Iterator[CorefDocument | InputError]:
     """Yields the documents of a file, and an error in place of each bad one."""
     first: tuple[int, bool] | None = None
-    for record in format_of(path, encoding=encoding).read(path, encoding=encoding):
-        document = example_of(record, CorefDocument.from_record)
+    for record in read_documents(path, encoding=encoding):
+        document = record.make(CorefDocument.from_record)
         if isinstance(document, CorefDocument):
             has_clusters = document.clusters is not None
             first = first or (record.line, has_clusters)

@@ -14,11 +14,6 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import split_tag
 from elmo_tasks.data.tokenization import Words
 
-ID_KEYS = (
-    *("id", "pairID", "pair_ID", "uid", "guid", "idx", "index"),
-    *("doc_key", "doc_id", "sent_id", "sentence_id"),
-)
-"""The fields of a record that tell which it is."""
 logger = logging.getLogger(__name__)
 
 
@@ -65,11 +60,6 @@ def no_prediction(error: InputError) -> Instance:
     metadata = NoPrediction(str(error))
     metadata.ids = error.ids
     return Instance({"metadata": MetadataField(metadata)})
-
-
-def ids_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values by which a record is named, see `Metadata.ids`."""
-    return {key: values[key] for key in ID_KEYS if key in values}
 
 
 class ClosedLabelField(LabelField):

@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +27,11 @@ from elmo_tasks.common.unpacking import unpacked
 
 Made = TypeVar("Made")
 
+ID_KEYS = (
+    *("id", "pairID", "pair_ID", "uid", "guid", "idx", "index"),
+    *("doc_key", "doc_id", "sent_id", "sentence_id"),
+)
+"""The fields of a record that tell which it is."""
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
 _OFFICE = {
@@ -54,21 +58,28 @@ class NoWordsError(InputError):
     """The error of a record without words."""
 
 
-@contextmanager
-def named_by(ids: Mapping[str, Any]) -> Iterator[None]:
-    """Adds the ids of a record to the error that it has."""
-    try:
-        yield
-    except InputError as error:
-        error.ids = ids
-        raise
+def ids_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values by which a record is named; predictions repeat them."""
+    return {key: values[key] for key in ID_KEYS if key in values}
 
 
-def value_or_error(make: Callable[..., Made], *arguments: Any) -> "Made | InputError":
-    """Returns the value of a function, or the `InputError` that it raises: the next record may be good."""
+def value_or_error(
+    path: Path,
+    line: int | None,
+    make: Callable[..., Made],
+    *arguments: Any,
+    ids: Mapping[str, Any] = MappingProxyType({}),
+) -> "Made | InputError":
+    """
+    Returns the value of a function, or the `InputError` that it raises: the next record may be good. The
+    error gets the file, the line and the ids of the record, unless it has its own.
+    """
     try:
         return make(*arguments)
     except InputError as error:
+        error.where = error.where or str(path)
+        error.line = line if error.line is None else error.line
+        error.ids = error.ids or ids
         return error
 
 
@@ -89,6 +100,12 @@ class Record:
         if isinstance(self._content, InputError):
             raise self._content
         return self._content
+
+    def make(self, function: Callable[[dict[str, Any]], Made]) -> "Made | InputError":
+        """Returns what a function makes of the values, or its `InputError`, or the error of the record."""
+        if isinstance(self._content, InputError):
+            return self._content
+        return value_or_error(self.path, self.line, function, self._content, ids=ids_of(self._content))
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:

@@ -13,10 +13,16 @@ from allennlp.data import Instance
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
-from elmo_tasks.data.fields import Metadata, check_label, ids_of, labelled_instance, no_prediction
-from elmo_tasks.data.formats.base import example_of
-from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
-from elmo_tasks.data.formats.records import ANSWER, class_names, is_parquet, is_rejected, record_format
+from elmo_tasks.data.fields import Metadata, check_label, labelled_instance, no_prediction
+from elmo_tasks.data.formats.records import (
+    ANSWER,
+    DelimitedLayout,
+    class_names,
+    dialect_of,
+    is_parquet,
+    is_rejected,
+    record_format,
+)
 from elmo_tasks.data.formats.tables import Table, as_label, only_item, unread_texts
 from elmo_tasks.data.formats.texts import (
     CLASS_PATHS,
@@ -28,7 +34,7 @@ from elmo_tasks.data.formats.texts import (
     lines_format,
     path_format,
 )
-from elmo_tasks.data.input_files import InputError, NoWordsError, input_files, shorten, shorten_json
+from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, input_files, shorten, shorten_json
 from elmo_tasks.data.reader import TaskReader
 
 logger = logging.getLogger(__name__)
@@ -204,7 +210,7 @@ class LabelledTextReader(TaskReader):
 
     def _examples(self, path: Path, format: str, counts: Counter[str]) -> Iterator[_Example | InputError]:
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
-        examples = (example_of(record, make) for record in READ[format](path, self.options))
+        examples = (record.make(make) for record in READ[format](path, self.options))
         for example in self.valid_examples(path, examples):
             if example is None:
                 counts["rejected"] += 1

@@ -24,7 +24,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField
-from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, FileSample, Finding, Format
 from elmo_tasks.data.input_files import InputError, NoWordsError, check_found, first_lines, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
@@ -91,8 +91,8 @@ class TaskReader(ShardedReader):
 
     every_record = False
     """True for a prediction: each record has an instance, and a line in the output."""
-    record_kind: ClassVar[str] = ""
-    """The kind of record in files, by its name in `data.formats.FORMATS`."""
+    formats: Sequence[Format] = ()
+    """The formats of files that `find` and `detected_format` choose from."""
     record_field: ClassVar[str | None] = None
     """The text that instances of one record share; `None` if each record is an instance."""
     whole_files: ClassVar[Mapping[str, Any]] = {}
@@ -154,21 +154,21 @@ class TaskReader(ShardedReader):
             raise
 
     @classmethod
-    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """Yields the keys except `type` with which the reader may read a file, the likeliest first."""
-        yield {}
+    def find(cls, sample: FileSample) -> Finding:
+        """Returns how the reader may read data of an unknown format."""
+        return Finding(max(format.detect(sample) for format in cls.formats), [{}])
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the files' format."""
-        return self.format
+        return self.detected_format(files[0]).name
 
-    def detected_format(self, path: Path, formats: Sequence[Format]) -> Format:
+    def detected_format(self, path: Path) -> Format:
         """Returns the format of the key `format`, or, with `auto`, the likeliest one for a file."""
         if self.format != "auto":
-            return next(format for format in formats if format.name == self.format)
+            return next(format for format in self.formats if format.name == self.format)
         sample = FileSample([path], self.encoding, first_lines(path, _SAMPLE, self.encoding))
-        likeliest, most = formats[0], 0.0
-        for format in formats:
+        likeliest, most = self.formats[0], 0.0
+        for format in self.formats:
             evidence = format.detect(sample)
             if evidence > most:
                 likeliest, most = format, evidence

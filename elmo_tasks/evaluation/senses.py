@@ -15,8 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.formats.delimited import DelimitedLayout
-from elmo_tasks.data.formats.records import read_records
+from elmo_tasks.data.formats.records import DelimitedLayout, read_records
 from elmo_tasks.data.input_files import (
     InputError,
     check_found,

@@ -16,7 +16,7 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
-from elmo_tasks.data.formats.base import FileSample, Format, sample_of
+from elmo_tasks.data.formats import FileSample, Finding, Format, sample_of
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
@@ -92,6 +92,8 @@ class NerReader(TaskReader):
     that does not exist, and a tag that the scheme does not have, or not at this position.
     """
 
+    formats: Sequence[Format] = FORMATS
+
     def __init__(
         self,
         *,
@@ -109,13 +111,13 @@ class NerReader(TaskReader):
     ) -> None:
         super().__init__(**kwargs)
         self.format = format
+        if format == "auto" and len(columns) >= _WIDE:  # ten named columns are not CoNLL-U
+            self.formats = [each for each in FORMATS if each.name != "conllu"]
         self.columns = ColumnLayout(columns, delimiter, needed=(WORD, TAG), comments=comments)
         self.tag_names = tag_names
         self.strict = strict
         self.skip_bad = skip_bad
         self.tag_scheme = tag_scheme
-
-    record_kind = "entities"
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         paths = gold_files(file_path, COMPANIONS)
@@ -127,28 +129,22 @@ class NerReader(TaskReader):
                 yield _instance(sentence.text or join_words(sentence.words), spans, sentence.ids)
 
     @classmethod
-    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
+    def find(cls, sample: FileSample) -> Finding:
         """
-        Yields the keys; in columns, tags are where `O` is, and words in the first other text. Texts in
+        Returns the keys; in columns, tags are where `O` is, and words in the first other text. Texts in
         scripts without blanks need a tokenizer.
         """
+        evidence = super().find(sample).evidence
         format = cls(encoding=sample.encoding).format_of(sample.files)
         if format == "columns":
-            yield from column_keys(sample.lines)
-        else:
-            tokenizer = None
-            if format in ("json", "parquet"):
-                tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], sample.encoding))
-            yield {} if tokenizer is None else {"tokenizer": tokenizer}
+            return Finding(evidence, list(column_keys(sample.lines)))
+        tokenizer = None
+        if format in ("json", "parquet"):
+            tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], sample.encoding))
+        return Finding(evidence, [{} if tokenizer is None else {"tokenizer": tokenizer}])
 
     def format_of(self, files: Sequence[Path]) -> str:
-        return self._format(gold_files(list(map(str, files)), COMPANIONS)[0]).name
-
-    def _format(self, path: Path) -> Format:
-        """Returns the format of a file; a file of ten named columns is not CoNLL-U."""
-        is_wide = self.format == "auto" and len(self.columns.names) >= _WIDE
-        possible = [each for each in FORMATS if each.name != "conllu" or not is_wide]
-        return self.detected_format(path, possible)
+        return self.detected_format(gold_files(list(map(str, files)), COMPANIONS)[0]).name
 
     def text_to_instance(
         self,
@@ -179,7 +175,7 @@ class NerReader(TaskReader):
 
     def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example | InputError]:
         """Yields the sentences with their entities, each after it is read; see `_entities`."""
-        format = self._format(path)
+        format = self.detected_format(path)
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
         oddities = _Oddities(path, counts, strict=self.strict)
         examples = self._labelled(path, format.read(path, options), oddities)

@@ -1,6 +1,6 @@
 """Reads pairs of sentences, and whether the first entails the second: SNLI, MultiNLI, ANLI and the like."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Optional, Union
@@ -9,7 +9,6 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.formats.base import FileSample
 from elmo_tasks.data.formats.pairs import (
     COLUMN_NAMES,
     ENTAILMENT_LABELS,
@@ -64,7 +63,7 @@ class SnliReader(LabelledTextReader):
     See `LabelledTextReader`.
     """
 
-    record_kind = "pairs"
+    find = staticmethod(find_pairs)
     renamed_keys: ClassVar[dict[str, str]] = {"spacy_model": "tokenizer"}
     undecided = UNDECIDED_PAIRS
     pairs = True
@@ -86,10 +85,6 @@ class SnliReader(LabelledTextReader):
             label_names = {label: label for label in ENTAILMENT_LABELS} | OTHER_NAMES
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
-
-    @classmethod
-    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        return find_pairs(sample).candidates()
 
     def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
         columns = (self._column(name, values) for name in self.text_names)

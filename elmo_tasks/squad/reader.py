@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +17,10 @@ from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
-from elmo_tasks.data.formats.base import FileSample
-from elmo_tasks.data.formats.questions import Answer, Paragraph, Question, read_questions
+from elmo_tasks.data.formats import FileSample, Finding
+from elmo_tasks.data.formats.questions import FORMATS, Answer, Question, read_questions
 from elmo_tasks.data.formats.records import is_parquet
-from elmo_tasks.data.input_files import InputError, shorten
+from elmo_tasks.data.input_files import InputError, check_found, input_files, shorten
 from elmo_tasks.data.reader import TaskReader, group_id, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 
@@ -99,7 +100,7 @@ class SquadReader(TaskReader):
     nothing is left to read.
     """
 
-    record_kind = "questions"
+    formats = FORMATS
 
     def __init__(
         self,
@@ -119,14 +120,13 @@ class SquadReader(TaskReader):
         counts: Counter[str] = Counter()
         misaligned: list[str] = []
         try:
-            for paragraph in self.shard_iterable(self._paragraphs(file_path)):
+            for questions in self.shard_iterable(self._paragraphs(file_path)):
                 counts["paragraphs"] += 1
-                for question in paragraph.questions:
-                    if question.error is not None:
-                        if self.every_record:
-                            yield no_prediction(question.error)
+                for question in questions:
+                    if isinstance(question, InputError):
+                        yield no_prediction(question)
                     elif self._keeps(question):
-                        yield self._instance(paragraph, question, counts, misaligned)
+                        yield self._instance(question, counts, misaligned)
                     else:
                         counts["left out"] += 1
         finally:  # also if max_instances ends the reading
@@ -136,49 +136,57 @@ class SquadReader(TaskReader):
             remedy = f"choose a tokenizer that splits there: {_TOKENIZERS}"
             raise InputError(what, where=file_path, remedy=remedy)
 
-    def _paragraphs(self, file_path: str) -> Iterator[Paragraph]:
-        """Yields the paragraphs of all workers, so that each worker notices if there is nothing to read."""
+    def _paragraphs(self, file_path: str) -> Iterator[list[Question | InputError]]:
+        """Yields the questions of each passage, for all workers: each notices if there is nothing to read."""
+        places: dict[str, str] = {}
         empty = True
-        for file in read_questions(
-            file_path,
-            answers=not self.every_record,
-            ids=False,
-            strict=not (self.every_record or self.skip_bad),
-            encoding=self.encoding,
-        ):
+        for path in input_files(file_path):
+            examples = read_questions(
+                path, answers=not self.every_record, ids=False, places=places, encoding=self.encoding
+            )
             if not self.every_record:
-                _warn(file.path, "bad questions or answers left out (skip_bad)", list(map(str, file.errors)))
-            moved = [
-                f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
-                for question in file.questions
-                for answer in question.answers or ()
-                if answer.stated is not None
-            ]
-            _warn(file.path, "answers near their answer_start, which is wrong", moved)
-            for paragraph in file.paragraphs:
-                empty = empty and not any(map(self._keeps, paragraph.questions))
-                yield paragraph
+                examples = self.valid_examples(path, examples)
+            found = False
+            moved: list[str] = []
+            for _, questions_of_passage in groupby(examples, key=lambda each: getattr(each, "passage", None)):
+                questions = list(questions_of_passage)
+                found = True
+                empty = empty and not any(map(self._keeps, questions))
+                answers = [answer for each in questions for answer in getattr(each, "answers", None) or ()]
+                moved += [
+                    f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
+                    for answer in answers
+                    if answer.stated is not None
+                ]
+                yield questions
+            check_found(found, "questions", path)
+            if moved:
+                logger.warning(
+                    "%s: %d answers near their answer_start, which is wrong, the first: %s",
+                    *(path, len(moved), "; ".join(moved[:_SHOWN])),
+                )
         if empty:
             raise InputError(
                 "no question has an answer", where=file_path, remedy="unanswerable: true keeps such questions"
             )
 
-    def _keeps(self, question: Question) -> bool:
-        return bool(question.answers) or self.unanswerable or self.every_record
+    def _keeps(self, question: Question | InputError) -> bool:
+        return bool(getattr(question, "answers", None)) or self.unanswerable or self.every_record
 
     @classmethod
-    def candidates(cls, sample: FileSample) -> Iterator[dict[str, Any]]:
-        """Yields the keys; some questions have no answer, and not all languages have blanks."""
-        paragraphs: list[Paragraph] = []
+    def find(cls, sample: FileSample) -> Finding:
+        """Returns the keys; some questions have no answer, and not all languages have blanks."""
+        if (evidence := super().find(sample).evidence) == 0:
+            return Finding(0)
+        questions: list[Question] = []
         with suppress(InputError):  # the reader raises the error again
             for file in sample.files:
-                found = read_questions(str(file), ids=False, strict=False, encoding=sample.encoding)
-                paragraphs += [paragraph for content in found for paragraph in content.paragraphs]
-        questions = [question for each in paragraphs for question in each.questions]
-        unanswerable = any(not question.answers and not question.error for question in questions)
-        tokenizer = tokenizer_of_script("".join(each.passage for each in paragraphs[:_SAMPLE]))
+                found = read_questions(file, ids=False, encoding=sample.encoding)
+                questions += [each for each in found if isinstance(each, Question)]
+        unanswerable = any(not question.answers for question in questions)
+        tokenizer = tokenizer_of_script("".join({each.passage: None for each in questions[:_SAMPLE]}))
         keys = {"unanswerable": unanswerable, "tokenizer": tokenizer}
-        yield {name: value for name, value in keys.items() if value}
+        return Finding(evidence, [{name: value for name, value in keys.items() if value}])
 
     def format_of(self, files: Sequence[Path]) -> str:
         return "parquet" if is_parquet(files[0]) else "json"
@@ -216,13 +224,11 @@ class SquadReader(TaskReader):
             fields |= span_fields(chosen, passage_text.field)
         return Instance(fields)
 
-    def _instance(
-        self, paragraph: Paragraph, question: Question, counts: Counter[str], misaligned: list[str]
-    ) -> Instance:
+    def _instance(self, question: Question, counts: Counter[str], misaligned: list[str]) -> Instance:
         """Returns the instance of a question of a file, and adds it to the counts."""
-        instance = self.text_to_instance(question.text, paragraph.passage, question.answers, id=question.id)
+        instance = self.text_to_instance(question.text, question.passage, question.answers, id=question.id)
         answers = question.answers or []
-        passage = self._passage_text(paragraph.passage)
+        passage = self._passage_text(question.passage)
         spans = [passage.span(answer) for answer in answers]
         for answer, span in zip(answers, spans, strict=True):
             if span is None and len(misaligned) < _SHOWN:
@@ -289,11 +295,6 @@ def _in_pieces(tokens: Words) -> Words:
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))
     return Words(tokens.text, words, offsets)
-
-
-def _warn(path: Path, kind: str, messages: list[str]) -> None:
-    if messages:
-        logger.warning("%s: %d %s, the first: %s", path, len(messages), kind, "; ".join(messages[:_SHOWN]))
 
 
 def _log(file_path: str, counts: Counter[str], misaligned: list[str]) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmo_tasks.data.formats.questions import read_questions
+from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import InputError, input_files, read_json
 from elmo_tasks.squad.metric import ANSWER_KINDS, SquadMetric
 
@@ -29,13 +29,12 @@ def report(data_file: str, predictions_file: str) -> str:
     and without. With 1.1, a question without a prediction is named on stderr, and counts as wrong.
 
     # Raises
-    `InputError`: see `read_questions`; the predictions are not an object of strings; with 1.1, a question has
-    no answer; with 2.0, no prediction.
+    `InputError`: see `read_good_questions`; the predictions are not an object of strings; with 1.1, a
+    question has no answer; with 2.0, no prediction.
     """
     predictions = _predictions(predictions_file)
-    files = list(read_questions(data_file))
-    questions = [question for file in files for question in file.questions]
-    version = _version(files[0].path)
+    questions = read_good_questions(data_file)
+    version = _version(input_files(data_file)[0])
     # The data of a test set have no answers at all.
     has_both = len({bool(question.answers) for question in questions}) > 1
     metric = SquadMetric("2.0" if version.endswith("2.0") or (has_both and not version) else "1.1")

@@ -16,7 +16,7 @@ from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextF
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.data.fields import Metadata, TagField, no_prediction
-from elmo_tasks.data.formats.base import Format
+from elmo_tasks.data.formats import Format
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.roles import (
     FORMATS,
@@ -171,7 +171,7 @@ class SrlReader(TaskReader):
             if not sentence.predicates:
                 yield _instance(words, tokens, None, ["O"] * len(words))
 
-    record_kind = "roles"
+    formats = FORMATS
     record_field = "tokens"
     whole_files: ClassVar[dict[str, Any]] = {"keep_without_predicates": True}
 
@@ -179,7 +179,7 @@ class SrlReader(TaskReader):
         return self._format(files[0]).name
 
     def _format(self, path: Path) -> Format:
-        detected = self.detected_format(path, FORMATS)
+        detected = self.detected_format(path)
         if self.columns is None or detected.name in ("json_lines", "he2017"):
             return detected
         return Format("columns", lambda _: 1.0, read_columns)

@@ -12,7 +12,7 @@ from allennlp.data.fields import MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf, PositiveInt
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.formats.trees import Tree, read_trees
+from elmo_tasks.data.formats.trees import FORMATS, Tree, read_trees
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words
 
@@ -67,7 +67,7 @@ class SstReader(TaskReader):
     tree, with the column.
     """
 
-    record_kind = "trees"
+    formats = FORMATS
 
     def __init__(
         self,
@@ -90,9 +90,6 @@ class SstReader(TaskReader):
         texts = [cast(_Text, instance["tokens"]) for instance in instances]
         for text, inside in zip(texts, _inside_others(text.position for text in texts), strict=True):
             text.counted = not inside
-
-    def format_of(self, files: Sequence[Path]) -> str:
-        return "trees"
 
     def text_to_instance(self, words: list[str], label: str | None = None) -> Instance:
         """Returns the instance of one sentence. No words, or an unknown label, are an error."""

@@ -5,7 +5,7 @@ import pytest
 
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.data.formats.coreference import format_of
+from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.input_files import InputError
 
 
@@ -36,7 +36,7 @@ JSON = {
 def read(tmp_path, text):
     (tmp_path / "a").write_text(text, encoding="utf-8")
     path = tmp_path / "a"
-    return [CorefDocument.from_record(record.values) for record in format_of(path).read(path)]
+    return [CorefDocument.from_record(record.values) for record in read_documents(path)]
 
 
 def test_a_document(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.fields import NoPrediction
-from elmo_tasks.data.formats.questions import read_questions
+from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation.senses import read_senses
 from elmo_tasks.evaluation.tagging import read_tagged
@@ -30,7 +30,7 @@ JSON_LAYOUTS = {
     "srl": reading(type="elmo_srl"),
     "coref": reading(type="elmo_coref"),
     "squad": reading(type="elmo_squad"),
-    "squad scores": lambda path: list(read_questions(path)),
+    "squad scores": read_good_questions,
     "classification, lines": reading(type="elmo_classifier", format="jsonl", **LABELS),
     "classification, whole": reading(type="elmo_classifier", format="json", **LABELS),
     "senses": lambda path: list(read_senses(path)),

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
-from elmo_tasks.data.formats.coreference import format_of
+from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.formats.pairs import ENTAILMENT_LABELS
-from elmo_tasks.data.formats.questions import Answer, read_questions
+from elmo_tasks.data.formats.questions import Answer, read_good_questions
 from elmo_tasks.data.formats.trees import Phrase, Tree, parse
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.modules.metrics import ClassificationMetric
@@ -204,7 +204,7 @@ def coref_columns(document: CorefDocument) -> str:
 def test_coref(tmp_path, write, document):
     file = tmp_path / "x"
     file.write_text(write(document))
-    assert [CorefDocument.from_record(each.values) for each in format_of(file).read(file)] == [document]
+    assert [CorefDocument.from_record(each.values) for each in read_documents(file)] == [document]
     (fields,) = reading(file, type="elmo_coref")
     metric = CorefScores()
     metric(document.clusters or [], fields["metadata"].metadata.clusters)
@@ -372,11 +372,8 @@ def test_squad(tmp_path, version, data):
         articles.append({"title": "x", "paragraphs": [{"context": passage, "qas": entries}]})
     (tmp_path / "data.json").write_text(json.dumps({"version": version, "data": articles}))
     (tmp_path / "predictions.json").write_text(json.dumps(predictions))
-    (dataset,) = read_questions(str(tmp_path / "data.json"))
-    assert [
-        (paragraph.passage, [each.answers for each in paragraph.questions])
-        for paragraph in dataset.paragraphs
-    ] == gold
+    read = [(each.passage, each.answers) for each in read_good_questions(str(tmp_path / "data.json"))]
+    assert read == [(passage, answers) for passage, questions in gold for answers in questions]
     scores = json.loads(report(str(tmp_path / "data.json"), str(tmp_path / "predictions.json")))
     assert {value for name, value in scores.items() if not name.endswith("total")} == {100}
 

@@ -17,7 +17,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.samplers import BatchSampler
 
-from elmo_tasks.data.formats.questions import Answer, Question, read_questions
+from elmo_tasks.data.formats.questions import Answer, Question, read_good_questions
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
 from tests.errors import mentions
@@ -67,20 +67,17 @@ def changed(path, value):
     return content
 
 
-def datasets(tmp_path, content, **options):
+def questions(tmp_path, content, **options):
     (tmp_path / "data.json").write_text(content if isinstance(content, str) else json.dumps(content))
-    return list(read_questions(str(tmp_path), **options))
+    return read_good_questions(str(tmp_path), **options)
 
 
 def test_content_of_a_folder(tmp_path):
     text = json.dumps(CONTENT, indent=1).replace("q1", "q3").replace("q2", "q4")
     (tmp_path / "more").write_bytes(gzip.compress(text.encode()))
-    first, second = datasets(tmp_path, CONTENT)
-    assert (first.path, second.path) == (tmp_path / "data.json", tmp_path / "more")
-    (paragraph,) = first.paragraphs
-    assert paragraph.passage == BEES
-    assert [question.id for question in paragraph.questions] == ["q1", "q2"]
-    assert paragraph.questions[0].answers == [Answer("14", 9), Answer("14 bees", 9)]
+    first, *others = questions(tmp_path, CONTENT)
+    assert first == Question(BEES, "q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)])
+    assert [question.id for question in others] == ["q2", "q3", "q4"]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +88,7 @@ def test_content_of_a_folder(tmp_path):
     ],
 )
 def test_questions_without_answers(tmp_path, question, options, answers):
-    (dataset,) = datasets(tmp_path, changed(QUESTION, question), **options)
-    assert dataset.paragraphs[0].questions[1].answers == answers
+    assert questions(tmp_path, changed(QUESTION, question), **options)[1].answers == answers
 
 
 @pytest.mark.parametrize(
@@ -118,7 +114,7 @@ def test_questions_without_answers(tmp_path, question, options, answers):
 )
 def test_errors_name_the_place(tmp_path, path, value, place):
     with pytest.raises(InputError) as error:
-        datasets(tmp_path, changed(path, value))
+        questions(tmp_path, changed(path, value))
     where = error.value.where
     assert where.startswith(str(tmp_path / "data.json"))
     assert where.endswith(place)
@@ -127,7 +123,7 @@ def test_errors_name_the_place(tmp_path, path, value, place):
 def test_an_id_of_another_file(tmp_path):
     (tmp_path / "copy.json").write_text(json.dumps(CONTENT))
     with pytest.raises(InputError, match=r"data.json.*copy.json, line 1"):
-        datasets(tmp_path, CONTENT)
+        questions(tmp_path, CONTENT)
 
 
 PASSAGE = "In 1998\u20132001 Zoë's team-mate won (about) US$300 at St. Ives; it's 5/6 of the pot."
@@ -301,12 +297,9 @@ MRQA = [
 )
 def test_shapes(tmp_path, content):
     (tmp_path / "a").write_bytes(content.encode() if isinstance(content, str) else content())
-    (dataset,) = read_questions(str(tmp_path / "a"))
-    (paragraph,) = dataset.paragraphs
-    assert paragraph.passage == BEES
-    assert paragraph.questions == [
-        Question("q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)]),
-        Question("q2", "Who?", [Answer("Ada", 0)]),
+    assert read_good_questions(str(tmp_path / "a")) == [
+        Question(BEES, "q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)]),
+        Question(BEES, "q2", "Who?", [Answer("Ada", 0)]),
     ]
     (tmp_path / "none").write_text(lines(flat(answers={"text": [], "answer_start": []}, id=None)))
     instances = list(SquadReader(unanswerable=True).read(str(tmp_path / "none")))
@@ -338,7 +331,7 @@ def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):
     instances = list(SquadReader(skip_bad=True).read(str(tmp_path / "a")))
     assert [each["metadata"].metadata.id for each in instances] == ["q1", "q2", None]
     assert [span_of(each) for each in instances] == [(2, 2), (0, 0), (2, 2)]
-    assert "6 bad questions" in caplog.text
+    assert "6 bad records" in caplog.text
     reader = SquadReader()
     reader.every_record = True
     instances = list(reader.read(str(tmp_path / "a")))

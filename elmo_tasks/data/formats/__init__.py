@@ -2,30 +2,67 @@
 Files to records: a module a family of formats, for all tasks.
 
 A reader knows a task and takes one kind of record; a format knows files. Each family lists its `Format`s,
-with `detect` (how sure a sample of data is of it) and `read` (from a path to records). `FORMATS` is the
-registry of them all, by kind of record. Files, folders, patterns, archives and URLs are found by
+with `detect` (how sure a sample of data is of it) and `read` (from a path to records); a reader's `formats`
+are those of its kind. Files, folders, patterns, archives and URLs are found by
 `data.input_files.input_files`, and lines of any encoding, packed or not, come from
 `data.input_files.read_lines`.
 """
 
-from elmo_tasks.data.formats import coreference, entities, pairs, questions, roles, texts, trees
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, sample_of
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
-FORMATS: dict[str, tuple[Format, ...]] = {
-    "entities": entities.FORMATS,
-    "roles": roles.FORMATS,
-    "documents": coreference.FORMATS,
-    "questions": questions.FORMATS,
-    "pairs": pairs.FORMATS,
-    "texts": texts.FORMATS,
-    "trees": trees.FORMATS,
-}
-"""The formats of each kind of record, in the order in which equal evidence is decided."""
+from elmo_tasks.common.files import UNREADABLE
+from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding
 
-
-def evidence_of(kind: str, sample: FileSample) -> float:
-    """Returns the evidence for the likeliest format of a kind."""
-    return max(format.detect(sample) for format in FORMATS[kind])
+SAMPLE = 1000
+"""The number of lines by which a format is detected."""
+POSSIBLE, LIKELY, CERTAIN = 0.3, 0.6, 0.9
+"""
+Evidence for a format: the data can be read so, as much else can; most data of this shape are of it; or they
+have a mark that no other format has. 0 is a format that cannot read them.
+"""
 
 
-__all__ = ["CERTAIN", "FORMATS", "LIKELY", "POSSIBLE", "FileSample", "Format", "sample_of"]
+class FileSample(NamedTuple):
+    """The first lines of data of an unknown format."""
+
+    files: list[Path]
+    encoding: str
+    lines: list[str]
+    """Lines of the first file that are not blank; none if it is not a text."""
+
+
+class Format(NamedTuple):
+    """
+    A format of files with one kind of record, such as sentences with entities.
+
+    `detect` returns the evidence, from 0 to 1, that a sample is of the format. It opens files, and raises no
+    error. `read` yields the records of a file; its other arguments are the same for all formats of a kind.
+    """
+
+    name: str
+    """The value of a reader's key `format`."""
+    detect: Callable[[FileSample], float]
+    read: Callable[..., Iterator[Any]]
+
+
+class Finding(NamedTuple):
+    """What data of an unknown format are for a reader."""
+
+    evidence: float
+    """As `Format.detect` returns it."""
+    candidates: Sequence[dict[str, Any]] = ()
+    """The keys except `type` with which the reader may read the data, the likeliest first."""
+    problem: InputError | None = None
+    """Why it cannot read data that look like its own."""
+
+
+def sample_of(path: str | list[str]) -> FileSample:
+    """Returns the first lines of data; without a file it is an `InputError`."""
+    files = input_files(path)
+    encoding = "utf-8"
+    with suppress(InputError, *UNREADABLE):
+        encoding = likely_encoding(files[0]) or encoding
+    return FileSample(files, encoding, first_lines(files[0], SAMPLE, encoding))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample
 from elmo_tasks.data.input_files import InputError, check_found, input_files, read_lines, value_or_error
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words
@@ -303,10 +303,10 @@ class EntityOptions:
     every_record: bool = False
 
 
-def sentence_of(path: Path, words: list[str], lines: Sequence[int], tags: list[str] | None) -> EntitySentence:
+def sentence_of(words: list[str], lines: Sequence[int], tags: list[str] | None) -> EntitySentence:
     """Returns a sentence; cells of tags that are all empty or `_` are none. `InputError`: an empty word."""
     if not all(words):
-        raise InputError("a word is empty", where=path, line=lines[words.index("")])
+        raise InputError("a word is empty", line=lines[words.index("")])
     return EntitySentence(words, lines, None if tags and all(tag in ("_", "") for tag in tags) else tags)
 
 
@@ -320,7 +320,7 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
     begin, rows = first_sentence(lines)
     layout = _without_tags(layout, rows) or layout
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
-        yield value_or_error(_from_rows, path, layout, group)
+        yield value_or_error(path, None, _from_rows, path, layout, group)
 
 
 def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence:
@@ -329,7 +329,7 @@ def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence
         [cells[layout.names.index(name)] for cells in rows] if name in layout.names else None
         for name in (WORD, TAG)
     )
-    return sentence_of(path, words or [], [line_number for line_number, _ in group], tags)
+    return sentence_of(words or [], [line_number for line_number, _ in group], tags)
 
 
 def _without_header(lines: Iterator[tuple[int, str]], layout: ColumnLayout) -> Iterator[tuple[int, str]]:
@@ -369,14 +369,13 @@ def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentenc
             rows.append(split_cells(line, None))
             if len(rows[-1]) < _COLUMNS_2012:
                 problem = f"{line[:80]!r} has {len(rows[-1])} columns; CoNLL-2012 has {_COLUMNS_2012} or more"
-                raise InputError(problem, where=path, line=line_number)
+                raise InputError(problem, line=line_number)
         words = [unescape(cells[_WORD_2012]) for cells in rows]
-        return sentence_of(
-            path, words, [line_number for line_number, _ in lines], [cells[_ENTITY_2012] for cells in rows]
-        )
+        tags = [cells[_ENTITY_2012] for cells in rows]
+        return sentence_of(words, [line_number for line_number, _ in lines], tags)
 
     for lines in line_groups(read_lines(path, encoding=options.encoding), separators=DOCUMENT):
-        yield value_or_error(sentence, lines)
+        yield value_or_error(path, None, sentence, lines)
 
 
 # Detection
@@ -517,7 +516,7 @@ def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntityS
         names = [_NAME.search(cells[MISC]) for _, cells in rows]
         words, lines = [cells[FORM] for _, cells in rows], [line for line, _ in rows]
         tags = [name[1] if name else "O" for name in names]
-        waiting.append(value_or_error(sentence_of, path, words, lines, tags))
+        waiting.append(value_or_error(path, None, sentence_of, words, lines, tags))
         if tagged := tagged or any(names):
             yield from waiting
             waiting = []

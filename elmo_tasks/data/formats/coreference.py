@@ -30,7 +30,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, record_of
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     END,
@@ -44,11 +44,11 @@ from elmo_tasks.data.formats.records import first_values, read_json_records
 from elmo_tasks.data.input_files import (
     InputError,
     Record,
-    named_by,
     nonblank_lines,
     read_lines,
     shorten,
     shorten_json,
+    value_or_error,
 )
 
 NO_SPEAKER = "-"
@@ -58,6 +58,13 @@ _NO_CHAINS = ("-", "_", "")
 _BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
 _SPECIAL = ("[CLS]", "[SEP]")
 _CONTINUED = "##"
+
+
+def read_documents(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
+    """Yields the documents of a file, which is JSON if its first line that is not blank starts with `{`."""
+    first = next((line for _, line in nonblank_lines(path, encoding)), "")
+    read = read_json_records if first.lstrip(BLANKS).startswith("{") else read_conll
+    return read(path, encoding=encoding)
 
 
 def document_values(content: dict[str, Any]) -> dict[str, Any]:
@@ -168,7 +175,9 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
             problem = f"{shorten(line)!r} comes before '#begin document (ID); part 000'"
             raise InputError(problem, where=path, line=line_number)
         elif lines is not None and id is None and ends_document(line):
-            yield record_of(path, first, _conll_values, doc_key, lines, line_number)
+            ids = {"doc_key": doc_key}
+            values = value_or_error(path, first, _annotation, lines, ids=ids)
+            yield Record(path, first, values if isinstance(values, InputError) else ids | values)
             lines = None
         elif lines is not None:
             if id is not None:
@@ -200,12 +209,7 @@ def _layout_of(row: list[str]) -> _Layout:
     return _SEMEVAL if is_semeval else _CONLL_2012
 
 
-def _conll_values(doc_key: str, lines: Lines, end: int) -> dict[str, Any]:
-    with named_by({"doc_key": doc_key}):
-        return {"doc_key": doc_key, **_annotation(lines, end)}
-
-
-def _annotation(lines: Lines, end: int) -> dict[str, Any]:
+def _annotation(lines: Lines) -> dict[str, Any]:
     sentences: list[list[str]] = [[]]
     speakers: list[list[str]] = [[]]
     chains = _Chains()
@@ -286,12 +290,7 @@ def _detect_conll(sample: FileSample) -> float:
     return CERTAIN if any(re.search(r"[\s|](\([^\s()*]+|[^\s()*]+\))$", row) for row in rows) else POSSIBLE
 
 
-_JSON_LINES = Format("json_lines", _detect_json, read_json_records)
-_CONLL = Format("conll2012", _detect_conll, read_conll)
-FORMATS = (_JSON_LINES, _CONLL)
-
-
-def format_of(path: Path, *, encoding: str | None = None) -> Format:
-    """Returns the format of a file: JSON Lines if its first line that is not blank starts with `{`."""
-    first = next((line for _, line in nonblank_lines(path, encoding)), "")
-    return _JSON_LINES if first.lstrip(BLANKS).startswith("{") else _CONLL
+FORMATS = (
+    Format("json_lines", _detect_json, read_json_records),
+    Format("conll2012", _detect_conll, read_conll),
+)

@@ -24,8 +24,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, example_of
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     CharacterSpan,
@@ -41,13 +40,13 @@ from elmo_tasks.data.formats.columns import (
     sentence_of,
     split_cells,
 )
-from elmo_tasks.data.formats.delimited import read_delimited
 from elmo_tasks.data.formats.records import (
     ANSWER,
     RecordFormat,
     class_names,
     is_parquet,
     is_rejected,
+    read_delimited,
     read_records,
     record_format,
 )
@@ -55,6 +54,7 @@ from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
     Record,
+    ids_of,
     read_lines,
     shorten_json,
     value_or_error,
@@ -108,23 +108,23 @@ def _read_csv(path: Path, options: EntityOptions) -> Sentences:
     def numbered() -> Iterator[tuple[int, Record]]:
         sentence, number = "", 0
         for record in read_delimited(path, encoding=options.encoding):
-            cells = value_or_error(_csv_cells, record)
+            cells = record.make(_csv_cells)
             if not isinstance(cells, InputError) and cells[0] not in ("", sentence):
                 sentence, number = cells[0], number + 1
             yield number, record
 
     def make(rows: list[tuple[int, Record]]) -> EntitySentence:
-        cells = [_csv_cells(record) for _, record in rows]
+        cells = [_csv_cells(record.values) for _, record in rows]
         lines = [record.line for _, record in rows]
-        return sentence_of(path, [word for _, word, _ in cells], lines, [tag for *_, tag in cells])
+        return sentence_of([word for _, word, _ in cells], lines, [tag for *_, tag in cells])
 
     for _, rows in groupby(numbered(), key=lambda row: row[0]):
-        yield value_or_error(make, list(rows))
+        yield value_or_error(path, None, make, list(rows))
 
 
-def _csv_cells(record: Record) -> list[str]:
+def _csv_cells(record: dict[str, Any]) -> list[str]:
     """Returns the id of the sentence, the word and the tag of a row."""
-    values = {name.lower(): value for name, value in record.values.items()}
+    values = {name.lower(): value for name, value in record.items()}
     return [next(values[name] for name in names if name in values) for names in _CSV]
 
 
@@ -138,13 +138,13 @@ def _read_wikiner(path: Path, options: EntityOptions) -> Sentences:
         parts = [cell.rsplit("|", 2) for cell in split_cells(line, None)]
         for cell in parts:
             if len(cell) != 3:
-                raise InputError(f"{'|'.join(cell)!r} is not word|pos|tag", where=path, line=line_number)
+                raise InputError(f"{'|'.join(cell)!r} is not word|pos|tag")
         lines = [line_number] * len(parts)
-        return sentence_of(path, [word for word, *_ in parts], lines, [tag for *_, tag in parts])
+        return sentence_of([word for word, *_ in parts], lines, [tag for *_, tag in parts])
 
     for line_number, line in read_lines(path, encoding=options.encoding):
         if line.strip(BLANKS):
-            yield value_or_error(make, line_number, line)
+            yield value_or_error(path, line_number, make, line_number, line)
 
 
 def _detect_wikiner(sample: FileSample) -> float:
@@ -180,7 +180,7 @@ def _detect_atis(sample: FileSample) -> float:
 def _read_records(path: Path, options: EntityOptions, format: RecordFormat) -> Sentences:
     classes = class_names(path) if format == "parquet" else {}
     for record in read_records(path, format, encoding=options.encoding):
-        yield example_of(record, partial(_from_record, record.line, classes, options))
+        yield record.make(partial(_from_record, record.line, classes, options))
 
 
 def _detect_records(sample: FileSample, format: RecordFormat) -> float:
@@ -335,7 +335,7 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
     def make(doc_number: int, part: "SpacySpan") -> EntitySentence:
         tokens = [token for token in part if not token.is_space]
         if not tokens:
-            raise NoWordsError("the sentence has no words", where=path, line=doc_number)
+            raise NoWordsError("the sentence has no words")
         index_of_token = {token.i: index for index, token in enumerate(tokens)}
         starts = [token.idx - part.start_char for token in tokens]
         words = [token.text for token in tokens]
@@ -357,7 +357,7 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
     tagged = any(doc.has_annotation("ENT_IOB") for doc in docs)
     for doc_number, doc in enumerate(docs, start=1):
         for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
-            yield value_or_error(make, doc_number, part)
+            yield value_or_error(path, doc_number, make, doc_number, part)
 
 
 def _detect_spacy(sample: FileSample) -> float:

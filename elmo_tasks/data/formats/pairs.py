@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, FileSample, Finding, Format
-from elmo_tasks.data.formats.records import read_records
+from elmo_tasks.data.formats import CERTAIN, LIKELY, FileSample, Finding
 from elmo_tasks.data.formats.tables import UNDECIDED, read_table, text_columns
 from elmo_tasks.data.input_files import InputError, shorten
 
@@ -35,7 +34,7 @@ def find_pairs(sample: FileSample) -> Finding:
     """
     table = read_table(sample)
     if table is None:
-        return Finding(0, {})
+        return Finding(0)
     if table.problem:
         return Finding(0, problem=table.problem)
     columns: dict[str, Any] = {}
@@ -54,12 +53,12 @@ def find_pairs(sample: FileSample) -> Finding:
         is_named = of_snli or _are_entailment(classes) or "premise" in table.columns
         evidence = CERTAIN if is_named else LIKELY
     if of_snli:
-        return Finding(evidence, columns)
+        return Finding(evidence, [columns])
     if classes == {"0", "1", "2"}:
         names = {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}
-        return Finding(evidence, columns | {"label_names": names})
+        return Finding(evidence, [columns | {"label_names": names}])
     if known_column("premise", table.columns) == "premise" or _are_entailment(classes):
-        return Finding(evidence, columns | {"classes": sorted(classes)})
+        return Finding(evidence, [columns | {"classes": sorted(classes)}])
     if not has_pair:
         return Finding(0)
     problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r} are not SNLI's"
@@ -72,6 +71,3 @@ def find_pairs(sample: FileSample) -> Finding:
 
 def _are_entailment(classes: Iterable[str]) -> bool:
     return any("entail" in name for name in classes)
-
-
-FORMATS = (Format("auto", lambda sample: find_pairs(sample).evidence, read_records),)

@@ -17,9 +17,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, FileSample, Format
 from elmo_tasks.data.formats.records import first_values, is_parquet, read_json_records, read_parquet
-from elmo_tasks.data.input_files import InputError, Record, check_found, input_files, shorten_json
+from elmo_tasks.data.input_files import InputError, check_found, input_files, shorten_json, value_or_error
 
 _NAMES = ("title", "id", "qid")
 """The fields by which errors name an article or a question."""
@@ -41,80 +41,59 @@ class Answer:
 
 @dataclass
 class Question:
-    """
-    A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown. `error`
-    belongs to a bad question, `bad_answers` to bad answers among good ones.
-    """
+    """A question. `answers` is empty if the passage has no answer, and `None` if answers are unknown."""
 
+    passage: str
     id: str | None
     text: str
     answers: list[Answer] | None
-    error: InputError | None = None
-    bad_answers: list[InputError] = field(default_factory=list)
-
-
-@dataclass
-class Paragraph:
-    """A passage with its questions."""
-
-    passage: str
-    questions: list[Question]
-
-
-@dataclass
-class QuestionFile:
-    """The paragraphs of a file."""
-
-    path: Path
-    paragraphs: list[Paragraph]
-
-    @property
-    def questions(self) -> list[Question]:
-        return [question for paragraph in self.paragraphs for question in paragraph.questions]
-
-    @property
-    def errors(self) -> list[InputError]:
-        """The errors of bad questions, and of bad answers to others."""
-        of_questions = ([each.error] if each.error else each.bad_answers for each in self.questions)
-        return [error for errors in of_questions for error in errors]
 
 
 def read_questions(
-    path: str | list[str],
+    path: Path,
     *,
     answers: bool = True,
     ids: bool = True,
-    strict: bool = True,
+    places: dict[str, str] | None = None,
     encoding: str | None = None,
-) -> Iterator[QuestionFile]:
+) -> Iterator[Question | InputError]:
     """
-    Reads the files of `input_files(path)`. An answer that is not at its stated position, but once within 30
-    characters of it, is taken from there.
+    Yields the questions of a file, and an error for each bad one, and for each bad answer among good ones. An
+    answer that is not at its stated position, but once within 30 characters of it, is taken from there.
+
+    The errors name the file, the line, the paragraph and the question: a field that is missing or of another
+    type; an empty text; an id that occurs twice; an answer at another position; a question without an answer
+    that is not marked as impossible, or one with both.
 
     # Parameters
 
     answers : whether to read the answers.
     ids : whether each question needs an id. A whole number counts as its digits.
-    strict : whether the first bad question or answer is an error; otherwise they keep their errors.
-
-    # Raises
-    `InputError`, with the file, the line, the paragraph and the question: a missing file, or a file without
-    questions; broken JSON; a field that is missing or of another type; an empty text; an id that occurs
-    twice; an answer at another position; a question without an answer that is not marked as impossible, or
-    one with both.
+    places : where each id was read, in this file and in those before it.
     """
+    reader = _Reader(path, answers, ids, {} if places is None else places)
+    is_table = is_parquet(path)
+    records = read_parquet(path) if is_table else read_json_records(path, encoding=encoding)
+    for number, record in enumerate(records, start=1):
+        try:
+            where = f"{path}, {'row' if is_table else 'line'} {record.line}, record {number}"
+            yield from reader.questions(_Node(record.values, where))
+        except InputError as error:
+            yield error
+
+
+def read_good_questions(path: str, *, answers: bool = True) -> list[Question]:
+    """Returns the questions of the files at a path; a bad one, or a file without any, is an `InputError`."""
+    questions: list[Question] = []
     places: dict[str, str] = {}
     for file in input_files(path):
-        is_table = is_parquet(file)
-        records = read_parquet(file) if is_table else read_json_records(file, encoding=encoding)
-        reader = _Reader(answers, ids, places)
-        for number, record in enumerate(records, start=1):
-            reader.read(record, f"{file}, {'row' if is_table else 'line'} {record.line}, record {number}")
-        content = QuestionFile(file, reader.paragraphs)
-        if strict and content.errors:
-            raise content.errors[0]
-        check_found(content.questions, "questions", file)
-        yield content
+        number = len(questions)
+        for question in read_questions(file, answers=answers, places=places):
+            if isinstance(question, InputError):
+                raise question
+            questions.append(question)
+        check_found(len(questions) > number, "questions", file)
+    return questions
 
 
 class _Node(dict[str, Any]):
@@ -153,72 +132,43 @@ def _children(contents: list[Any], where: str, name: str) -> Iterator[_Node]:
 
 @dataclass
 class _Reader:
+    path: Path
     answers: bool
     ids: bool
     places: dict[str, str]
-    """Where each id was read."""
-    paragraphs: list[Paragraph] = field(default_factory=list)
 
-    def read(self, record: Record, where: str) -> None:
-        """Reads an article, a paragraph or a question; skips a header of MRQA."""
-        try:
-            node = _Node(record.values, where)
-        except InputError as error:
-            self.paragraphs.append(Paragraph("", [Question(None, "", None, error)]))
-            return
+    def questions(self, node: _Node) -> Iterator[Question | InputError]:
+        """Yields the questions of an article, of a paragraph, or of a question; none of a header of MRQA."""
         if "paragraphs" in node:
-            self.paragraphs += map(self._paragraph, node.children("paragraphs", "paragraph"))
+            for paragraph in node.children("paragraphs", "paragraph"):
+                yield from self._of_paragraph(paragraph)
         elif "context" in node or "header" not in node:
-            paragraph = self._paragraph(node)
-            # Records of questions about the same passage come in a row.
-            if self.paragraphs and "qas" not in node and self.paragraphs[-1].passage == paragraph.passage:
-                self.paragraphs[-1].questions += paragraph.questions
-            else:
-                self.paragraphs.append(paragraph)
+            yield from self._of_paragraph(node)
 
-    def _paragraph(self, node: _Node) -> Paragraph:
-        questions = list(node.children("qas", "question")) if "qas" in node else [node]
-        try:
-            passage = node.text("context")
-        except InputError as error:
-            bad = [Question(None, "", None, _with_id(error, _id_of(question))) for question in questions]
-            return Paragraph("", bad or [Question(None, "", None, error)])
-        return Paragraph(passage, [self._question(each, passage) for each in questions])
+    def _of_paragraph(self, node: _Node) -> Iterator[Question | InputError]:
+        for question in node.children("qas", "question") if "qas" in node else [node]:
+            bad_answers: list[InputError] = []
+            id = question.get("id", question.get("qid"))
+            id = str(id) if type(id) is int else id
+            ids = {"id": id} if isinstance(id, str) else {}
+            yield value_or_error(self.path, None, self._question, node, question, id, bad_answers, ids=ids)
+            yield from bad_answers
 
-    def _question(self, node: _Node, passage: str) -> Question:
-        id = _id_of(node)
-        try:
-            if id is not None or self.ids:
-                self._check_id(node, id)
-            text = node.text("question")
-            answers, errors = _answers(node, passage) if self.answers else (None, [])
-            return Question(id, text, answers, bad_answers=errors)
-        except InputError as error:
-            return Question(None, "", None, _with_id(error, id))
-
-    def _check_id(self, node: _Node, id: Any) -> None:
-        if not isinstance(id, str) or not id.strip():
-            raise node.error(f"the id is {shorten_json(id, _LENGTH_SHOWN)}, but must be a text")
-        if id in self.places:
-            raise node.error(f"{self.places[id]} has the id {id!r}, too")
-        self.places[id] = node.where
+    def _question(self, paragraph: _Node, node: _Node, id: Any, bad_answers: list[InputError]) -> Question:
+        passage = paragraph.text("context")
+        if id is not None or self.ids:
+            if not isinstance(id, str) or not id.strip():
+                raise node.error(f"the id is {shorten_json(id, _LENGTH_SHOWN)}, but must be a text")
+            if id in self.places:
+                raise node.error(f"{self.places[id]} has the id {id!r}, too")
+            self.places[id] = node.where
+        text = node.text("question")
+        return Question(passage, id, text, _answers(node, passage, bad_answers) if self.answers else None)
 
 
-def _id_of(node: _Node) -> Any:
-    id = node.get("id", node.get("qid"))
-    return str(id) if type(id) is int else id
-
-
-def _with_id(error: InputError, id: Any) -> InputError:
-    own = InputError(error.what, where=error.where, line=error.line)
-    own.ids = {"id": id} if isinstance(id, str) else {}
-    return own
-
-
-def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputError]]:
-    """Returns the answers to a question, and the errors of bad ones among them."""
+def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[Answer]:
+    """Returns the answers to a question, and adds the errors of bad ones among them."""
     answers: list[Answer] = []
-    errors: list[InputError] = []
     if "detected_answers" in question:
         answers = _detected(question, passage)
     else:
@@ -228,14 +178,16 @@ def _answers(question: _Node, passage: str) -> tuple[list[Answer], list[InputErr
             except InputError as error:
                 errors.append(error)
     if errors and not answers:
-        raise errors[0]
+        first, *_ = errors
+        errors.clear()
+        raise first
     has_none = isinstance(question.get("answers"), dict) and not answers
     if bool(answers) is bool(question.get("is_impossible", has_none)):
         problem = (
             "answers, but 'is_impossible' is true" if answers else "no answer, and no 'is_impossible': true"
         )
         raise question.error(f"the question has {problem}")
-    return answers, errors
+    return answers
 
 
 def _answer_nodes(question: _Node) -> Iterator[_Node]:

@@ -3,30 +3,201 @@ Records of a file in whichever format it is: Parquet, JSON, or columns between d
 
 JSON is JSON Lines, a list of objects, or `{"data": [...]}` as pandas and others write it. spaCy's training
 data have pairs in place of objects, `["TEXT", {"entities": [...]}]`, also in `{"annotations": [...]}`.
-Parquet, which may name the classes of its numbers, needs pyarrow.
+Parquet, which may name the classes of its numbers, needs pyarrow. In columns with quotes, a cell with
+delimiters or line breaks is enclosed in `"`, and `""` is a quote in it (RFC 4180).
 """
 
+import csv
 import json
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from elmo_tasks.data.formats.base import FileSample
-from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
+from elmo_tasks.data.formats import FileSample
 from elmo_tasks.data.input_files import (
     InputError,
     Record,
     nonblank_lines,
     parse_json,
     read_lines,
+    shorten,
     shorten_json,
+    value_or_error,
 )
+
+logger = logging.getLogger(__name__)
 
 ANSWER = "answer"
 """The field with the decision of Prodigy's annotators."""
+DELIMITERS = ("\t", ",", ";", "|")
+_MAX_FIELD = (1 << 31) - 1
+"""Characters of a csv field; Python's default, 131,072, is less than a long document."""
+_SAMPLE = 100
+_SEPARATOR = re.compile("sep=.")
+_DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
+"""A whole cell with a doubled quote in it."""
+
+Rows = Iterator[tuple[int, list[str]]]
+"""The cells of each row that is not empty, and the line at which it starts."""
+
+
+class DelimitedLayout(NamedTuple):
+    """The columns and the dialect of a file, as far as the reader gives them."""
+
+    columns: Sequence[str] | None = None
+    """The names of the columns, where the file has no header."""
+    delimiter: str = "auto"
+    """`auto` takes the mark of `DELIMITERS` that splits most rows into as many cells as the first."""
+    quotes: bool | Literal["auto"] = "auto"
+    """
+    With `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by them, and
+    they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each cell of the
+    first row.
+    """
+
+
+AUTO = DelimitedLayout()
+"""Everything is found from the file."""
+
+
+class Dialect(NamedTuple):
+    """The delimiter, and whether quotes have a meaning."""
+
+    delimiter: str
+    quotes: bool
+
+
+def read_delimited(
+    path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None
+) -> Iterator[Record]:
+    """
+    Yields the records of a file. Without names in the layout, the first row has the names. Rows of blanks and
+    empty cells, empty cells at the end of a row, and blanks around names and at the end of a row are left
+    out. Columns without a name have no values in a record; text in those at the end is counted, and the log
+    warns of it.
+
+    # Raises
+    `InputError`, with file and line: a quote is not closed, or the header has a column twice; and see
+    `read_lines`. A row with another number of columns is a damaged record.
+    """
+    rows, columns = read_rows(path, layout, encoding=encoding), layout.columns
+    if columns is None:
+        header, columns = next(rows, (1, []))
+        columns = [name.strip() for name in columns]
+        for name in columns:
+            if name and columns.count(name) > 1:
+                raise InputError(f"the header has the column {name!r} twice", where=path, line=header)
+    num_named = max((count for count, name in enumerate(columns, start=1) if name), default=0)
+    named_columns = [(index, name) for index, name in enumerate(columns) if name]
+    unnamed: list[int] = []
+    for line, row in rows:
+        if not num_named <= len(row) or any(row[len(columns) :]):
+            what = f"there are {len(row)} columns, not {len(columns)}: {shorten(', '.join(columns), 200)}"
+            error = InputError(what, where=path, line=line)
+            yield Record(path, line, error)
+            continue
+        if any(row[num_named:]):
+            unnamed.append(line)
+        yield Record(path, line, {name: row[index] for index, name in named_columns})
+    if unnamed:
+        logger.warning(
+            "%s, line %d: text after the last column with a name is not read (such rows: %d)",
+            path,
+            unnamed[0],
+            len(unnamed),
+        )
+
+
+def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None) -> Rows:
+    """Yields the rows of a file with its header; see `read_delimited`."""
+    lines = delimited_lines(path, encoding)
+    dialect = _find_dialect(lines, layout)
+    return (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
+
+
+def dialect_of(path: Path, layout: DelimitedLayout, *, encoding: str | None) -> Dialect:
+    """Returns the dialect of a file."""
+    return _find_dialect(delimited_lines(path, encoding), layout)
+
+
+def delimited_lines(path: Path, encoding: str | None = None) -> list[tuple[int, str]]:
+    """
+    Returns the numbered lines. A carriage return ends a line where nothing else does, as in Excel's csv for
+    Macintosh; Excel's first line with the delimiter is left out.
+    """
+    lines = list(read_lines(path, encoding=encoding))
+    if len(lines) == 1:
+        lines = list(enumerate(lines[0][1].removesuffix("\r").split("\r"), start=1))
+    first = 1 if lines and _SEPARATOR.fullmatch(lines[0][1]) else 0
+    return [(line_number, line.rstrip(" ")) for line_number, line in lines[first:]]
+
+
+def _find_dialect(lines: Sequence[tuple[int, str]], layout: DelimitedLayout) -> Dialect:
+    columns, delimiter, quotes = layout
+    # A carriage return in a cell that has no quotes is an error of `csv`.
+    texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
+    if delimiter == "auto":
+        delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
+    if quotes == "auto":
+        quotes = delimiter == "," or (len(delimiter) == 1 and _needs_quotes(texts, delimiter))
+    return Dialect(delimiter, quotes)
+
+
+def _find_delimiter(texts: list[str], width: int | None) -> str:
+    def agreement(delimiter: str) -> tuple[bool, float]:
+        sizes = [len(row) for row in csv.reader(texts, delimiter=delimiter) if row]
+        size, count = Counter(sizes).most_common(1)[0]
+        return size == width or (width is None and sizes[0] > 1), count / len(sizes) if size > 1 else 0
+
+    csv.field_size_limit(_MAX_FIELD)
+    # The first of equals
+    return max(DELIMITERS, key=agreement) if texts else ","
+
+
+def _needs_quotes(texts: list[str], delimiter: str) -> bool:
+    if not any(text.startswith('"') or f'{delimiter}"' in text for text in texts):
+        return False
+    csv.field_size_limit(_MAX_FIELD)
+    try:
+        rows = list(csv.reader((f"{text}\n" for text in texts), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    if len({len(row) for row in rows}) != 1:
+        return False
+    return (
+        all(re.fullmatch('".*"', cell) for cell in texts[0].split(delimiter))
+        or any(delimiter in cell or "\n" in cell for row in rows for cell in row)
+        or any(_DOUBLED.fullmatch(cell) for text in texts if '""' in text for cell in text.split(delimiter))
+    )
+
+
+def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
+    csv.field_size_limit(_MAX_FIELD)
+    texts = (f"{line}\n" for _, line in lines)
+    rows = csv.reader(texts, delimiter=delimiter, strict=True, skipinitialspace=True)
+    while True:
+        start = rows.line_num
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"not csv ({error})", where=path, line=lines[start][0]) from error
+        if any(map(str.strip, row)):
+            yield lines[start][0], row
+
+
+def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
+    return ((line_number, line.split(delimiter)) for line_number, line in lines if line.strip())
+
+
+# JSON
+
 _DATA, _ANNOTATIONS = "data", "annotations"
 _BEFORE_ITEM, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,]*", r"[\s,{]*", r"[\s:]*"))
 _decode = json.JSONDecoder().raw_decode
@@ -34,25 +205,23 @@ _decode = json.JSONDecoder().raw_decode
 
 def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
-    Yields the objects of a file. It is a list, or an object with the list `data` or `annotations`, if its
-    first line is not a whole object, or its only line is such an object; otherwise it has an object a line. A
-    line, or an item of the list, that is not an object is a damaged record. A pair of a text and an object is
-    the object with `text`.
+    Yields the objects of a file, which has one a line, or is a list, or an object with the list `data` or
+    `annotations`. A line, or an item of the list, that is not an object is a damaged record. A pair of a text
+    and an object is the object with `text`.
 
     # Raises
-    `InputError`, with the file and the line: a list that is not JSON.
+    `InputError`, with the file and the line: a list of several lines that is not JSON.
     """
     lines = nonblank_lines(path, encoding)
-    first = list(zip(range(2), lines, strict=False))
-    begin = [line for _, line in first]
-    if begin and _is_object(begin[0][1]) and (len(begin) == 2 or _list_in(begin[0][1]) is None):
-        for line_number, line in chain(begin, lines):
-            try:
-                yield _record(path, line_number, parse_json(line, path, line_number))
-            except InputError as error:
-                yield Record(path, line_number, error)
-    elif begin:
+    begin = list(islice(lines, 2))
+    if len(begin) == 2 and not _is_object(begin[0][1]):
         yield from _listed(path, "\n".join(line for _, line in read_lines(path, encoding=encoding)))
+        return
+    for line_number, line in chain(begin, lines):
+        value = value_or_error(path, line_number, parse_json, line, path, line_number)
+        items = _list_in(value) if len(begin) == 1 else None
+        for each in [value] if items is None else items[1]:
+            yield _record(path, line_number, each)
 
 
 def _is_object(line: str) -> bool:
@@ -68,40 +237,45 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and [type(each) for each in value] == [str, dict]
 
 
-def _list_in(text: str) -> tuple[list[Any], int] | None:
-    """Returns the list of records in the text of an object, and its position, if it has one."""
-    position = 0
-    try:
-        while True:
-            key, position = _decode(text, _end(_BEFORE_KEY, text, position))
-            start = _end(_BEFORE_VALUE, text, position)
-            value, position = _decode(text, start)
-            if isinstance(value, list) and (
-                (key == _DATA and all(isinstance(each, dict) for each in value))
-                or (key == _ANNOTATIONS and any(map(_is_pair, value)))
-            ):
-                return value, start
-    except (ValueError, RecursionError):
-        return None
+def _list_in(value: Any) -> tuple[str, list[Any]] | None:
+    """Returns the list of records that a value is or has, and its key, if it has a list."""
+    if isinstance(value, list) and not _is_pair(value):
+        return "", value
+    for key, items in value.items() if isinstance(value, dict) else ():
+        if isinstance(items, list) and (
+            (key == _DATA and all(isinstance(each, dict) for each in items))
+            or (key == _ANNOTATIONS and any(map(_is_pair, items)))
+        ):
+            return key, items
+    return None
 
 
 def _listed(path: Path, text: str) -> Iterator[Record]:
     whole = parse_json(text, path, 1)
-    position = 0
-    if isinstance(whole, dict) and (found := _list_in(text)) is not None:
-        whole, position = found
-    if not isinstance(whole, list):
+    if (found := _list_in(whole)) is None:
         expected = 'an object a line, a list of objects, or {"data": [...]}'
         raise InputError(f"{shorten_json(whole)} is not {expected}", where=path)
+    key, items = found
     # Parses each object once more, since the parser of the list does not tell where it starts.
-    position = text.index("[", position) + 1
+    position = text.index("[", _start_of(text, key) if key else 0) + 1
     line = 1 + text.count("\n", 0, position)
-    for _ in whole:
+    for item in items:
         start = _end(_BEFORE_ITEM, text, position)
         line += text.count("\n", position, start)
-        value, position = _decode(text, start)
-        yield _record(path, line, value)
+        _, position = _decode(text, start)
+        yield _record(path, line, item)
         line += text.count("\n", start, position)
+
+
+def _start_of(text: str, key: str) -> int:
+    """Returns the position of a value of an object."""
+    position = 0
+    while True:
+        name, position = _decode(text, _end(_BEFORE_KEY, text, position))
+        start = _end(_BEFORE_VALUE, text, position)
+        if name == key:
+            return start
+        _, position = _decode(text, start)
 
 
 def _end(separator: re.Pattern[str], text: str, position: int) -> int:
@@ -112,12 +286,12 @@ def _record(path: Path, line: int, value: Any) -> Record:
     if _is_pair(value):
         text, annotations = value
         value = {"text": text, **annotations}
-    if isinstance(value, dict):
-        return Record(path, line, value)
-    return Record(
-        path, line, InputError(f"{shorten_json(value)} is not a JSON object", where=path, line=line)
-    )
+    if not isinstance(value, dict | InputError):
+        value = InputError(f"{shorten_json(value)} is not a JSON object", where=path, line=line)
+    return Record(path, line, value)
 
+
+# Parquet
 
 MAGIC = b"PAR1"
 _SCHEMA = b"huggingface"
@@ -165,6 +339,8 @@ def _open(path: Path) -> tuple[Any, Any]:
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"not Parquet: {error}", where=path) from error
 
+
+# Any of them
 
 RecordFormat = Literal["parquet", "json", "delimited"]
 _JSON = re.compile(r'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:\{|\]|$|\[\s*"|"(?:[^"\\]|\\.)*"\s*,\s*\{))')

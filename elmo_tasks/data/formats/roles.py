@@ -32,8 +32,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.fields import ids_of
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Format, example_of
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     DOCUMENT,
@@ -49,6 +48,7 @@ from elmo_tasks.data.formats.records import read_json_records
 from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
+    ids_of,
     nonblank_lines,
     read_lines,
     shorten_json,
@@ -155,7 +155,7 @@ class RoleColumns(ColumnLayout):
         first = self._first_of_arguments
         return range(first, first + len(cells) - self._min_columns)
 
-    def rows(self, path: Path, lines: Lines) -> list[list[str]]:
+    def rows(self, lines: Lines) -> list[list[str]]:
         """Returns the cells of a sentence's lines, all as many as in the first."""
         rows = [self.split(line) for _, line in lines]
         for (line_number, line), cells in zip(lines, rows, strict=True):
@@ -165,7 +165,7 @@ class RoleColumns(ColumnLayout):
                 if self._has_size(rows[0]):
                     needed = f"{len(rows[0])} as in line {lines[0][0]}"
                 problem = f"{line[:80]!r} has {len(cells)} columns, not {needed}"
-                raise InputError(problem, where=path, line=line_number)
+                raise InputError(problem, line=line_number)
         return rows
 
 
@@ -192,32 +192,32 @@ def read_columns(
     for group in layout.sentences(path, rows(), separators=DOCUMENT):
         ids = ({"doc_key": document} if document else {}) | {"sentence": numbers[document]}
         numbers[document] += 1
-        sentence = value_or_error(_from_rows, path, group, layout)
+        sentence = value_or_error(path, None, _from_rows, group, layout)
         sentence.ids = ids
         yield sentence
 
 
-def _from_rows(path: Path, lines: Lines, layout: RoleColumns) -> RoleSentence:
-    rows = layout.rows(path, lines)
+def _from_rows(lines: Lines, layout: RoleColumns) -> RoleSentence:
+    rows = layout.rows(lines)
     line_numbers = [line_number for line_number, _ in lines]
     words = [unescape(layout.cell(WORD, cells)) for cells in rows]
     for word, cells, line_number in zip(words, rows, line_numbers, strict=True):
         if not word:
-            raise InputError("a word is empty", where=path, line=line_number)
+            raise InputError("a word is empty", line=line_number)
         # Other files have as many columns, such as CoNLL-2008 and Universal PropBank.
         if _NUMBER in layout.names and not (number := layout.cell(_NUMBER, cells)).isdecimal():
             column = layout.names.index(_NUMBER) + 1
             problem = f"{number!r} in column {column} is not a number of a word, as in CoNLL-2012"
-            raise InputError(problem, where=path, line=line_number)
+            raise InputError(problem, line=line_number)
     sentence = RoleSentence(words, line_numbers, marked=layout.names != [WORD])
     if sentence.marked:
-        _add_predicates(sentence, path, rows, layout)
+        _add_predicates(sentence, rows, layout)
     return sentence
 
 
-def _add_predicates(sentence: RoleSentence, path: Path, rows: list[list[str]], layout: RoleColumns) -> None:
+def _add_predicates(sentence: RoleSentence, rows: list[list[str]], layout: RoleColumns) -> None:
     columns = layout.argument_columns(rows[0])
-    spans = [_spans(path, sentence.lines, [cells[column] for cells in rows], column) for column in columns]
+    spans = [_spans(sentence.lines, [cells[column] for cells in rows], column) for column in columns]
     marks = [name for name in (LEMMA, FRAMESET) if name in layout.names]
     marked = [
         index for index, cells in enumerate(rows) if all(layout.cell(mark, cells) != _NONE for mark in marks)
@@ -233,7 +233,6 @@ def _add_predicates(sentence: RoleSentence, path: Path, rows: list[list[str]], l
         if not all(starts):
             raise InputError(
                 f"the sentence has {len(marked)} predicates and {len(spans)} columns of arguments",
-                where=path,
                 line=sentence.lines[0],
                 remedy="each predicate needs a column, or each column a (V*)",
             )
@@ -244,11 +243,11 @@ def _add_predicates(sentence: RoleSentence, path: Path, rows: list[list[str]], l
         sentence.predicates.append(Predicate(index, arguments, pos))
 
 
-def _spans(path: Path, lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
+def _spans(lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
     """Returns the labelled spans of one column, in the order in which they open."""
 
     def error(index: int, problem: str) -> InputError:
-        return InputError(f"{cells[index]!r} in column {column + 1} {problem}", where=path, line=lines[index])
+        return InputError(f"{cells[index]!r} in column {column + 1} {problem}", line=lines[index])
 
     spans: list[Span] = []
     opened: list[int] = []
@@ -329,7 +328,7 @@ def _names_of_2005(rows: list[str], delimiter: str | None) -> Sequence[str] | No
 
 def _read_json_lines(path: Path, options: RoleOptions) -> Sentences:
     for record in read_json_records(path, encoding=options.encoding):
-        yield example_of(record, partial(_from_json, record.line))
+        yield record.make(partial(_from_json, record.line))
 
 
 def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
@@ -386,23 +385,21 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
 
 def _read_he2017(path: Path, options: RoleOptions) -> Sentences:
     for line_number, line in nonblank_lines(path, options.encoding):
-        yield value_or_error(_from_proposition, path, line_number, line)
+        yield value_or_error(path, line_number, _from_proposition, line_number, line)
 
 
-def _from_proposition(path: Path, line: int, text: str) -> RoleSentence:
+def _from_proposition(line: int, text: str) -> RoleSentence:
     match = _PROPOSITION.fullmatch(text)
     index, words, tags = (int(match[1]), match[2].split(), match[3].split()) if match else (0, [], [])
     if index >= len(words) or (tags and len(tags) != len(words)):
         raise InputError(
             f"{text[:80]!r} is not a proposition",
-            where=path,
-            line=line,
             remedy="write the index of a word from 0, the words, |||, and a tag for each word or none",
         )
     try:
         spans = to_spans(tags, Scheme.IOB2)
     except TagError as error:
-        raise InputError(error.problem, where=path, line=line) from error
+        raise InputError(error.problem) from error
     arguments = [Argument(label, ((start, end),)) for start, end, label in spans]
     return RoleSentence(words, [line] * len(words), [Predicate(index, arguments if tags else None)])
 

@@ -6,9 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding
-from elmo_tasks.data.formats.delimited import DelimitedLayout, read_rows
-from elmo_tasks.data.formats.records import class_names, is_rejected, read_records, record_format
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding
+from elmo_tasks.data.formats.records import (
+    DelimitedLayout,
+    class_names,
+    is_rejected,
+    read_records,
+    read_rows,
+    record_format,
+)
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
@@ -123,7 +129,7 @@ def find_table(sample: FileSample, table: Table) -> Finding:
     keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
     keys |= {"label": label, "classes": table.classes(label)}
     keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in chosen)
-    return Finding(evidence, keys if table.header else {"columns": table.columns, **keys}, problem)
+    return Finding(evidence, [keys if table.header else {"columns": table.columns, **keys}], problem)
 
 
 def has_header(sample: FileSample) -> bool:

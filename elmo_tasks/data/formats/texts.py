@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats.base import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding, Format
-from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout
-from elmo_tasks.data.formats.records import RecordFormat, is_parquet, read_records
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding
+from elmo_tasks.data.formats.records import AUTO, DelimitedLayout, RecordFormat, is_parquet, read_records
 from elmo_tasks.data.formats.tables import (
     MAX_CLASSES,
     find_table,
@@ -140,19 +139,20 @@ def find_texts(sample: FileSample) -> Finding:
     if names := _classes_of_paths(sample):
         tokenizer = tokenizer_keys(sample.lines)
         has_texts = tokenizer or any(len(line.split()) > 1 for line in sample.lines)
-        return Finding(LIKELY if has_texts else 0, {"classes": sorted(names), **tokenizer})
+        return Finding(LIKELY if has_texts else 0, [{"classes": sorted(names), **tokenizer}])
     if _is_fasttext(sample.lines):
         labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
         classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
-        return Finding(CERTAIN, {"classes": classes, **tokenizer_keys(map(_without_labels, sample.lines))})
+        tokenizer = tokenizer_keys(map(_without_labels, sample.lines))
+        return Finding(CERTAIN, [{"classes": classes, **tokenizer}])
     table = read_table(sample)
     found = find_table(sample, table) if table else Finding(0)
-    if found.keys or (table and (table.header or table.problem) and _has_tabs(sample)):
+    if found.candidates or (table and (table.header or table.problem) and _has_tabs(sample)):
         return found
     if labels := _first_words(sample):
         evidence = LIKELY if all(map(_CODE.fullmatch, labels)) else POSSIBLE
         tokenizer = tokenizer_keys(line.partition(" ")[2] for line in sample.lines)
-        return Finding(evidence, {"format": "label_text", "classes": sorted(labels), **tokenizer})
+        return Finding(evidence, [{"format": "label_text", "classes": sorted(labels), **tokenizer}])
     return found
 
 
@@ -220,4 +220,3 @@ READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {
     "class_files": _read_class_file,
 }
 """The formats by the names that a reader's key `format` has for them."""
-FORMATS = (Format("auto", lambda sample: find_texts(sample).evidence, read_records),)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats.base import CERTAIN, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, FileSample, Format
 from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
 from elmo_tasks.data.tokenization import Words
 

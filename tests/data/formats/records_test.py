@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from elmo_tasks.data.formats.delimited import DelimitedLayout, read_delimited
 from elmo_tasks.data.formats.records import (
+    DelimitedLayout,
     class_names,
+    read_delimited,
     read_json_records,
     read_parquet,
     read_records,

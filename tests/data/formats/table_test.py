@@ -8,9 +8,9 @@ import pytest
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
+from elmo_tasks.commands.inspect import inspect, read_with
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.formats import sample_of
-from elmo_tasks.data.inspection import inspect, read_with
 
 ROW = re.compile(r"^\| `(elmo_\w+)` \| (.*?) \| (?:`(\{.*\})`)? ?\| [^|]*\|$", re.MULTILINE)
 ROWS = ROW.findall((bundled("docs") / "data.md").read_text(encoding="utf-8"))
