@@ -1,8 +1,7 @@
 """The declaration of arguments, and the groups of arguments that say which vectors are meant."""
 
-import gzip
 import math
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentTypeError
 from dataclasses import FrozenInstanceError, dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,10 +10,8 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands import base
 from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
 from elmo_tasks.commands.base import (
     Input,
@@ -32,8 +29,8 @@ from elmo_tasks.commands.vectors import AboveZero, NotNegative
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS
-from tests.commands.texts import default_bilm, parsed, tiny
-from tests.elmo.files import VOCABULARY, make_word_files, read_frozen
+from tests.commands.texts import parsed, tiny
+from tests.elmo.files import read_frozen
 from tests.elmo.many_langs import make_folder
 from tests.evaluation.archives import make_run
 
@@ -86,17 +83,6 @@ def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", [ArgumentParser, ArgumentParserWithDefaults])
-def test_help_says_each_default_once(kind):
-    parser = kind()
-    base.add_arguments(parser, Outer)
-    shown = " ".join(parser.format_help().split())
-    assert shown.count("how deep (default = 3)") == 1
-    assert shown.count("(default = ") == 3
-    assert "inside:" in shown
-    assert "ARCHIVE [ARCHIVE ...] TEXT" in shown
-
-
 @pytest.mark.parametrize(
     ("kind", "right", "wrong"),
     [
@@ -116,18 +102,6 @@ def test_numbers(kind, right, wrong):
 
 
 class TestBilm:
-    def test_the_shipped_one_by_default(self):
-        bilm = parsed(BilmArguments).read()
-        assert bilm.digest() == default_bilm().digest()
-        assert (bilm.device.type, bilm.precision) == ("cpu", "float32")
-
-    def test_files_of_one_that_reads_words(self, tmp_path):
-        files = make_word_files(tmp_path)
-        names = (f"--{name.replace('_', '-')}={file}" for name, file in files.items())
-        bilm = parsed(BilmArguments, *names).read()
-        ids = bilm.padded_ids([VOCABULARY, ["elsewhere"]])
-        assert torch.equal(bilm.encode(ids), read_frozen(**files).encode(ids))
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -186,16 +160,3 @@ class TestVectors:
         run = make_run(tmp_path / "run", {"input": [0.0, 0.0, 0.0]})
         with pytest.raises(ConfigurationError, match=rf"{run} .*another biLM"):
             parsed(VectorArguments, "--mix", run).encoders()
-
-    def test_static_ones_by_the_names_of_their_files(self, tmp_path):
-        (tmp_path / "one").mkdir()
-        (tmp_path / "one/glove.txt").write_text("cat 1 0\nThe 0 2\n")
-        (tmp_path / "vectors.gz").write_bytes(gzip.compress(b"cat 1 2 3\n"))
-        names = ("--vectors", tmp_path / "vectors.gz", "--vectors", tmp_path / "one/glove.txt")
-        _, (packed, glove) = parsed(VectorArguments, *names).encoders()
-        assert (packed.names, packed.dim) == (["vectors.gz"], 3)
-        assert (glove.names, glove.dim) == (["glove.txt"], 2)
-        (vectors,) = glove.encode([WORDS[:2]])
-        assert vectors.tolist() == [[[0, 2], [1, 0]]]
-        with pytest.raises(ConfigurationError, match="nowhere"):
-            parsed(VectorArguments, "--vectors", "nowhere").encoders()

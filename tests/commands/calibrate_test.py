@@ -1,6 +1,5 @@
 """`allennlp elmo calibrate`, against a computation that goes line by line."""
 
-import gzip
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from elmo_tasks.commands import bilm as calibrate
 from elmo_tasks.elmo import Elmo, files
 from elmo_tasks.elmo.files import read_initial_state
-from tests.commands.texts import LINES, TEXT, default_bilm, encode, feed_stdin
+from tests.commands.texts import LINES, default_bilm, encode
 
 pytestmark = pytest.mark.usefixtures("small_default")
 SENTENCES = [line.split() for line in LINES if line.split()]
@@ -70,15 +69,6 @@ def test_mean_of_the_starts(elmo, source, output, terminal, capsys, monkeypatch,
 def test_max_sentences(elmo, source, output):
     assert elmo("calibrate", source, output, "--max-sentences", 5, "--lanes", 1) == 0
     check(output, SENTENCES[:5], [0, 5])
-
-
-def test_inputs(elmo, source, output, tmp_path, monkeypatch):
-    elmo("calibrate", source, output)
-    (tmp_path / "packed").write_bytes(gzip.compress(TEXT.encode()))
-    assert elmo("calibrate", tmp_path / "packed", tmp_path / "two") == 0
-    feed_stdin(monkeypatch, TEXT.encode())
-    assert elmo("calibrate", "-", tmp_path / "three") == 0
-    assert output.read_bytes() == (tmp_path / "two").read_bytes() == (tmp_path / "three").read_bytes()
 
 
 def test_elmo_and_embed_start_from_it(elmo, source, output, tmp_path):

@@ -269,9 +269,3 @@ def test_onnx(export, tmp_path, capsys, monkeypatch, source):
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["bilm.onnx"]
     assert export(source, "out", "--format", "onnx") == 1
     assert mentions(capsys.readouterr().err, "bilm.onnx exists", "--force")
-
-
-def test_options_that_are_not_for_onnx(export, tmp_path, capsys):
-    write_run(tmp_path / "run")
-    assert export("run", "out", "--format", "onnx", "--dtype", "float16") == 1
-    assert mentions(capsys.readouterr().err, "--dtype", "--format onnx")

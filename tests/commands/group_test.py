@@ -6,7 +6,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import torch
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
@@ -163,38 +162,3 @@ class TestDoctor:
         ):
             monkeypatch.setattr(doctor, "trained_archives", lambda archives=archives: archives)
             assert dict(doctor.extras()) == expected | {"models": said}
-
-    @pytest.mark.parametrize(
-        ("supported", "abilities", "said"),
-        [
-            (False, {}, "cannot be used: it needs AVX-512"),
-            (
-                True,
-                {"avx512_f": True},
-                "can be used; no faster than float32, not exact; a lone row padded to 48",
-            ),
-            (True, {"avx512_bf16": True}, "faster than float32, not exact; a lone row padded to 48"),
-            (True, {"amx_bf16": True}, "faster than float32, not exact; a lone row padded to 48"),
-        ],
-    )
-    def test_bfloat16(self, monkeypatch, supported, abilities, said):
-        monkeypatch.setattr(doctor, "onednn_has_bfloat16", lambda: supported)
-        monkeypatch.setattr(doctor, "lone_row_block", {"float32": 1, "bfloat16": 48}.__getitem__)
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: abilities)
-        facts = dict(doctor.processor())
-        assert facts["bfloat16"] == said
-        assert facts["AVX-512"] == ("yes" if "avx512_f" in abilities else "no")
-
-    @pytest.mark.parametrize(
-        ("onednn", "block", "said"),
-        [
-            (True, 1, "packed weights, by oneDNN; a lone row unpadded"),
-            (True, 2, "packed weights, by oneDNN; a lone row padded to 2"),
-            (True, -64, "packed weights, by oneDNN; rows in one thread, which is slower"),
-            (False, 16, "slower: this PyTorch has no oneDNN; a lone row padded to 16"),
-        ],
-    )
-    def test_float32(self, monkeypatch, onednn, block, said):
-        monkeypatch.setattr(doctor, "has_onednn", lambda: onednn)
-        monkeypatch.setattr(doctor, "lone_row_block", lambda precision: block)
-        assert dict(doctor.processor())["float32"] == said

@@ -40,11 +40,6 @@ def test_standard_input(elmo, tmp_path, monkeypatch, capsys):
     assert mentions(capsys.readouterr().err, "error: line 1 (blank lines not counted): ", '"sentence"', "5")
 
 
-def test_parquet_is_not_written(elmo, capsys):
-    assert elmo("predict", "nowhere", "in.parquet", "out.parquet") == 1
-    assert mentions(capsys.readouterr().err, "out.parquet", "JSON Lines")
-
-
 def test_the_input_is_not_overwritten(elmo, tmp_path, capsys):
     archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
     lines.write_text('{"sentence": "Good."}\n')

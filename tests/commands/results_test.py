@@ -5,7 +5,7 @@ import io
 import os
 import re
 import sys
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -98,27 +98,10 @@ class TestFiles:
         assert os.listdir(tmp_path) == ["file"]
 
 
-class Page(HTMLParser):
-    """The texts of headings and cells, in their order, and the attributes of each kind of element."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.texts: dict[str, list[str]] = {}
-        self.elements: dict[str, list[dict[str, str | None]]] = {}
-        self._tag = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self._tag = tag
-        self.texts.setdefault(tag, []).append("")
-        self.elements.setdefault(tag, []).append(dict(attrs))
-
-    def handle_data(self, data):
-        if self._tag and data.strip():
-            self.texts[self._tag][-1] += data
-
-    def handle_endtag(self, tag):
-        self._tag = ""
+def texts(html, tag):
+    """Returns the texts of all elements of a tag, in their order."""
+    found = re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", html, flags=re.DOTALL)
+    return [unescape(re.sub(r"<[^>]*>", "", text)).strip() for text in found]
 
 
 def write(path, *names):
@@ -149,20 +132,20 @@ class TestReport:
         return tmp_path / "report.html"
 
     def test_each_csv_is_a_table_under_its_title(self, report):
-        page = Page(report.read_text(encoding="utf-8"))
+        html = report.read_text(encoding="utf-8")
         titles = [f"Similarity and analogies: {name}" for name in ("layers (ner)", "layers (sst)", "words")]
-        assert page.texts["h2"] == ["Summary", *titles]
-        assert page.texts["a"] == titles
-        assert page.texts["code"] == ["runs/ner/layers.csv", "runs/sst/layers.csv", "runs/sst/words.csv"]
+        assert texts(html, "h2") == ["Summary", *titles]
+        assert texts(html, "a") == titles
+        assert texts(html, "code") == ["runs/ner/layers.csv", "runs/sst/layers.csv", "runs/sst/words.csv"]
         columns = ["test", "vectors", "score", "pairs"]
-        assert page.texts["th"] == ["result", "rows", "best", *columns * 3]
-        assert page.texts["td"][1:3] == ["2", "score 0.3333: <script>alert(1)</script>, layer 0"]
-        assert page.texts["td"][9:17] == [
+        assert texts(html, "th") == ["result", "rows", "best", *columns * 3]
+        assert texts(html, "td")[1:3] == ["2", "score 0.3333: <script>alert(1)</script>, layer 0"]
+        assert texts(html, "td")[9:17] == [
             *("łódź", "layer 0", "0.0000", ""),
             *("<script>alert(1)</script>", "layer 0", "0.3333", ""),
         ]
-        assert page.texts["td"][-4:] == ["& more", "layer 0", "0.0000", ""]
-        assert page.elements["td"][10:12] == [{}, {"class": "number"}]
+        assert texts(html, "td")[-4:] == ["& more", "layer 0", "0.0000", ""]
+        assert '<td>layer 0</td><td class="number">0.3333</td>' in re.sub(r"\s*\n\s*", "", html)
 
     def test_neighbours_and_mixes(self, elmo, tmp_path, monkeypatch):
         """The word of a neighbour is marked; an archive has the name of its run."""
@@ -177,16 +160,13 @@ class TestReport:
         html = Path("report.html").read_text()
         assert '<mark class="word">play</mark>' in html
         assert "&lt;chess&gt; **\u00a0." in html
-        page = Page(html)
-        assert page.texts["h2"] == ["Summary", "Learned mixes: mix", "Nearest neighbours: near"]
-        assert page.texts["td"][6:10] == ["ner", "1.0000", "sst", "1.0000"]
+        assert texts(html, "h2") == ["Summary", "Learned mixes: mix", "Nearest neighbours: near"]
+        assert texts(html, "td")[6:10] == ["ner", "1.0000", "sst", "1.0000"]
 
     def test_it_needs_nothing_else(self, report):
         html = report.read_text(encoding="utf-8")
-        page = Page(html)
-        assert {"script", "link", "iframe"}.isdisjoint(page.elements)
-        elements = [element for kind in page.elements.values() for element in kind]
-        addresses = [element[key] for element in elements for key in ("src", "href") if key in element]
+        assert not re.search(r"<(script|link|iframe)\b", html)
+        addresses = re.findall(r'\b(?:src|href)="([^"]*)"', html)
         assert len(addresses) == 3 + 2
         allowed = ("#result-", "data:image/svg+xml;base64,", "data:image/png;base64,")
         assert all(address.startswith(allowed) for address in addresses)
@@ -211,11 +191,6 @@ class TestReport:
         path.with_suffix(".md").touch()
         assert ReportEntry.read(path).best() == best
         assert elmo("report", path, "-o", tmp_path / "out.html") == 0
-
-    def test_a_file_of_results(self, elmo, report, capsys):
-        for paths, count in ((["runs/ner/layers.csv", "runs"], 3), (["runs/ner/layers.csv"], 1)):
-            assert elmo("report", *paths, "-o", "new.html", "--force") == 0
-            assert capsys.readouterr().out == f"new.html: {count} results\n"
 
     def test_errors(self, elmo, report, capsys):
         Path("empty").mkdir()

@@ -216,10 +216,6 @@ class TestVectors:
         assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase", "--force") == 0
         assert output.read_bytes() == before
 
-    def test_case_is_kept_unless_asked(self, elmo, text, tmp_path):
-        assert elmo("vectors", "svd", text, tmp_path / "out.txt", "--dim", 3) == 0
-        assert {"The", "We"} < set((tmp_path / "out.txt").read_text().split())
-
     @pytest.mark.parametrize("layer", ["average", "1"])
     @pytest.mark.parametrize("in_text", [False, True])
     def test_elmos_vectors_of_words(self, elmo, encoder, tmp_path, capsys, layer, in_text):
