@@ -9,15 +9,22 @@ import json
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from tests.page.answers import CONTENTS, canned_service
+from elmo_tasks.common.files import bundled
+from elmo_tasks.serving.models import trained_models
+from tests.commands.serve_test import address_in
+from tests.forked import Command
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-TABS = [task if task != "classification" else "topics" for task in CONTENTS]
-SCREENS = [(width, scheme) for width in (1280, 768, 390) for scheme in ("light", "dark")]
+SENTENCE = (
+    "After a long summer the two brothers who own the bakery near the old harbour sold their first house to "
+    "a young family from the north."
+)
+SCREENS = [(1280, "light"), (768, "light"), (390, "light"), (390, "dark")]
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome"),
     pytest.mark.slow,
@@ -25,10 +32,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address():
-    """The address of a service with hand-written answers."""
-    with canned_service() as url:
-        yield url
+def address(tmp_path_factory):
+    """The address of a service with the trained models."""
+    log = tmp_path_factory.mktemp("service") / "log"
+    corpus = bundled("fixtures/evaluation/corpus.txt").resolve()
+    service = Command(["elmo", "serve", "--port", 0, "--corpus", corpus, "--max-tokens", 150], log)
+    yield f"http://{address_in(log)}"
+    os.kill(service.pid, signal.SIGTERM)
+    service.finish()
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +108,14 @@ def test_looks(page):
         "error": "/show/srl?sentence=Ana+flew.&predicates=sang",
     }
     page.goto("/")
-    assert page.locator(".cards .live").count() == len(TABS) + 1
-    assert page.locator(".tabs a").all_inner_texts()[1].split("\n") == ["Named entities", "ner"]
-    for tab in (*TABS, "elmo"):
-        page.goto("/elmo" if tab == "elmo" else f"/show/{tab}")
+    links = [link.get_attribute("href") for link in page.locator(".cards a").all()]
+    tabs = [link for link in links if "?" not in link]
+    assert len(tabs) == len(trained_models()) + 1
+    for tab in tabs:
+        page.goto(tab)
         example = page.locator(".examples a").first.get_attribute("href")
         explain = "&explain=1" if page.get_by_label("Explain").count() else ""
-        addresses[tab] = page.url + example + explain
+        addresses[tab.rpartition("/")[2]] = page.url + example + explain
     for name, address in addresses.items():
         page.goto(address)
         assert page.evaluate(CUT_WORDS) == []
@@ -118,7 +130,7 @@ def test_the_answer_to_a_link_is_the_same(page):
 
 
 def test_a_mark_keeps_its_label_over_lines(page):
-    answer = answer_of(page, f"/show/srl?sentence={CONTENTS['srl']['sentence']}")
+    answer = answer_of(page, f"/show/srl?sentence={SENTENCE}&predicates=sold")
     mark = answer.locator("mark", has_text="the two brothers who own").bounding_box()
     label = answer.locator("mark", has_text="the two brothers who own").locator("small").bounding_box()
     assert mark["height"] > 3 * label["height"]
@@ -128,9 +140,9 @@ def test_a_mark_keeps_its_label_over_lines(page):
 def test_the_mix_shows_small_differences(page):
     bars = page.goto("/show/ner") and page.locator("#mix ~ * .bar rect:nth-child(2)")
     widths = [bars.nth(i).bounding_box()["width"] for i in range(3)]
-    assert widths[0] > 5 * widths[1]
-    assert widths[2] > widths[0]
-    assert "Layer 2 weighs most (37%), layer 0 least (30%)" in page.locator("main").inner_text()
+    track = page.locator("#mix ~ * .bar rect.track").first.bounding_box()["width"]
+    assert max(widths) > track / 8
+    assert re.search(r"Layer \d weighs most \(\d+%\), layer \d least", page.locator("main").inner_text())
 
 
 @pytest.mark.parametrize(
@@ -199,7 +211,7 @@ def test_by_the_keyboard_alone(page):
     page.keyboard.press("Enter")
     page.wait_for_url("**/show/topics?sentence=The+cup+final+was+won.&explain=1")
     words = page.locator("section[aria-labelledby=answer] ruby").all_inner_texts()
-    assert [re.split(r"\s", word)[0] for word in words][:4] == ["The", "striker", "scored", "twice"]
+    assert [re.split(r"\s", word)[0] for word in words][:4] == ["The", "cup", "final", "was"]
 
 
 def test_errors_are_sentences(page):
@@ -238,7 +250,7 @@ def test_the_json_is_copied(page):
     page.get_by_text("JSON", exact=True).click()
     page.get_by_role("button", name="Copy").click()
     page.get_by_role("button", name="Copied").wait_for()
-    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["label"] == "4"
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["label"] in "01234"
 
 
 def test_without_the_script(browser, address):
