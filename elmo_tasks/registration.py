@@ -17,14 +17,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from elmo_tasks.common.garbage_collection import without_garbage_collection
-
 LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration", "suite")
 """The packages and modules that can be imported without AllenNLP; `suite` then imports it."""
-HEAVY = (
-    *("common.strict_params", "common.unpacking"),
-    *("elmo.token_embedder", "jobs.predict", "libraries.keyed_vectors"),
-)
+HEAVY = ("common.strict_params", "elmo.token_embedder", "jobs.predict", "libraries.keyed_vectors")
 """The modules of these packages that need AllenNLP all the same."""
 
 
@@ -47,9 +42,13 @@ def _without_garbage_collection() -> Iterator[None]:
     Imports with the garbage collector off, which would look through all modules repeatedly. Freezes the
     modules, unless PyTorch was imported before: tensors in cycles would stay in memory.
     """
-    has_tensors = "torch" in sys.modules
-    with without_garbage_collection():
+    has_tensors, enabled = "torch" in sys.modules, gc.isenabled()
+    gc.disable()
+    try:
         yield
+    finally:
+        if enabled:
+            gc.enable()
     if not has_tensors:
         gc.freeze()
 

@@ -21,7 +21,7 @@ import torch
 
 import tests.conftest  # noqa: F401  packs archives loosely
 from elmo_tasks.commands import embed
-from elmo_tasks.compat import command_output
+from elmo_tasks.compat import commands
 from elmo_tasks.training import experiments
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -170,11 +170,9 @@ def _run(
     sys.argv = ["allennlp", *arguments]
     try:
         allennlp.commands.main(prog="allennlp")
-    except (
-        command_output.USER_ERRORS
-    ) as error:  # what the command does by a hook for which this process has no use
-        command_output.print_error(error)
-        sys.exit(command_output.exit_code(error))
+    except commands.USER_ERRORS as error:  # what the command does by a hook for which this process has no use
+        commands.print_error(error)
+        sys.exit(commands.exit_code(error))
 
 
 _CODE = """

@@ -26,8 +26,7 @@ from elmo_tasks.common.values import Names, check_value
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import elmo_from_state
-from elmo_tasks.modules.elmo_model import ElmoModel
-from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.modules.elmo_model import ElmoModel, EnsembleModel
 from elmo_tasks.training.sampling import unwrapped_block
 
 WEIGHTS = "weights.th"

@@ -18,7 +18,6 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table, bars
 from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.evaluation.senses import (
     SenseProbe,
     choose_threshold,
@@ -31,11 +30,14 @@ from elmo_tasks.evaluation.senses import (
 from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.evaluation.words import (
     Analogy,
+    Occurrence,
     WordPair,
     accuracies,
+    nearest_tokens,
     read_analogies,
     read_pairs,
     spearman,
+    text_blocks,
 )
 from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors, out_of_context
 

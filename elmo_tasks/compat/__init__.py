@@ -4,8 +4,8 @@ makes them when it is imported.
 
 - `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
 - `training.py`: `allennlp train` and its configs;
-- `commands.py`: `allennlp evaluate` and `predict`, and the packages that a command imports;
-- `command_output.py`: one line for an error, and lines in place of progress bars;
+- `commands.py`: `allennlp evaluate` and `predict`, the packages that a command imports, one line for an
+  error, and lines in place of progress bars;
 - `archives.py`: archives are opened by `elmo_tasks.archives`;
 - `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
 """
@@ -13,7 +13,7 @@ makes them when it is imported.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, command_output, commands, repairs, training
+from elmo_tasks.compat import archives, commands, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -185,14 +185,14 @@ CHANGES = (
         "compat/configs_test.py::test_configs_and_overrides_that_are_wrong",
     ),
     Change(
-        command_output.end_in_one_line,
+        commands.end_in_one_line,
         "an error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other "
         "processes of the run have trained to the end",
         "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it",
         "compat/command_output_test.py::test_training_logs_the_faults_of_the_program_alone",
     ),
     Change(
-        command_output.write_lines_to_files,
+        commands.write_lines_to_files,
         "in a file, progress bars are thousands of lines, and nothing says how an epoch went",
         "Tqdm.tqdm, and the default callbacks of the trainer: a line for each epoch",
         "compat/command_output_test.py::test_stock_writes_bars_to_a_file",

@@ -7,8 +7,12 @@ from allennlp.data import Vocabulary
 from allennlp.models import archival
 from allennlp.nn import util
 
-from elmo_tasks.archives.checking import resolve_registered
-from elmo_tasks.archives.opening import extracted_archive, open_archive, vocabulary_from_files
+from elmo_tasks.archives.opening import (
+    extracted_archive,
+    open_archive,
+    resolve_registered,
+    vocabulary_from_files,
+)
 from elmo_tasks.archives.slim import read_whole_state
 
 __all__ = ["open_archive", "open_archives_safely"]

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.values import PositiveFloat, PositiveInt, Probability, Size, Sizes
-from elmo_tasks.coref.antecedents import AntecedentScorer
 from elmo_tasks.coref.documents import (
     Cluster,
     CorefDocument,
@@ -24,9 +23,9 @@ from elmo_tasks.coref.documents import (
     mentions_with_offsets,
     replace_pronouns,
 )
-from elmo_tasks.coref.mentions import MentionFinder
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
+from elmo_tasks.coref.spans import AntecedentScorer, MentionFinder
 from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm

@@ -16,14 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from allennlp.common import file_utils
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common import files as common_files
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import is_archive, json_value
+from elmo_tasks.common.files import is_archive, json_value, unpacked
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.common.unpacking import unpacked
 
 Made = TypeVar("Made")
 
@@ -266,10 +266,14 @@ def _content(path: str) -> str:
     if document := _OFFICE.get(Path(path).suffix.lower()):
         raise InputError(f"this is {document}", where=path, remedy="save it as csv, or as plain text")
     try:
-        return str(unpacked(Path(path)))
+        return str(_unpacked(Path(path)))
     except Exception as error:  # each kind of archive raises its own classes, with no common base
         problem = f"the archive cannot be unpacked ({type(error).__name__}: {error})"
         raise InputError(problem, where=path) from error
+
+
+def _unpacked(file: Path) -> Path:
+    return unpacked(file, Path(file_utils.CACHE_DIRECTORY).expanduser())
 
 
 def _fetch(text: str) -> str:
@@ -279,7 +283,7 @@ def _fetch(text: str) -> str:
         file = Path(cached_path(name))
         if not in_archive and not is_archive(file):
             return str(file)
-        path = (folder := unpacked(file)) / member
+        path = (folder := _unpacked(file)) / member
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
             raise FileNotFoundError(f"{member!r} not found in {name}")
         return str(path)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.evaluation.nearest import Occurrence, TextBlock, nearest_tokens, text_blocks
+from elmo_tasks.evaluation.words import Occurrence, TextBlock, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field, index_of
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors

@@ -12,7 +12,7 @@ from allennlp.models.archival import archive_model, load_archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.ensemble import open_members
-from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.ner import NerPredictor
 from tests.elmo.files import make_files
 from tests.errors import mentions

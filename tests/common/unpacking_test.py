@@ -9,7 +9,7 @@ from pathlib import Path, PureWindowsPath
 import pytest
 from allennlp.common import file_utils
 
-from elmo_tasks.common import unpacking
+from elmo_tasks.common import files
 from elmo_tasks.data.input_files import InputError, input_files
 
 # The errors that `unpack` documents.
@@ -72,23 +72,23 @@ def test_nothing_is_written_outside(tmp_path, folder, members):
     archive = write_tar(tmp_path / "x.tar.gz", *members)
     before = below(tmp_path)
     with pytest.raises(ValueError, match="not unpacked") as caught:
-        unpacking.unpack(archive, folder)
+        files.unpack(archive, folder)
     assert str(archive) in str(caught.value)
     assert all(name.startswith("a/b/c/d/e/") for name in below(tmp_path) - before)
 
 
 @pytest.mark.parametrize("name", [r"..\escaped", r"a\..\escaped", r"\escaped", "C:escaped", r"C:\escaped"])
 def test_nothing_is_written_outside_on_windows(tmp_path, folder, monkeypatch, name):
-    monkeypatch.setattr(unpacking, "PurePath", PureWindowsPath)
+    monkeypatch.setattr(files, "PurePath", PureWindowsPath)
     with pytest.raises(ValueError, match="not unpacked"):
-        unpacking.unpack(write_tar(tmp_path / "x.tar.gz", file(name)), folder)
+        files.unpack(write_tar(tmp_path / "x.tar.gz", file(name)), folder)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 def test_files_their_second_names_and_folders_are_taken(tmp_path, folder, mode):
     members = [file("x/y"), ("empty", tarfile.DIRTYPE, ""), ("z", tarfile.LNKTYPE, "x/y")]
     members.append(("x/w", tarfile.LNKTYPE, "z"))
-    unpacking.unpack(write_tar(tmp_path / "x", *members, mode=mode), folder)
+    files.unpack(write_tar(tmp_path / "x", *members, mode=mode), folder)
     assert {(folder / name).read_bytes() for name in ("x/y", "z", "x/w")} == {CONTENT}
     assert (folder / "empty").is_dir()
 
@@ -99,35 +99,35 @@ def test_a_damaged_header_in_a_plain_tar_is_not_its_end(tmp_path, folder):
     content[1024] ^= 1
     archive.write_bytes(content)
     with pytest.raises(ValueError, match="at byte 1024"):
-        unpacking.unpack(archive, folder)
+        files.unpack(archive, folder)
 
 
 def test_bombs(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(unpacking, "MAX_BYTES", 1 << 20)
-    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 1000)
+    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "MAX_MEMBERS", 1000)
     member = tarfile.TarInfo("zeros")
     member.size = 1 << 23
     archive = tmp_path / "x"
     with tarfile.open(archive, "w:gz", compresslevel=9) as tar:
         tar.addfile(member, io.BytesIO(bytes(member.size)))
     with pytest.raises(ValueError, match=r"1.*8,388,608.*'zeros'"):
-        unpacking.unpack(archive, folder)
+        files.unpack(archive, folder)
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as content:
         content.writestr("zeros", bytes(1 << 23))
     with pytest.raises(ValueError, match=r"8,388,608.*'zeros'"):
-        unpacking.unpack(archive, folder)
+        files.unpack(archive, folder)
     write_tar(archive, *(file(str(number)) for number in range(1001)))
     with pytest.raises(ValueError, match="1,001 members"):
-        unpacking.unpack(archive, folder)
+        files.unpack(archive, folder)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 1 << 20
 
 
 def test_second_names_count_as_what_they_become(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(unpacking, "MAX_BYTES", 4 * len(CONTENT))
-    monkeypatch.setattr(unpacking, "MAX_TIMES", 0)
+    monkeypatch.setattr(files, "MAX_BYTES", 4 * len(CONTENT))
+    monkeypatch.setattr(files, "MAX_TIMES", 0)
     names = (("x" * number, tarfile.LNKTYPE, "a") for number in range(1, 9))
     with pytest.raises(ValueError, match="not unpacked"):
-        unpacking.unpack(write_tar(tmp_path / "x", file("a"), *names), folder)
+        files.unpack(write_tar(tmp_path / "x", file("a"), *names), folder)
 
 
 def test_a_header_that_wants_all_memory(tmp_path, folder):
@@ -136,14 +136,14 @@ def test_a_header_that_wants_all_memory(tmp_path, folder):
     (tmp_path / "x").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT)))
     # Newer Pythons read it in small pieces, and find that there is none.
     with pytest.raises((ValueError, tarfile.ReadError), match=r"8,589,934,592|empty header"):
-        unpacking.unpack(tmp_path / "x", folder)
+        files.unpack(tmp_path / "x", folder)
 
 
 def test_a_zip_that_climbs(tmp_path, folder):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as content:
         content.writestr("../escaped", "x")
     with pytest.raises(ValueError, match=r"'\.\./escaped'"):
-        unpacking.unpack(tmp_path / "x.zip", folder)
+        files.unpack(tmp_path / "x.zip", folder)
 
 
 def test_a_tar_that_ends_with_a_zip(tmp_path, folder):
@@ -151,7 +151,7 @@ def test_a_tar_that_ends_with_a_zip(tmp_path, folder):
         content.writestr("inner.txt", "x")
     with tarfile.open(tmp_path / "x.tar", "w") as whole:
         whole.add(tmp_path / "inner.zip", "z.zip")
-    unpacking.unpack(tmp_path / "x.tar", folder)
+    files.unpack(tmp_path / "x.tar", folder)
     assert [path.name for path in folder.iterdir()] == ["z.zip"]
 
 
@@ -191,4 +191,4 @@ def test_sparse_files_count_as_what_they_become(tmp_path, folder):
     header[148:156] = b"%06o\0 " % sum(header[:512])
     (tmp_path / "x").write_bytes(gzip.compress(bytes(header[:512]) + bytes(1024)))
     with pytest.raises(ValueError, match="1,099,511,627,776 bytes"):
-        unpacking.unpack(tmp_path / "x", folder)
+        files.unpack(tmp_path / "x", folder)

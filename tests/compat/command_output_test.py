@@ -16,7 +16,7 @@ from allennlp.training import gradient_descent_trainer
 
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common import progress
-from elmo_tasks.compat import command_output
+from elmo_tasks.compat import commands
 from tests.compat.repairs_test import stock
 from tests.forked import FORKED
 
@@ -27,7 +27,7 @@ def training(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/bin/allennlp", "train", "a", "--include-package", "nosuch.x"])
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
-    command_output.end_in_one_line()
+    commands.end_in_one_line()
 
 
 def end(error: BaseException) -> None:
@@ -47,9 +47,9 @@ def end(error: BaseException) -> None:
 def test_one_line(error, line, code, capsys):
     if code == 130:
         error.add_note("--resume goes on")
-    command_output.print_error(error)
+    commands.print_error(error)
     assert capsys.readouterr().err == line + "\n"
-    assert command_output.exit_code(error) == code
+    assert commands.exit_code(error) == code
 
 
 @pytest.mark.usefixtures("training")
@@ -82,7 +82,7 @@ def test_training_logs_the_faults_of_the_program_alone(training, monkeypatch, ca
     own_hook("folder")
     end(ConfigurationError("wrong"))
     assert logged.pop() is ConfigurationError
-    command_output.end_in_one_line()
+    commands.end_in_one_line()
     common_logging.prepare_global_logging("folder")
     for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
         end(error)
@@ -96,7 +96,7 @@ def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
     for open_it in (open, open_archive):
         with pytest.raises(FileNotFoundError) as caught:
             open_it(wrong)
-        command_output.print_error(caught.value)
+        commands.print_error(caught.value)
         assert capsys.readouterr().err.endswith(f"; did you mean '{tmp_path / 'model.tar.gz'}'?\n")
 
 
@@ -106,7 +106,7 @@ def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
 def test_other_programs_keep_their_hook(monkeypatch, program):
     monkeypatch.setattr(sys, "argv", [program])
     monkeypatch.setattr(sys, "excepthook", print)
-    command_output.end_in_one_line()
+    commands.end_in_one_line()
     assert sys.excepthook is print
 
 
@@ -152,10 +152,10 @@ class TestEpochs:
     def say(self, monkeypatch):
         """Says an epoch of ten seconds, of three."""
         clock = iter((0.0, 10.0, 10.0))
-        monkeypatch.setattr(command_output.time, "monotonic", lambda: next(clock))
+        monkeypatch.setattr(commands.time, "monotonic", lambda: next(clock))
         tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
         trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
-        lines = command_output.EpochLines("folder")
+        lines = commands.EpochLines("folder")
         lines.on_start(trainer)
 
         def say(metrics, epoch, *, validated=True, **options):
@@ -194,5 +194,5 @@ class TestEpochs:
         assert capsys.readouterr().err == ""
 
     def test_every_trainer_has_them_once(self):
-        command_output.write_lines_to_files()
-        assert gradient_descent_trainer.DEFAULT_CALLBACKS.count(command_output.EpochLines) == 1
+        commands.write_lines_to_files()
+        assert gradient_descent_trainer.DEFAULT_CALLBACKS.count(commands.EpochLines) == 1

@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.coref import antecedents as module
-from elmo_tasks.coref.antecedents import AntecedentScorer
-from elmo_tasks.coref.mentions import Mentions
+from elmo_tasks.coref import spans as module
+from elmo_tasks.coref.spans import AntecedentScorer, Mentions
 from tests.coref.reference import assert_scores, reference_scores
 
 DIM = 6

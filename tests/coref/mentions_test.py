@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from elmo_tasks.coref import mentions as module
-from elmo_tasks.coref.mentions import (
+from elmo_tasks.coref import spans as module
+from elmo_tasks.coref.spans import (
     MentionFinder,
     attended_spans,
     candidate_spans,

@@ -11,9 +11,9 @@ import torch
 
 import elmo_tasks
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import onnx_file
+from elmo_tasks.elmo import export
+from elmo_tasks.elmo.export import write_onnx
 from elmo_tasks.elmo.model.weight_file import write_weights
-from elmo_tasks.elmo.onnx_file import write_onnx
 from tests.elmo.files import SENTENCES, frozen, make_word_files, random_bilm, read_frozen
 from tests.readme_test import TEXTS, blocks, commands
 
@@ -66,10 +66,10 @@ def test_onnx(tmp_path, monkeypatch, capsys):
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     bilm = read_frozen(**make_word_files(tmp_path))
-    monkeypatch.setattr(onnx_file, "_NEEDED", ())
+    monkeypatch.setattr(export, "_NEEDED", ())
     with pytest.raises(ElmoError, match=r"character_ids.*word_ids"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
-    monkeypatch.setattr(onnx_file, "_NEEDED", ("torch", "no_such_package"))
+    monkeypatch.setattr(export, "_NEEDED", ("torch", "no_such_package"))
     with pytest.raises(ElmoError, match="no_such_package"):
         write_onnx(bilm, tmp_path / "bilm.onnx")
     assert not (tmp_path / "bilm.onnx").exists()

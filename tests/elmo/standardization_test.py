@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.standardization import standardize_tokens
+from elmo_tasks.elmo.export import standardize_tokens
 from tests.elmo.files import NONEMPTY, make_word_files, random_bilm, read_bilm
 
 TEXT = [["the", "cat", "sat"], ["the", "mat"], [], ["on", "the", "cat"]]

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from elmo_tasks.evaluation import nearest
-from elmo_tasks.evaluation.nearest import Occurrence, nearest_tokens, text_blocks
+from elmo_tasks.evaluation import words as nearest
+from elmo_tasks.evaluation.words import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.vectors import encoder
 from tests.vectors.examples import tiny_encoder
 

@@ -11,7 +11,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.commands.ensemble import open_members, write_ensemble
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.pipeline.command import PredictManager
 from tests.pipeline.archives import SIZES, predictor_of
 from tests.sst.archives import write_archive

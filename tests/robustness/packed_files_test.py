@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks.common import unpacking
+from elmo_tasks.common import files
 from tests.common.unpacking_test import CONTENT, DAMAGED, below, file, write_tar
 
 NAMES = st.lists(st.sampled_from(["a", "b", "..", ".", "s"]), min_size=1, max_size=5).map("/".join)
@@ -28,7 +28,7 @@ def test_whatever_the_members_nothing_is_outside(members):
         archive = write_tar(outer / "x.tar.gz", *members)
         before = below(outer)
         with suppress(*DAMAGED):
-            unpacking.unpack(archive, target)
+            files.unpack(archive, target)
         assert all(path.startswith("1/2/3/4/5/6/") for path in below(outer) - before)
         inside = os.path.realpath(target)
         assert all(os.path.realpath(path).startswith(inside) for path in target.rglob("*"))
@@ -54,7 +54,7 @@ def test_damage_is_noticed(packed, position, kind):
         target.mkdir()
         archive.write_bytes(damaged)
         try:
-            unpacking.unpack(archive, target)
+            files.unpack(archive, target)
         except DAMAGED:
             return
         # Without a checksum: the header of gzip, with the name and time of the packed file, and filling.

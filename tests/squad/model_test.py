@@ -5,7 +5,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.modules.ensemble import EnsembleModel
+from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.squad import SquadMetric, SquadModel
 from tests.squad.archives import DEV, UNANSWERABLE, batch, build, config
 

@@ -5,6 +5,7 @@ So `CudaLstm` runs some steps of both directions in one launch, as a CUDA graph.
 `CudaLayer` depends on no value; sequences that have ended keep their last state.
 """
 
+import gc
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -13,7 +14,6 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.garbage_collection import without_garbage_collection
 from elmo_tasks.elmo.inference.cell import Directions, PackedLayer, half_output
 from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -203,8 +203,14 @@ class _Recording:
         torch.cuda.current_stream().wait_stream(warm_up)
         self.graph = torch.cuda.CUDAGraph()
         # Collecting an earlier recording would end this one.
-        with torch.cuda.graph(self.graph), without_garbage_collection():
-            self.outputs = function(*self.inputs)
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(self.graph):
+                self.outputs = function(*self.inputs)
+        finally:
+            if enabled:
+                gc.enable()
 
     def replay(self, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         for own, tensor in zip(self.inputs, inputs, strict=True):

@@ -1,16 +1,213 @@
 """
-The scores of earlier spans as antecedents of each span: the pair scores of Lee et al. 2017, sections 3 and 4,
-and the inference of Lee et al. 2018 (arXiv:1804.05392).
+The spans that may be mentions (Lee et al. 2017, sections 3 and 4), and the scores of earlier spans as their
+antecedents, with the inference of Lee et al. 2018 (arXiv:1804.05392).
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import torch
+from allennlp.nn.util import masked_softmax
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.coref.mentions import Mentions, feature, scoring_layers
 from elmo_tasks.coref.reader import UNKNOWN_SPEAKER
+
+SCORED_SPANS = 32_768
+
+
+class Mentions(NamedTuple):
+    """
+    The spans that are kept, in the order of the text.
+
+    *Shape:* first and last token `(kept, 2)`, g `(kept, dim)`, mention scores `(kept,)`.
+    """
+
+    spans: torch.Tensor
+    vectors: torch.Tensor
+    scores: torch.Tensor
+
+
+class MentionFinder(nn.Module):
+    """
+    The possible mentions of a document. A span has the vector g = [first; last; soft head; width] (section
+    4): the context vectors of its first and last word, the mean of its word vectors by an attention over
+    context vectors, and a feature of its width. Its score is w . FFNN(g) (section 3).
+
+    The first layer of that FFNN is applied to the parts of g before they are concatenated: its products are
+    of words, and not of the many spans. Only the spans that are kept have a g.
+
+    # Parameters
+
+    hidden_sizes, dropout : of the two FFNNs.
+    feature_dim : size of the width's vector.
+    max_width : words of the longest span.
+    spans_per_word : lambda of section 5: the number of spans that are kept, of which no two cross.
+    """
+
+    def __init__(
+        self,
+        *,
+        word_dim: int,
+        context_dim: int,
+        hidden_sizes: list[int],
+        dropout: float,
+        feature_dim: int,
+        max_width: int,
+        spans_per_word: float,
+    ) -> None:
+        super().__init__()
+        self.max_width = max_width
+        self.spans_per_word = spans_per_word
+        self.attention = feed_forward(context_dim, hidden_sizes, dropout)
+        self.width = feature(max_width, feature_dim)
+        self.parts = [context_dim, context_dim, word_dim, feature_dim]
+        self.output_dim = sum(self.parts)
+        self.projection = nn.Linear(self.output_dim, hidden_sizes[0])
+        self.scorer = scoring_layers(hidden_sizes, dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, words: torch.Tensor, context: torch.Tensor, lengths: torch.Tensor) -> Mentions:
+        """
+        *Shape:* the vectors of a document's words `(words, word_dim)` and `(words, context_dim)`, and the
+        number of words in each sentence, `(sentences,)`.
+        """
+        # (words,)
+        attention = self.attention(context).squeeze(1)
+        # (widths, feature_dim)
+        widths = self.dropout(self.width.weight)
+        # (spans, 2)
+        spans = candidate_spans(lengths, self.max_width)
+        # (spans,)
+        scores = self._scores(words, context, attention, widths, spans)
+        max_spans = max(1, int(self.spans_per_word * len(words)))
+        # (kept,)
+        best = best_without_crossing(spans, scores.detach(), max_spans)
+        first, last = spans[best].unbind(1)
+        # (kept, output_dim)
+        vectors = torch.cat(
+            [
+                F.embedding(first, context),
+                F.embedding(last, context),
+                attended_spans(words, attention, spans[best], self.max_width),
+                F.embedding(last - first, widths),
+            ],
+            dim=1,
+        )
+        return Mentions(spans[best], vectors, scores.index_select(0, best))
+
+    def _scores(
+        self,
+        words: torch.Tensor,
+        context: torch.Tensor,
+        attention: torch.Tensor,
+        widths: torch.Tensor,
+        spans: torch.Tensor,
+    ) -> torch.Tensor:
+        """*Shape:* as in `forward`; `(words,)`, `(widths, feature_dim)`, `(spans, 2)` to `(spans,)`."""
+        of_first, of_last, of_head, of_width = self.projection.weight.split(self.parts, dim=1)
+        # (words, hidden) three times, (widths, hidden)
+        firsts = F.linear(context, of_first, self.projection.bias)
+        lasts = F.linear(context, of_last)
+        heads = F.linear(words, of_head)
+        widths = F.linear(widths, of_width)
+        scores = []
+        for part in spans.split(SCORED_SPANS):
+            first, last = part.unbind(1)
+            # (part of spans, hidden)
+            hidden = attended_spans(heads, attention, part, self.max_width)
+            hidden = hidden + F.embedding(first, firsts) + F.embedding(last, lasts)
+            scores.append(self.scorer(hidden + F.embedding(last - first, widths)).squeeze(1))
+        return torch.cat(scores)
+
+
+def candidate_spans(lengths: torch.Tensor, width: int) -> torch.Tensor:
+    """
+    Returns all spans of at most `width` tokens within a sentence, sorted by their first and last token.
+
+    *Shape:* tokens of each sentence `(sentences,)` to first and last token `(spans, 2)`, both inclusive and
+    counted from the start of the text.
+    """
+    # (tokens, 1): the end of the token's sentence
+    ends = lengths.cumsum(0).repeat_interleave(lengths).unsqueeze(1)
+    tokens = torch.arange(len(ends), device=lengths.device)
+    # (tokens, width)
+    last = tokens.unsqueeze(1) + torch.arange(width, device=lengths.device)
+    first = last[:, :1].expand_as(last)
+    within = last < ends
+    return torch.stack([first[within], last[within]], dim=1)
+
+
+def attended_spans(
+    vectors: torch.Tensor, scores: torch.Tensor, spans: torch.Tensor, width: int
+) -> torch.Tensor:
+    """
+    Returns for each span the mean of its tokens' vectors, weighted by the softmax of their scores: the soft
+    head of Lee et al. 2017, section 4.1. No tensor of (spans, width, dim) is built.
+
+    *Shape:* `(tokens, dim)`, `(tokens,)` and first and last token of spans of at most `width` tokens,
+    `(spans, 2)`, to `(spans, dim)`.
+    """
+    # (spans, width)
+    indices = spans[:, :1] + torch.arange(width, device=spans.device)
+    inside = indices <= spans[:, 1:]
+    indices = indices.where(inside, spans[:, :1])
+    # (spans, width)
+    weights = masked_softmax(
+        scores.index_select(0, indices.flatten()).view_as(indices), inside, memory_efficient=True
+    )
+    # Under autocast the softmax has another precision.
+    return F.embedding_bag(indices, vectors, per_sample_weights=weights.to(vectors), mode="sum")
+
+
+def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, max_spans: int) -> torch.Tensor:
+    """
+    Returns the best spans of which no two cross: by falling score, each that crosses none taken before, up to
+    `max_spans` (Lee et al. 2017, section 5). Spans that nest or are disjoint do not cross.
+
+    *Shape:* first and last token `(spans, 2)`, `(spans,)` to the indices of the spans taken, in rising order,
+    `(at most max_spans,)`.
+    """
+    # NumPy's `tolist` is much faster than PyTorch's.
+    bounds = spans.numpy(force=True).tolist()
+    size = 1 + max((last for _, last in bounds), default=0)
+    # For each token: the last token of the longest span taken there, the first of the longest that ends there
+    longest_end, longest_start = [-1] * size, [size] * size
+    taken: list[int] = []
+    for index in scores.argsort(descending=True, stable=True).numpy(force=True).tolist():
+        if len(taken) == max_spans:
+            break
+        first, last = bounds[index]
+        crosses = any(
+            longest_end[token + 1] > last or longest_start[token] < first for token in range(first, last)
+        )
+        if not crosses:
+            taken.append(index)
+            longest_end[first] = max(longest_end[first], last)
+            longest_start[last] = min(longest_start[last], first)
+    return torch.tensor(sorted(taken), dtype=torch.long, device=spans.device)
+
+
+def feed_forward(input_dim: int, hidden_sizes: list[int], dropout: float) -> nn.Sequential:
+    """Returns a feed-forward network. *Shape:* `(..., input_dim)` to scores `(..., 1)`."""
+    return nn.Sequential(nn.Linear(input_dim, hidden_sizes[0]), scoring_layers(hidden_sizes, dropout))
+
+
+def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
+    """Returns an FFNN after its first product. *Shape:* `(..., hidden_sizes[0])` to scores `(..., 1)`."""
+    layers: list[nn.Module] = []
+    for size, next_size in pairwise([*hidden_sizes, 1]):
+        layers += [nn.ReLU(inplace=True), nn.Dropout(dropout), nn.Linear(size, next_size)]
+    return nn.Sequential(*layers)
+
+
+def feature(num_values: int, dim: int) -> nn.Embedding:
+    """Returns trainable vectors for the `num_values` values of a feature."""
+    embedding = nn.Embedding(num_values, dim)
+    nn.init.xavier_uniform_(embedding.weight)
+    return embedding
+
 
 SPANS_OF_A_BLOCK = 8
 """With more, more pairs are computed that no span asks for."""

@@ -1,7 +1,9 @@
-"""A biLM as an ONNX file, for programs without Python or PyTorch."""
+"""How a biLM leaves the project: as an ONNX file, and with a standardized token layer."""
 
 import logging
 import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +13,7 @@ from torch import nn
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLm
+from elmo_tasks.elmo.model.encoders import WordEncoder
 
 _NEEDED = ("onnx", "onnxscript")
 
@@ -77,3 +80,55 @@ class Layers(nn.Module):
 def dynamic_shapes() -> tuple[dict[int, Any], ...]:
     """Returns the dimensions of the ids that may vary, as `torch.export` takes them."""
     return ({0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")},)  # the first one imports sympy
+
+
+WORDS_PER_BATCH = 4096
+MIN_DEVIATION = 1e-6
+
+
+@torch.no_grad()
+def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
+    """
+    Scales the token layer in place, so that each feature has mean 0 and deviation 1 over the words of
+    `sentences`.
+
+    # Raises
+    `ElmoError`: a text of less than two distinct words; or a character CNN without a projection, whose
+    features cannot be below zero.
+    """
+    mean, deviation = _moments(bilm, Counter(word for words in sentences for word in words))
+    encoder = bilm.token_encoder
+    if isinstance(encoder, WordEncoder):
+        encoder.embedding.sub_(mean).div_(deviation)
+    elif encoder.projection is not None:
+        encoder.projection.weight.div_(deviation.unsqueeze(1))
+        encoder.projection.bias.sub_(mean).div_(deviation)
+    else:
+        raise ElmoError("the character CNN has no projection: its features cannot be standardized")
+    for direction in range(2):
+        lstm = bilm.lstm.layers(direction)[0]
+        # (4 dim, projection_dim)
+        for_input = lstm.weight[:, : len(mean)]
+        lstm.bias.add_(for_input @ mean)
+        for_input.mul_(deviation)
+
+
+def _moments(bilm: BiLm, counts: Counter[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns mean and deviation of each feature over a text. *Shape:* both `(projection_dim,)`."""
+    if len(counts) < 2:
+        raise ElmoError(
+            f"the text has {len(counts)} distinct words; to standardize by it, it needs 2 or more"
+        )
+    total = weighted_sum = weighted_squares = torch.zeros((), dtype=torch.float64)
+    distinct_words = list(counts)
+    for start in range(0, len(distinct_words), WORDS_PER_BATCH):
+        words = distinct_words[start : start + WORDS_PER_BATCH]
+        encoded = bilm.token_encoder(bilm.padded_ids([words])[0])
+        vectors = encoded.double()
+        weights = torch.tensor([counts[word] for word in words], dtype=torch.float64, device=vectors.device)
+        total = total + weights.sum()
+        weighted_sum = weighted_sum + weights @ vectors
+        weighted_squares = weighted_squares + weights @ vectors.square()
+    mean = weighted_sum / total
+    deviation = (weighted_squares / total - mean.square()).clamp_min(0).sqrt().clamp_min(MIN_DEVIATION)
+    return mean.to(encoded.dtype), deviation.to(encoded.dtype)
