@@ -7,12 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 
 from elmo_tasks import load
 from elmo_tasks.common.files import bundled
 from examples import notebook, show_ner
-from examples.own_task import PosReader
 from tests.forked import Command
 
 PROJECT = bundled("fixtures").resolve().parent
@@ -78,16 +76,6 @@ def test_a_copy_of_it(tmp_path, monkeypatch):
     Command(["train", "my_task/config.jsonnet", "-s", "run", *include], tmp_path / "log").succeed()
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert (metrics["validation_accuracy"], metrics["validation_loss"]) == (0, 0)
-
-
-@pytest.mark.parametrize(("worker", "read"), [(0, ["a", "c"]), (1, ["b", "d"])])
-def test_its_workers_share_a_folder_of_short_files(tmp_path, worker, read):
-    for name in "abcd":
-        (tmp_path / name).write_text(f"\n{name}/X\n")
-    reader = PosReader()
-    reader._set_worker_info(WorkerInfo(num_workers=2, id=worker))
-    words = [word for each in reader.read(str(tmp_path)) for word in each["metadata"].metadata["words"]]
-    assert words == read
 
 
 def test_scores_and_three_predictions_of_ner(tmp_path, capsys):

@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
+from functools import partial
 from multiprocessing import context
 from pathlib import Path
 from typing import Any, NoReturn
@@ -140,30 +141,6 @@ def load() -> None:
     assert elmo_tasks.load("ner")("Ada Lovelace lived in London.")
 
 
-def train() -> None:
-    allennlp("train", CONFIG, "-s", "run", "-o", json.dumps(TINY))
-
-
-def recover() -> None:
-    allennlp("train", CONFIG, "-s", "run", "-o", json.dumps(TINY | {"trainer.num_epochs": 2}), "--recover")
-
-
-def loader_processes() -> None:
-    allennlp("train", CONFIG, "-s", "loaded", "-o", json.dumps(TINY | {"data_loader.num_workers": 1}))
-
-
-def predict() -> None:
-    allennlp("predict", "run", RECORDS, "--output-file", "predicted.jsonl")
-
-
-def predict_in_parts() -> None:
-    allennlp("elmo", "predict", "run", RECORDS, "parts.jsonl")
-
-
-def embed() -> None:
-    allennlp("elmo", "embed", TEXT, "embedded.hdf5")
-
-
 def resume() -> None:
     from elmo_tasks.elmo.inference import FrozenBiLm
 
@@ -190,25 +167,36 @@ def standard_input() -> None:
         allennlp("elmo", "calibrate", "-", "state.hdf5", "--max-sentences", "3")
 
 
-def compare() -> None:
-    options = "-o", json.dumps(TINY), "--seeds", "1", "--variants", "no-elmo"
-    allennlp("elmo", "compare", CONFIG, "compared", *options)
+def train(folder: str, *options: str, **changes: Any) -> list[str]:
+    overrides = TINY | {name.replace("__", "."): value for name, value in changes.items()}
+    return ["train", CONFIG, "-s", folder, "-o", json.dumps(overrides), *options]
 
 
-def doctor() -> None:
-    allennlp("elmo", "doctor")
-
-
-STEPS = (
-    *(embedder, activations, load, train, recover, loader_processes, predict, predict_in_parts, embed),
-    *(resume, standard_input, compare, doctor),
-)
+STEPS = {
+    **{step.__name__: step for step in (embedder, activations, load, resume, standard_input)},
+    **{
+        name: partial(allennlp, *arguments)
+        for name, arguments in {
+            "train": train("run"),
+            "recover": train("run", "--recover", trainer__num_epochs=2),
+            "loader processes": train("loaded", data_loader__num_workers=1),
+            "predict": ["predict", "run", RECORDS, "--output-file", "predicted.jsonl"],
+            "predict in parts": ["elmo", "predict", "run", RECORDS, "parts.jsonl"],
+            "embed": ["elmo", "embed", TEXT, "embedded.hdf5"],
+            "compare": [
+                *("elmo", "compare", CONFIG, "compared", "-o", json.dumps(TINY)),
+                *("--seeds", "1", "--variants", "no-elmo"),
+            ],
+            "doctor": ["elmo", "doctor"],
+        }.items()
+    },
+}
 
 if __name__ == "__main__":
     problems = {}
-    for step in STEPS:
+    for name, step in STEPS.items():
         try:
             step()
         except (Exception, SystemExit):
-            problems[step.__name__] = traceback.format_exc()
+            problems[name] = traceback.format_exc()
     Path("problems.json").write_text(json.dumps(problems))

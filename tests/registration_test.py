@@ -2,13 +2,11 @@
 
 import subprocess
 import sys
-import tomllib
 
 import pytest
 import torch
 
 import elmo_tasks
-from elmo_tasks import registration
 from elmo_tasks.common.files import bundled
 from tests import fresh
 from tests.conftest import environment
@@ -29,16 +27,6 @@ def run(script: str) -> subprocess.CompletedProcess:
     """Runs a script in a new interpreter, which ends without unloading PyTorch: that takes a second."""
     script += "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)"
     return subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("run", "work", "frozen"), [(run, "", True), (fresh.run, "import torch", False)])
-def test_modules_are_no_garbage_of_a_program_without_tensors(run, work, frozen):
-    done = run(
-        f"import gc\nbefore = gc.get_freeze_count()\n{work}\nfrom elmo_tasks import load\n"
-        "print(gc.isenabled(), gc.get_freeze_count() > before)"
-    )
-    assert done.stdout.split() == ["True", str(frozen)]
 
 
 @pytest.mark.slow
@@ -152,35 +140,3 @@ def test_names_that_are_not_there():
         elmo_tasks.no_such_name  # noqa: B018
     with pytest.raises(AttributeError, match=r"'elmo_tasks.elmo'.*'no_such_name'"):
         elmo_tasks.elmo.no_such_name  # noqa: B018
-
-
-@pytest.mark.slow
-def test_a_loader_that_other_modules_share(tmp_path):
-    """pytest loads the plug-ins named by `-p` with one loader, which it shares with all tests."""
-    (tmp_path / "one_test.py").write_text("""
-def test():
-    import elmo_tasks.ner
-    from allennlp.modules.elmo import Elmo
-    assert Elmo.__module__ == "elmo_tasks.drop_in.elmo"
-""")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "elmo_tasks.drop_in"]
-    done = subprocess.run(
-        [*command, tmp_path], env=environment(), cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout
-
-
-def test_the_contract_and_the_rule_are_about_the_same_modules():
-    """The import contract of pyproject.toml lists the modules that may be imported without the suite."""
-    root = bundled("fixtures").resolve().parent
-    project = tomllib.loads((root / "pyproject.toml").read_text())
-    contracts = project["tool"]["importlinter"]["contracts"]
-    (contract,) = (each for each in contracts if "registration.LIGHT" in each["name"])
-    light = [f"{module.removeprefix('elmo_tasks.')}." for module in contract["source_modules"]]
-    without_rule = {"", "common", "elmo", "suite"}
-    for file in (root / "elmo_tasks").rglob("*.py"):
-        module = ".".join(file.relative_to(root / "elmo_tasks").with_suffix("").parts)
-        module = module.removesuffix("__init__").removesuffix(".")
-        if module not in without_rule and module not in registration.HEAVY:
-            in_contract = f"{module}.".startswith(tuple(light))
-            assert in_contract != registration.needs_allennlp(module), module

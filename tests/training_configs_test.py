@@ -99,11 +99,6 @@ def test_elmo_is_the_baseline_and_two_blocks():
     assert with_elmo == baseline
 
 
-def test_block_has_only_the_keys_that_are_set(tmp_path):
-    found = evaluate(tmp_path, "elmo.block('input+output', dropout=0.5, mix_l2=0.001)")
-    assert found == {"placement": "input+output", "dropout": 0.5, "mix_l2": 0.001}
-
-
 @pytest.mark.parametrize("function", ["block", "plug", "indexers"])
 def test_misspelt_placement_fails_when_the_config_is_evaluated(tmp_path, function):
     with pytest.raises(ConfigurationError, match='placement is "inptu"'):

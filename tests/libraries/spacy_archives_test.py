@@ -11,7 +11,6 @@ from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from spacy import displacy
 from spacy.tokens import Span
-from spacy.training import Example
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
 from elmo_tasks.archives.opening import ArchiveError
@@ -55,15 +54,6 @@ def entities(doc):
 
 def mentions(doc):
     return [(span.start, span.end, span.label_) for span in doc.spans["coref"]]
-
-
-def test_entities_are_scored(ner):
-    nlp = pipeline("elmo_ner", ner)
-    found = nlp(TEXT)
-    gold = {"entities": entities(found)[1:]}
-    scores = nlp.evaluate([Example.from_dict(nlp.make_doc(TEXT), gold)])
-    assert scores["ents_r"] == 1.0
-    assert scores["ents_p"] == pytest.approx(1 - 1 / len(found.ents))
 
 
 def test_entities_are_those_of_the_predictor(ner):
@@ -139,12 +129,6 @@ def test_mentions_are_those_of_the_predictor(coref):
     html = displacy.render(doc, style="span", options={"spans_key": "coref"}, jupyter=False)
     assert "z-index: 10" in html
     assert list(pipeline("elmo_coref", coref, spans_key="chains")(TEXT).spans) == ["chains"]
-
-
-def test_sentences_of_the_pipeline_are_those_of_the_model(coref):
-    """Without sentences in the doc, the predictor uses spaCy's sentencizer."""
-    with_rules = pipeline("elmo_coref", coref, "sentencizer")(TEXT.replace("\n", " "))
-    assert mentions(with_rules) == mentions(pipeline("elmo_coref", coref)(TEXT.replace("\n", " ")))
 
 
 @pytest.mark.slow

@@ -113,15 +113,6 @@ def test_cloned_and_pickled_without_weights(vectorizer):
         assert same.transform(TEXTS).tolist() == expected.tolist()
 
 
-def test_marks_belong_to_the_letters_before_them(vectorizer):
-    for text, tokens in (
-        ("हिन्दी भाषा।", ["हिन्दी", "भाषा", "।"]),
-        ("un cafe\u0301!", ["un", "cafe\u0301", "!"]),
-        ("well-known it's", ["well-known", "it's"]),
-    ):
-        assert vectorizer.transform([text]).tolist() == vectorizer.transform([tokens]).tolist()
-
-
 @pytest.mark.slow
 def test_in_a_process_that_is_forked(files):
     setup = f"""
@@ -147,11 +138,6 @@ def test_a_changed_bilm_is_read_again(files, tmp_path, monkeypatch):
             file.attrs.pop("blake2b", None)
         os.utime(folder / "model.hdf5", ns=(1, 1 + len(name)))
         assert not np.allclose(before, vectorizer.transform(["A cat"]))
-
-
-def test_names_of_features(vectorizer):
-    names = vectorizer.get_feature_names_out()
-    assert names.tolist() == [f"elmovectorizer{number}" for number in range(12)]
 
 
 @pytest.mark.slow
@@ -201,8 +187,3 @@ def test_errors(files, parameters, sentences, place):
     vectorizer = ElmoVectorizer(**files | parameters)
     with pytest.raises(ValueError, match=place):
         vectorizer.transform(sentences)
-
-
-def test_fit_checks_the_parameters(files):
-    with pytest.raises(ValueError, match="batch_size"):
-        ElmoVectorizer(**files, batch_size=0.5).fit(TEXTS)

@@ -21,7 +21,7 @@ from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import create_app
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.archives import predictor_of
-from tests.serving.clients import Unfinished, model_of, running
+from tests.serving.clients import model_of
 
 LIMITS = Limits(max_tokens=20, max_bytes=20_000)
 HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
@@ -248,15 +248,6 @@ def test_a_form_is_not_read_in_time():
     page = SlowForms(timeout=0.01)
     assert asyncio.run(page.status()) == 503
     page.done.set()
-
-
-def test_a_reader_who_leaves_before_the_answer():
-    slow = Unfinished()
-    tab = Tab(name="m", task="", fields=(Field("text", "Text"),), examples=[], mixes=[], explains=False)
-    with running({"m": model_of(slow)}, LIMITS, lambda app: Page(app, tabs=[tab], limits=LIMITS)) as address:
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.get(f"{address}/show/m?text=a", timeout=0.5)
-        assert slow.cancelled.wait(10)
 
 
 def test_a_broken_model(monkeypatch, ask):

@@ -5,19 +5,13 @@ from jinja2 import UndefinedError
 
 from elmo_tasks.page.templates import (
     Mark,
-    answered,
     arguments,
-    heat,
     located,
     marked,
     meaning,
     mentions,
-    named,
     page_template,
-    starred,
 )
-
-PLACE = {"char_start": 3, "char_end": 5, "probability": 0.256}
 
 
 def test_values_are_escaped_filtered_and_must_be_given(tmp_path):
@@ -29,12 +23,6 @@ def test_values_are_escaped_filtered_and_must_be_given(tmp_path):
         template.render()
 
 
-def test_marks_of_characters():
-    assert list(named([{"type": "PER", **PLACE}])) == [Mark(3, 5, "PER", "26%")]
-    assert list(answered(PLACE)) == [Mark(3, 5, "answer", "26%")]
-    assert list(answered({"char_start": None})) == []
-
-
 def test_tokens_are_found_in_their_text():
     text = located(["Do", "n't", "go", "."], "Don't  go.")
     assert text.offsets == [(0, 2), (2, 5), (7, 9), (9, 10)]
@@ -42,11 +30,6 @@ def test_tokens_are_found_in_their_text():
     frame = [{"label": "ARG1", "spans": [[0, 1], [2, 4]]}, {"label": "V", "spans": [[1, 2]]}]
     assert list(arguments(frame, text)) == [Mark(0, 2, "ARG1"), Mark(7, 10, "ARG1"), Mark(2, 5, "V")]
     assert list(mentions([[[0, 0]], [[1, 2]]], text)) == [Mark(0, 2, "0"), Mark(2, 9, "1")]
-
-
-def words(html):
-    """Returns the text between the tags."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
 
 
 @pytest.mark.parametrize(
@@ -72,20 +55,4 @@ def test_a_mark_has_its_colour_and_its_meaning():
         "when",
         "Countries, cities, states",
         "animal",
-    ]
-
-
-def test_stars_around_a_word_become_a_mark():
-    assert words(starred("… They **play** <chess> ** .")) == "… They play &lt;chess&gt; ** ."
-    assert starred("… They **play** .").count("<mark") == 1
-    assert starred("2 ** 3 <b>") == "2 ** 3 &lt;b&gt;"
-
-
-def test_heat_is_absolute():
-    assert [heat(share) for share in (0, 0.11, 0.5, 1.0, -1.0)] == [
-        "heat-0",
-        "heat-1",
-        "heat-5",
-        "heat-10",
-        "heat-0",
     ]

@@ -25,27 +25,9 @@ READERS = {
     "elmo_bilm": {"streams": 2, "bptt_steps": 5},
 }
 FIELDS = [
-    *(
-        "sentence",
-        "tokens",
-        "predicates",
-        "document",
-        "sentences",
-        "speakers",
-        "clusters",
-        "doc_key",
-        "passage",
-    ),
-    *(
-        "question",
-        "id",
-        "premise",
-        "hypothesis",
-        "premise_tokens",
-        "hypothesis_tokens",
-        "sentence1",
-        "sentence2",
-    ),
+    *("sentence", "tokens", "predicates", "document", "sentences", "speakers", "clusters", "doc_key"),
+    *("passage", "question", "id", "premise", "hypothesis", "premise_tokens", "hypothesis_tokens"),
+    *("sentence1", "sentence2"),
 ]
 WORDS = st.text(max_size=4)
 USUAL = st.one_of(

@@ -9,14 +9,11 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 
 import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.answers import Limits
-from elmo_tasks.serving.app import parse_inputs, read_body
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.archives import predictor_of
 from tests.serving.clients import Doubling, Unfinished, ask, model_of, running
@@ -53,6 +50,9 @@ def test_a_list_is_a_list_in_order(service, inputs):
     response = httpx.post(service.ner, json=inputs)
     assert difference(response.json(), list(map(json.loads, service.expected))) < 1e-5
     assert httpx.post(service.ner, json=[]).json() == []
+    # As editors of Windows begin a file
+    with_mark = "\ufeff".encode() + json.dumps(inputs[0]).encode()
+    assert httpx.post(service.ner, content=with_mark).text == service.expected[0]
 
 
 @pytest.mark.slow
@@ -249,53 +249,3 @@ def test_metrics_count_requests_by_status(models):
     assert counts == {("double", "200"): 3, ("double", "400"): 1, ("slow", "503"): 1}
     assert 'elmo_queue_inputs{model="double"} 0.0' in response.text
     assert 'elmo_request_seconds_count{model="double"} 4.0' in response.text
-
-
-def test_an_object_or_a_list():
-    assert parse_inputs('{"a": "ä"}'.encode(), SMALL) == {"a": "ä"}
-    assert parse_inputs(b'\xef\xbb\xbf{"a": 1}', SMALL) == {"a": 1}
-    assert parse_inputs(b"[]", SMALL) == []
-    assert parse_inputs(b"[{}]", SMALL) == [{}]
-
-
-SMALL = Limits(max_bytes=10, max_queue=2, timeout=0.05)
-
-
-def read(*parts, pause=0.0, **headers):
-    messages = iter(parts)
-
-    async def receive():
-        part = next(messages, None)
-        if part is None:
-            await asyncio.sleep(pause)
-        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
-
-    scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
-    return asyncio.run(read_body(Request(scope, receive), SMALL))
-
-
-def test_a_client_that_leaves():
-    messages = iter([{"type": "http.request", "body": b"1", "more_body": True}, {"type": "http.disconnect"}])
-
-    async def receive():
-        return next(messages)
-
-    with pytest.raises(HTTPException, match="the client has gone") as caught:
-        asyncio.run(read_body(Request({"type": "http", "headers": []}, receive), SMALL))
-    assert caught.value.status_code == 400
-
-
-@pytest.mark.parametrize(
-    ("parts", "options", "status", "reason"),
-    [
-        ((b"12345", b"678901"), {}, 413, "more than 10 bytes"),
-        ((b"12345678901",), {"pause": 1.0}, 413, "more than 10 bytes"),
-        ((b"1",), {"pause": 1.0}, 408, "within 0.05 seconds"),
-        ((b"1",), {"content-encoding": "gzip"}, 415, "encoding gzip"),
-    ],
-)
-def test_refused_bodies(parts, options, status, reason):
-    with pytest.raises(HTTPException) as caught:
-        read(*parts, **options)
-    assert caught.value.status_code == status
-    assert reason in caught.value.detail

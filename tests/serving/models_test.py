@@ -1,5 +1,4 @@
 import asyncio
-import json
 import pickle
 import threading
 from itertools import product
@@ -19,7 +18,7 @@ from tests.elmo.files import make_files
 from tests.errors import mentions
 from tests.ner.archives import write_run
 from tests.robustness.predictors_test import READERS
-from tests.serving.clients import Doubling, model_of
+from tests.serving.clients import Doubling
 
 VALUES = {
     str: "Ana flew .",
@@ -41,38 +40,8 @@ def test_lines_of_a_model_in_this_process():
     assert asyncio.run(model.lines([{"text": "a"}, {"text": "bc"}])) == ['{"doubled": 2}', '{"doubled": 4}']
     refusal = 'the input needs "text": a string; it has no fields'
     assert refusal_of(model, [{}]) == (422, refusal)
+    assert refusal_of(model, [{"text": 13 * "x"}])[0] == 500
     assert refusal_of(model, [{"text": "a"}, {}]) == (422, f"input 2 of 2: {refusal}")
-
-
-def test_the_description_is_of_inputs_and_outputs():
-    class WithParameters(Doubling):
-        """
-        In: `{"text": "..."}`.
-
-        # Parameters
-
-        more : of the predictor, not of an input.
-        """
-
-    assert local_model(WithParameters(), Limits()).description == 'In: `{"text": "..."}`.'
-
-
-def test_no_answer_in_time():
-    async def answer(inputs):
-        await asyncio.sleep(5)
-
-    assert refusal_of(model_of(answer, timeout=0.01), [{}]) == (503, "no answer within 0.01 seconds")
-
-
-def test_places_in_the_queue():
-    model = model_of(None, max_queue=3)
-    with model.slots(2):
-        with pytest.raises(HTTPException) as caught, model.slots(2):
-            pass
-        assert caught.value.status_code == 429
-        with model.slots(1):
-            assert model.taken == 3
-    assert model.taken == 0
 
 
 def test_archives_by_their_names(tmp_path, monkeypatch):
@@ -86,20 +55,6 @@ def test_archives_by_their_names(tmp_path, monkeypatch):
     assert list(open_archives(["lr=0.1", "slow=lr=0.1"])) == ["ner", "slow"]
     with pytest.raises(ConfigurationError, match="the same name, ner"):
         open_archives([run, f"ner={run}"])
-
-
-def test_lines_and_refusals():
-    answers = Answers(Doubling(), Limits(max_tokens=20))
-    line, *refusals = answers([Query({"text": text}) for text in ("ä", 1, 13 * "x", 21 * "x")])
-    assert line == '{"doubled": 2}'
-    assert [refusal.status for refusal in refusals] == [422, 500, 422]
-    assert mentions(refusals[2].reason, "21", "20")
-
-
-def test_a_line_is_that_of_predict():
-    predictor = Doubling()
-    predictor.dump_line = lambda result: json.dumps(result, indent=1) + "\n"
-    assert Answers(predictor, Limits())([Query({"text": "a"})]) == ['{\n "doubled": 2\n}']
 
 
 def test_inputs_to_explain():
