@@ -9,8 +9,7 @@ from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.formats.tables import GOLD, UNDECIDED
-from elmo_tasks.data.formats.texts import find_texts
+from elmo_tasks.data.formats.tables import GOLD, UNDECIDED, find_texts
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 
 Text = str | list[str]

@@ -18,7 +18,6 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import DeviceName, Input, Positive, Seed, device_option, option
 from elmo_tasks.commands.partial_outputs import PARTIAL
-from elmo_tasks.data.formats.fasta import read_fasta
 from elmo_tasks.data.input_files import (
     InputError,
     check_found,
@@ -27,6 +26,7 @@ from elmo_tasks.data.input_files import (
     read_sentences,
     shorten,
 )
+from elmo_tasks.data.text_stream import read_fasta
 from elmo_tasks.data.tokenization import raw_word, tokenizer, tokenizer_of_script
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import move_to, read_chosen_bilm, read_initial_state

@@ -19,8 +19,8 @@ from allennlp.data.fields import TextField
 
 from elmo_tasks.commands.base import Source, Verb, flag, option, positional
 from elmo_tasks.data.formats import LIKELY, POSSIBLE, FileSample, sample_of
-from elmo_tasks.data.formats.tables import has_empty_lines, has_header, has_sentences, names_texts
-from elmo_tasks.data.input_files import InputError, nonblank_lines, read_lines, shorten
+from elmo_tasks.data.formats.tables import has_header, has_sentences, names_texts
+from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
 from elmo_tasks.data.reader import TaskReader, texts_of
 from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
 from elmo_tasks.evaluation.tagging import read_tagged
@@ -52,8 +52,6 @@ _PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
 """The data of probes: their name, reader and command, and the evidence that a reading is."""
 _TEXT = 0.4
 """The evidence for a text: more than for what any text can be read as."""
-_MOST_ANALOGIES = 30_000
-"""Lines of a file of analogies at most: Google's has 19,558."""
 _MOST_BLANKS = 2
 """Blanks in a word of a set of similarity, such as `New York City`."""
 _SHOWN = 20
@@ -237,17 +235,11 @@ def _logged() -> Iterator[list[logging.LogRecord]]:
 
 def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[Inspection]:
     """Yields the first of the probes of that evidence that reads data, or that they are a text for a biLM."""
-    quoted = shlex.quote(path)
-    lines = (
-        [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)] if sample.lines else []
-    )
     # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
-    has_sentences = has_empty_lines(lines) or any("_" in line.split("\t") for line in lines)
+    has_sentences = sample.has_blank_lines or any("_" in line.split("\t") for line in sample.lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
     for task, read, command, evidence in _PROBES:
         if evidence < least:
-            continue
-        if task == "analogies" and len(lines) > _MOST_ANALOGIES:
             continue
         if task in ("similarity", "analogies") and (has_sentences or is_json or names_texts(sample)):
             continue
@@ -259,7 +251,7 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
             continue
         if task == "similarity" and not _are_words(records):
             continue
-        yield _of_probe(task, sample, evidence, len(records), 0, command.format(path=quoted))
+        yield _of_probe(task, sample, evidence, len(records), 0, command.format(path=shlex.quote(path)))
         return
     sizes = [len(line.split()) for line in sample.lines]
     is_table = sample.files[0].suffix == ".csv" or has_header(sample)

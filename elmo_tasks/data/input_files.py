@@ -175,9 +175,9 @@ def read_lines(
 
 
 def first_lines(path: Path, count: int, encoding: str) -> list[str]:
-    """Returns the first lines of a text that are not blank; none if the file is not a text."""
+    """Returns the first lines of a text; none if the file is not a text."""
     try:
-        return [line for _, line in islice(nonblank_lines(path, encoding), count)]
+        return [line for _, line in islice(read_lines(path, encoding=encoding), count)]
     except InputError:
         return []
 

@@ -139,7 +139,7 @@ class LabelledTextReader(TaskReader):
 
     def format_of(self, files: Sequence[Path]) -> str:
         """Returns the name of the format; of a delimited file, its delimiter and whether it has a header."""
-        format = self._format_of(files[0], self._format_of_all(files))
+        format = self._format(files)
         if format != "delimited":
             return format
         dialect = dialect_of(files[0], self.layout, encoding=self.encoding)
@@ -148,7 +148,7 @@ class LabelledTextReader(TaskReader):
         return names.get(dialect.delimiter, f"delimited by {dialect.delimiter}") + header
 
     def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
-        format = self._format_of(files[0], self._format_of_all(files))
+        format = self._format(files)
         if format not in TABLES:
             return {}
         rows = [record.values for record in islice(READ[format](files[0], self.options), _SAMPLE)]
@@ -162,29 +162,26 @@ class LabelledTextReader(TaskReader):
         """The keys that formats need."""
         return TextOptions(self.label_names, self.layout, self.encoding)
 
-    def _format_of_all(self, files: Sequence[Path]) -> str:
-        """Returns the format that the names of the files tell, or else the config's, maybe `auto`."""
-        if self.format != "auto" or self.pairs or self.layout.columns is not None:
-            return self.format
-        return path_format(files, self.label_names) or self.format
-
-    def _format_of(self, path: Path, format: str) -> str:
-        """Returns the format of a file, which it shows itself if `format` is `auto`."""
-        if format != "auto":
-            return format
-        has_columns = self.pairs or self.layout.columns is not None or self.layout.delimiter != "auto"
-        found = None if has_columns else lines_format(path, self.options)
-        return found or record_format(path, encoding=self.encoding)
+    def _format(self, files: Sequence[Path]) -> str:
+        """Returns the format, which the names of the files tell, or else the first file shows."""
+        found = None
+        if self.format == "auto" and not self.pairs and self.layout.columns is None:
+            found = path_format(files, self.label_names)
+            if found is None and self.layout.delimiter == "auto":
+                found = lines_format(files[0], self.options)
+        elif self.format != "auto":
+            found = self.format
+        return found or record_format(files[0], encoding=self.encoding)
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         files = input_files(file_path)
-        format = self._format_of_all(files)
+        format = self._format(files)
         if format in CLASS_PATHS and not self.every_record:
             files = self._of_classes(file_path, files, format)
         groups = {path: [path] for path in files}
         if format == "class_folders":  # one log for all files
             groups = {cast(Path, file_path): files}
-        read = partial(self._files, groups=groups, format=format)
+        read = partial(self._files, groups=groups, format=format if format in CLASS_PATHS else None)
         for example in self.shard_iterable(self.read_files(file_path, read, self._describe, list(groups))):
             if isinstance(example, InputError):
                 yield no_prediction(example)
@@ -201,10 +198,10 @@ class LabelledTextReader(TaskReader):
         return of_classes
 
     def _files(
-        self, path: Path, counts: Counter[str], *, groups: Mapping[Path, list[Path]], format: str
+        self, path: Path, counts: Counter[str], *, groups: Mapping[Path, list[Path]], format: str | None
     ) -> Iterator[_Example | InputError]:
         for file in groups[path]:
-            yield from self._examples(file, self._format_of(file, format), counts)
+            yield from self._examples(file, format or self._format([file]), counts)
         if not counts["instances"]:
             raise InputError("the file has no records" + self._left_out(counts), where=path)
 

@@ -29,7 +29,7 @@ from elmo_tasks.data.input_files import InputError, NoWordsError, check_found, f
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
-_SAMPLE = 10
+_SAMPLE = 20
 """The lines that show the format of a file."""
 
 

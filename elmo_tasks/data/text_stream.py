@@ -1,17 +1,19 @@
 """Text as a stream of passages, in memory that does not grow with the text: generators, step by step."""
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from allennlp.data import Instance
 
+from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.mistaken_texts import CHECKED, warn_once
-from elmo_tasks.data.input_files import read_sentences, shorten
+from elmo_tasks.data.input_files import InputError, read_sentences, shorten
 from elmo_tasks.data.reader import text_fields
 from elmo_tasks.data.tokenization import RenewedPipeline, language_rules, raw_word
 
@@ -176,3 +178,54 @@ def shuffled(items: Iterable[Item], size: int, random: Random) -> Iterator[Item]
 def subsampled(words: list[str], probabilities: dict[str, float], random: Random) -> list[str]:
     """Returns the words, of which those in `probabilities` are kept with their probability."""
     return [word for word in words if word not in probabilities or random.random() < probabilities[word]]
+
+
+class Protein(NamedTuple):
+    """The file and the line of a header of FASTA, the residues with blanks between them, and the name."""
+
+    where: FilePath
+    line_number: int
+    text: str
+    key: str = ""
+
+
+_STOP = "*"
+"""The stop character after the last residue in some files of FASTA. It is left out."""
+
+
+def read_fasta(lines: Iterable[tuple[FilePath, int, str]]) -> Iterator[Protein]:
+    """
+    Yields the proteins of FASTA files: the residues in capitals, and the first word of the header as name.
+    Anything else is an `InputError`, with file and line.
+    """
+    header: Protein | None = None
+    residues = ""
+    for line in starmap(Protein, lines):
+        text = "".join(line.text.split())
+        if line.text.startswith(">"):
+            if header is not None:
+                yield _protein(header, residues)
+            name, *_ = line.text[1:].split() or [""]
+            if not name or not name.isprintable():
+                raise _no_fasta(line, f"{line.text[:20]!r} has no name after '>'")
+            header, residues = line._replace(key=name), ""
+        elif text:
+            if header is None or header.where != line.where:
+                raise _no_fasta(line, f"{text[:20]!r} is not a header, such as '>P12345'")
+            # Only the last character of a protein may be `_STOP`.
+            if other := re.search("[^A-Za-z]", residues[-1:] + text.removesuffix(_STOP)):
+                raise _no_fasta(line, f"{other.group()!r} is not a residue, which is a letter")
+            residues += text.upper()
+    if header is not None:
+        yield _protein(header, residues)
+
+
+def _protein(header: Protein, residues: str) -> Protein:
+    letters = residues.removesuffix(_STOP)
+    if not letters:
+        raise _no_fasta(header, f"{header.key!r} has no residues")
+    return header._replace(text=" ".join(letters))
+
+
+def _no_fasta(line: Protein, what: str) -> InputError:
+    return InputError(what, where=line.where, line=line.line_number)

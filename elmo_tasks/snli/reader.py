@@ -9,7 +9,7 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.formats.pairs import (
+from elmo_tasks.data.formats.tables import (
     COLUMN_NAMES,
     ENTAILMENT_LABELS,
     OTHER_NAMES,

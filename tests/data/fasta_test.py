@@ -2,8 +2,8 @@
 
 import pytest
 
-from elmo_tasks.data.formats.fasta import Protein, read_fasta
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.text_stream import Protein, read_fasta
 
 FASTA = """
 >sp|P12345|NAME_HUMAN A protein, of two lines

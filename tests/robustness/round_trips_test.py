@@ -19,8 +19,8 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.formats.coreference import read_documents
-from elmo_tasks.data.formats.pairs import ENTAILMENT_LABELS
 from elmo_tasks.data.formats.questions import Answer, read_good_questions
+from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.data.formats.trees import Phrase, Tree, parse
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.modules.metrics import ClassificationMetric

@@ -9,7 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 
-from elmo_tasks.data.formats.pairs import ENTAILMENT_LABELS
+from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.snli.reader import SnliPair, SnliReader
 
 SNLI = [

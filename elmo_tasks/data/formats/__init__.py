@@ -8,8 +8,11 @@ are those of its kind. Files, folders, patterns, archives and URLs are found by
 `data.input_files.read_lines`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +28,30 @@ have a mark that no other format has. 0 is a format that cannot read them.
 """
 
 
-class FileSample(NamedTuple):
+@dataclass(frozen=True)
+class FileSample:
     """The first lines of data of an unknown format."""
 
-    files: list[Path]
+    files: Sequence[Path]
     encoding: str
-    lines: list[str]
-    """Lines of the first file that are not blank; none if it is not a text."""
+    all_lines: Sequence[str]
+    """Lines of the first file; none if it is not a text."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines that are not blank."""
+        return list(filter(str.strip, self.all_lines))
+
+    @cached_property
+    def has_blank_lines(self) -> bool:
+        """Whether there are blank lines between others, as between sentences with a token a line."""
+        return "\n\n" in "\n".join(map(str.strip, self.all_lines)).strip()
+
+    @cached_property
+    def first_cells(self) -> set[str]:
+        """The cells of the first line, which may name columns, in small letters."""
+        cells = re.split("[,;|\t]", self.lines[0].lower()) if self.lines else ()
+        return {cell.strip('" ') for cell in cells}
 
 
 class Format(NamedTuple):

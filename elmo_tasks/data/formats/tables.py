@@ -1,10 +1,13 @@
-"""The columns of texts and of labels, and the classes, of records of an unknown kind."""
+"""How data of an unknown kind are read as texts, or pairs of texts, with a class each."""
 
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding
 from elmo_tasks.data.formats.records import (
@@ -15,7 +18,8 @@ from elmo_tasks.data.formats.records import (
     read_rows,
     record_format,
 )
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.formats.texts import FASTTEXT, is_fasttext, without_labels
+from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
@@ -36,39 +40,134 @@ _PAIRS = (
 )
 """The names that published sets give to the texts of a pair, in small letters."""
 _NAMES_OF_TEXTS = {*TEXTS, *chain(*_PAIRS)}
-MAX_CLASSES = 200
+ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
+OTHER_NAMES = {label[0]: label for label in ENTAILMENT_LABELS} | {
+    label.upper(): label for label in ENTAILMENT_LABELS
+}
+UNDECIDED_PAIRS = (UNDECIDED, "-1")
+COLUMN_NAMES = {
+    "premise": ("sentence1", "premise", "context", "sentence_a"),
+    "hypothesis": ("sentence2", "hypothesis", "hypo", "sentence_b"),
+    "label": ("gold_label", "label", "entailment_judgment", "entailment_label"),
+}
+"""The names that published sets of entailment give to a column, in small letters."""
+_MAX_CLASSES = 200
 _SHORT = 10
 """The characters that texts have on average, at least, in a column without the name of a text."""
 _FIRST = 100
 """The rows by whose values a column is one of texts."""
-_NUMBER = re.compile(r"-?\d*\.?\d+")
-_FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _HEADER = 1000
 """The rows that tell whether the first is a header."""
+_NUMBER = re.compile(r"-?\d*\.?\d+")
+_FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
+_SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
+"""Parts of the names of files and folders that are not names of classes."""
+_UNLABELLED = {"unsup"}
+"""Folders without a class, as in IMDB."""
+_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
+_TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_LABEL = re.compile(r"[\w.+-]+")
+_CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
+"""A label at the start of a line that is hardly the first word of a sentence."""
 
 
-class Table(NamedTuple):
+def find_texts(sample: FileSample) -> Finding:
+    """Returns how a classifier's reader reads data: by paths, fastText's marks, columns, or first words."""
+    if names := _classes_of_paths(sample):
+        tokenizer = tokenizer_keys(sample.lines)
+        has_texts = tokenizer or any(len(line.split()) > 1 for line in sample.lines)
+        return Finding(LIKELY if has_texts else 0, [{"classes": sorted(names), **tokenizer}])
+    if is_fasttext(sample.lines):
+        labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
+        classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
+        return Finding(CERTAIN, [{"classes": classes, **tokenizer_keys(map(without_labels, sample.lines))}])
+    table = read_table(sample)
+    found = _find_table(sample, table) if table else Finding(0)
+    if found.candidates or (table and (table.header or table.problem) and _has_tabs(sample)):
+        return found
+    if labels := _first_words(sample):
+        evidence = LIKELY if all(map(_CODE.fullmatch, labels)) else POSSIBLE
+        tokenizer = tokenizer_keys(line.partition(" ")[2] for line in sample.lines)
+        return Finding(evidence, [{"format": "label_text", "classes": sorted(labels), **tokenizer}])
+    return found
+
+
+def find_pairs(sample: FileSample) -> Finding:
+    """
+    Returns how a reader of pairs reads data. The labels may be numbers, or others than SNLI's; the labels 0
+    and 1 in RTE, WNLI and MRPC do not say what they mean.
+    """
+    table = read_table(sample)
+    if table is None or table.problem:
+        return Finding(0, problem=table.problem if table else None)
+    columns: dict[str, Any] = {}
+    label = known_column("label", table.columns)
+    if not table.header:
+        label = next((name for name in table.columns if _are_entailment(table.classes[name])), None)
+        texts = text_columns(table, label) if label else []
+        if len(texts) < 2:
+            return Finding(0)
+        columns = {"columns": table.columns, "label": label, "premise": texts[0], "hypothesis": texts[1]}
+    has_pair = columns or all(known_column(name, table.columns) for name in ("premise", "hypothesis"))
+    classes = {*table.classes[label]} - {*UNDECIDED_PAIRS} if label else set()
+    of_snli = classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}
+    is_named = of_snli or _are_entailment(classes) or "premise" in table.columns
+    evidence = (CERTAIN if is_named else LIKELY) if label and has_pair else 0.0
+    if classes == {"0", "1", "2"}:
+        columns["label_names"] = {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}
+    elif not of_snli and (known_column("premise", table.columns) == "premise" or _are_entailment(classes)):
+        columns["classes"] = sorted(classes)
+    elif not of_snli:
+        problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r} are not SNLI's"
+        remedy = (
+            'say what they mean, for RTE {"classes": ["entailment", "not_entailment"], '
+            '"label_names": {"0": "entailment", "1": "not_entailment"}}'
+        )
+        error = InputError(problem, where=sample.files[0], remedy=remedy)
+        return Finding(evidence, problem=error if has_pair else None)
+    return Finding(evidence, [columns])
+
+
+def known_column(name: str, columns: Iterable[str]) -> str | None:
+    """Returns the column with one of the names of published sets of entailment, whatever its case."""
+    known = COLUMN_NAMES[name]
+    exact = next((each for each in known if each in columns), None)
+    return exact or next((column for each in known for column in columns if column.lower() == each), None)
+
+
+def _are_entailment(classes: Iterable[str]) -> bool:
+    return any("entail" in name for name in classes)
+
+
+# Columns
+
+
+@dataclass
+class Table:
     """Records of all files; `header` if they name their columns."""
 
     rows: Sequence[Mapping[str, Any]]
     header: bool = True
-    class_names: Mapping[str, Sequence[str]] = {}
+    class_names: Mapping[str, list[str]] = field(default_factory=dict)
     problem: InputError | None = None
     """The error of a damaged record. The rows are those before it."""
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
+        """The names of the columns."""
         return list(self.rows[0]) if self.rows else []
 
-    def classes(self, column: str) -> list[str]:
-        """Returns the different labels in a column, as a reader calls them, in order."""
-        if column in self.class_names:
-            return list(self.class_names[column])
-        values = {as_label(value) for row in self.rows if (value := row.get(column)) not in (None, "")}
-        if column == GOLD:
-            values.discard(UNDECIDED)
-        numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
-        return sorted(values, key=int if numbers else str)
+    @cached_property
+    def classes(self) -> dict[str, list[str]]:
+        """The different labels in each column, as a reader calls them, in order."""
+        classes = {}
+        for column in self.columns:
+            values = {as_label(value) for row in self.rows if (value := row.get(column)) not in (None, "")}
+            if column == GOLD:
+                values.discard(UNDECIDED)
+            numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
+            classes[column] = self.class_names.get(column) or sorted(values, key=int if numbers else str)
+        return classes
 
 
 def only_item(value: Any) -> Any:
@@ -104,63 +203,50 @@ def read_table(sample: FileSample) -> Table | None:
     return Table(rows, columns is None, names, problem)
 
 
-def find_table(sample: FileSample, table: Table) -> Finding:
+def _find_table(sample: FileSample, table: Table) -> Finding:
     """Returns how a classifier's reader reads a table."""
     evidence = LIKELY if has_header(sample) else 0.0
     file = sample.files[0]
     if table.problem and len(table.rows) < _HEADER:
         return Finding(evidence, problem=table.problem)
-    label = label_column(table)
+    label = _label_column(table)
     if label is None:
         return Finding(evidence, problem=InputError("no column has two classes or more", where=file))
     texts = text_columns(table, label)
     if not texts:
         what, remedy = f"no column has texts for the labels in {label!r}", f"name it {TEXTS[0]!r}"
         return Finding(evidence, problem=InputError(what, where=file, remedy=remedy))
-    if 2 * len(table.classes(label)) > len(table.rows) > 4:
+    if 2 * len(table.classes[label]) > len(table.rows) > 4:
         evidence = POSSIBLE / 2
     else:
         named = [label.lower() in LABELS, not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))]
         evidence = (POSSIBLE, LIKELY, CERTAIN)[sum(named) if table.header else 0]
     problem = table.problem
-    if label.lower() not in LABELS and (scores := scores_column(table)):
+    if label.lower() not in LABELS and (scores := _scores_column(table)):
         problem = InputError(f"the column {scores!r} has scores, which are not classes", where=file)
     chosen = list(next(_pairs(texts), [_main_text(table, texts)]))
-    keys: dict[str, Any] = {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
-    keys |= {"label": label, "classes": table.classes(label)}
+    keys: dict[str, Any] = {} if table.header else {"columns": table.columns}
+    keys |= {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
+    keys |= {"label": label, "classes": table.classes[label]}
     keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in chosen)
-    return Finding(evidence, [keys if table.header else {"columns": table.columns, **keys}], problem)
+    return Finding(evidence, [keys], problem)
 
 
 def has_header(sample: FileSample) -> bool:
     """Tells whether the first line names columns of texts and of labels."""
-    names = _first_cells(sample)
+    names = sample.first_cells
     return not names.isdisjoint(LABELS) and not names.isdisjoint(_NAMES_OF_TEXTS)
 
 
 def names_texts(sample: FileSample) -> bool:
     """Tells whether the first line names columns, one of them of texts; numbers name none."""
-    names = _first_cells(sample)
+    names = sample.first_cells
     return not names.isdisjoint(_NAMES_OF_TEXTS) and not any(re.fullmatch(r"[\d.]+", name) for name in names)
 
 
-def _first_cells(sample: FileSample) -> set[str]:
-    """Returns the cells of the first line, which may name columns, in small letters."""
-    cells = re.split("[,;|\t]", sample.lines[0].lower()) if sample.lines else ()
-    return {cell.strip('" ') for cell in cells}
-
-
 def has_sentences(sample: FileSample) -> bool:
-    """Tells whether empty lines separate the lines, as in files with a token a line."""
-    if has_header(sample):
-        return False
-    lines = [line for _, line in read_lines(sample.files[0], encoding=sample.encoding)]
-    return not any('"' in line for line in lines) and has_empty_lines(lines)
-
-
-def has_empty_lines(lines: Iterable[str]) -> bool:
-    """Tells whether there are empty lines between others."""
-    return "\n\n" in "\n".join(map(str.strip, lines)).strip()
+    """Tells whether blank lines separate the lines, as in files with a token a line."""
+    return sample.has_blank_lines and not has_header(sample) and not any('"' in line for line in sample.lines)
 
 
 def _columns_without_header(sample: FileSample) -> list[str] | None:
@@ -182,18 +268,18 @@ def tokenizer_keys(texts: Iterable[str]) -> dict[str, Any]:
     return {} if tokenizer is None else {"tokenizer": tokenizer}
 
 
-def label_column(table: Table) -> str | None:
+def _label_column(table: Table) -> str | None:
     """Returns the column of the labels: one of their usual names, or with few values that recur."""
-
-    def fits(name: str) -> bool:
-        return 2 <= len(table.classes(name)) <= min(MAX_CLASSES, max(2, len(table.rows) - 1))
-
-    possible = [name for name in table.columns if not any(_is_no_label(row.get(name)) for row in table.rows)]
-    named = (name for each in LABELS for name in possible if name.lower() == each and fits(name))
-    max_classes = max(2, len(table.rows) // 3)
-    most = min(max_classes, len(table.rows) - 1)
-    few = [name for name in possible if fits(name) and len(table.classes(name)) <= most]
-    return next(named, min(few, key=lambda name: len(table.classes(name)), default=None))
+    most = len(table.rows) - 1
+    possible = [
+        name
+        for name in table.columns
+        if 2 <= len(table.classes[name]) <= min(_MAX_CLASSES, max(2, most))
+        and not any(_is_no_label(row.get(name)) for row in table.rows)
+    ]
+    named = (name for each in LABELS for name in possible if name.lower() == each)
+    few = [name for name in possible if len(table.classes[name]) <= min(max(2, len(table.rows) // 3), most)]
+    return next(named, min(few, key=lambda name: len(table.classes[name]), default=None))
 
 
 def _is_no_label(value: Any) -> bool:
@@ -203,14 +289,12 @@ def _is_no_label(value: Any) -> bool:
     return isinstance(value, dict) or str(value).count(" ") > 4 or _FRACTION.fullmatch(str(value)) is not None
 
 
-def scores_column(table: Table) -> str | None:
+def _scores_column(table: Table) -> str | None:
     """Returns a column of numbers, some of them with fractions."""
-
-    def has_scores(name: str) -> bool:
-        values = [str(row.get(name)) for row in table.rows]
-        return any(map(_FRACTION.fullmatch, values)) and all(map(_NUMBER.fullmatch, values))
-
-    return next(filter(has_scores, table.columns), None)
+    for name, values in table.classes.items():
+        if any(map(_FRACTION.fullmatch, values)) and all(map(_NUMBER.fullmatch, values)):
+            return name
+    return None
 
 
 def text_columns(table: Table, label: str | None = None) -> list[str]:
@@ -252,3 +336,48 @@ def _main_text(table: Table, names: list[str]) -> str:
     named = [name for each in TEXTS for name in names if name.lower() == each]
     sizes = {name: sum(len(str(row.get(name) or "")) for row in table.rows[:_FIRST]) for name in names}
     return named[0] if named else max(names, key=lambda name: (_has_words(table, name), sizes[name]))
+
+
+# Paths and first words
+
+
+def _classes_of_paths(sample: FileSample) -> set[str]:
+    """Returns the names of folders, or else of files, if they may be classes."""
+    folders = {file.parent for file in sample.files}
+    innermost = folders.difference(*(folder.parents for folder in folders))
+    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
+    if len(files) < 2 or any(file.suffix in _TABLE_FILES for file in files):
+        return set()
+    for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
+        parts = {part for name in names for part in re.split(r"[\W_]", name)}
+        if 1 < len(names) <= _MAX_CLASSES and not parts & _SPLITS:
+            return names
+    return set()
+
+
+def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
+    names = {file.stem for file in files}
+    if len(names) < len(files):
+        names = {file.suffix[1:] for file in files}
+    return set() if "txt" in names or has_sentences(sample) or _has_tabs(sample) else names
+
+
+def _has_tabs(sample: FileSample) -> bool:
+    """Tells whether the lines are rows of a table."""
+    return bool(sample.lines) and all("\t" in line for line in sample.lines)
+
+
+def _all_lines(sample: FileSample) -> Iterator[str]:
+    for file in sample.files:
+        yield from (line for _, line in nonblank_lines(file, sample.encoding))
+
+
+def _first_words(sample: FileSample) -> set[str]:
+    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
+    if not sample.lines or has_sentences(sample) or len({file.suffix for file in sample.files}) > 1:
+        return set()
+    words = [line.split(maxsplit=1) for line in _all_lines(sample)]
+    labels = {each[0].partition(":")[0] for each in words}
+    is_few = 2 <= len(labels) <= min(len(words) // 2, _MAX_CLASSES)
+    have_texts = len(words) < 1.1 * sum(len(each) == 2 for each in words)
+    return labels if is_few and have_texts and all(map(_LABEL.fullmatch, labels)) else set()
