@@ -8,13 +8,10 @@ import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
-from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.tokenizers import WhitespaceTokenizer
 
 from elmo_tasks.classification import ClassificationReader
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.fields import NoPrediction
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model import BiLmReader
 from tests.errors import mentions
@@ -136,16 +133,6 @@ def test_text_to_instance(of, sentences):
         of.text_to_instance(*sentences)
 
 
-def test_workers_share_the_instances(tmp_path):
-    (tmp_path / "a").write_text(TSV)
-    shares = []
-    for rank in range(2):
-        of = reader()
-        of._set_worker_info(WorkerInfo(2, rank))
-        shares.append(words(of.read(str(tmp_path / "a"))))
-    assert shares == [WORDS[::2], WORDS[1::2]]
-
-
 def test_pretraining_reads_the_same_words():
     """A task's reader block is the source of pre-training, tokenizer included."""
     block = Params.from_file(str(bundled("training_configs/klue_tc.jsonnet")))["dataset_reader"].as_dict()
@@ -169,36 +156,6 @@ def test_pretraining_reads_the_same_words():
     blocks = [instance["block"].human_readable_repr()["forward"][1:] for instance in bilm.read(str(file))]
     assert blocks == words(task.read(str(file)))
     assert len(blocks) == 28
-
-
-def test_petitions_as_documents_and_as_json_lines(tmp_path):
-    config = str(bundled("training_configs/petitions_bilm.jsonnet"))
-    order = {
-        "dataset_reader.shuffle_buffer": 0,
-        "dataset_reader.bptt_steps": None,
-        "dataset_reader.streams": 1,
-    }
-    as_jsonl = {
-        "dataset_reader.source.format": "jsonl",
-        "dataset_reader.source.sentence1": ["title", "content"],
-    }
-    folder = bundled("fixtures/classification/petitions/dev")
-    petitions = [file.read_text(encoding="utf-8").partition("\n\n") for file in sorted(folder.iterdir())]
-    records = [{"title": title, "content": content} for title, _, content in petitions]
-    file = tmp_path / "petitions.jsonl"
-    file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    forward = [
-        [
-            instance["block"].human_readable_repr()["forward"][1:]
-            for instance in DatasetReader.from_params(
-                Params.from_file(config, json.dumps(order | changes))["dataset_reader"]
-            ).read(str(path))
-        ]
-        for path, changes in ((folder, {}), (file, as_jsonl))
-    ]
-    assert forward[0] == forward[1]
-    assert len(forward[0]) == 2
-    assert forward[0][0][:6] == ["놀", "이", "터", "의", "낡", "은"]
 
 
 def table(rows):
@@ -271,32 +228,6 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
         assert words(instances) == [["x", "y"], ["z"], ["v", "w"]]
         assert labels(instances) == ["good", "good", "bad"]
         assert mentions(caplog.text, "1 files left out", "files/README")
-
-
-def test_bad_records_are_left_out_and_counted(tmp_path, caplog):
-    content = "text\tclass\nx\tgood\n\tgood\ny\t-\nz\tbad\n \tbad\nu\tugly\n"
-    with pytest.raises(InputError, match=r"line 3: .*column 'text'"):
-        read(tmp_path / "a", content, reader())
-    assert words(read(tmp_path / "a", content, reader(skip_bad=True))) == [["x"], ["z"]]
-    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "4 bad records left out" in message
-    assert [f"line {number}" in message for number in (3, 4, 6, 7)] == [True] * 3 + [False]
-
-
-def test_every_record_has_an_instance_for_prediction(tmp_path):
-    of = reader(format="auto")
-    of.every_record = True
-    content = '{"id": 7, "text": "x"}\n{"text": " ", "guid": "b"}\n{"text": "y", "class": "-"}\n'
-    first, second, third = read(tmp_path / "a", content, of)
-    assert words([first, third]) == [["x"], ["y"]]
-    assert [each["metadata"].metadata.ids for each in (first, second, third)] == [
-        {"id": 7},
-        {"guid": "b"},
-        {},
-    ]
-    assert isinstance(second["metadata"].metadata, NoPrediction)
-    assert mentions(second["metadata"].metadata.reason, "line 2", "column 'text'")
-    assert "label" not in third.fields
 
 
 def test_texts_without_columns(tmp_path):

@@ -163,16 +163,6 @@ def test_data_of_probes(capsys, tmp_path, names_and_contents, task, records):
     assert capsys.readouterr().out.rstrip().endswith(found["command"])
 
 
-def test_one_sentence_of_conll_2009_is_no_set_of_similarity(tmp_path):
-    path = tmp_path / "a"
-    path.write_text(
-        "1\tAnn\tann\tann\tNN\tNN\t_\t_\t2\t2\tSBJ\tSBJ\t_\t_\tA0\n"
-        "2\truns\trun\trun\tVB\tVB\t_\t_\t0\t0\tROOT\tROOT\tY\trun.01\t_\n"
-    )
-    message = error_of(ConfigurationError, Inspect(path=str(path), task=None, json=False).run)
-    assert mentions(message, str(path), "srl", "line 1")
-
-
 def test_a_text_of_several_files(capsys, tmp_path):
     for i, content in enumerate(["A plain text .\nIt has three lines .\nSo .\n", "\nThe end is here .\n"]):
         (tmp_path / f"part-{i}.gz").write_bytes(gzip.compress(content.encode()))
@@ -288,14 +278,6 @@ def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
     assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
 
 
-def test_the_reader_that_comes_furthest_is_named_first(tmp_path):
-    path = tmp_path / "a.jsonl"
-    record = '{"text": "It rains %d.", "label": "%s"}\n'
-    path.write_text("".join(record % (number, "ab"[number % 2]) for number in range(9)) + '{"text": null}\n')
-    message = error_of(ConfigurationError, Inspect(path=str(path), task=None, json=False).run)
-    assert message.startswith(f"{path}, line 10: null")
-
-
 def test_numbers_of_classes_of_pairs(tmp_path):
     """They are no entailment by themselves: MRPC has them, too."""
     path = tmp_path / "rte.jsonl"
@@ -336,14 +318,6 @@ def test_numbers_of_tags_without_names(capsys, tmp_path):
     assert mentions(message, f"{tmp_path / 'a'}, line 1", "tag_names")
 
 
-def test_addresses_are_no_texts(capsys, tmp_path):
-    (tmp_path / "a").write_text(
-        lines("overall", "link", "headline", 1, 5, 1).replace("Does Ann run ", "x" * 20)
-    )
-    found = inspected(capsys, tmp_path / "a")["dataset_reader"]
-    assert (found["sentence1"], found["label"]) == ("headline", "overall")
-
-
 def test_rejected_records_are_left_out(capsys, tmp_path):
     records = [
         ("accept", "ham"),
@@ -362,16 +336,6 @@ def test_rejected_records_are_left_out(capsys, tmp_path):
     assert found["labels"] == {"ham": 2, "spam": 1}
     assert found["dataset_reader"]["label"] == "label"
     assert "left out: 2" in found["notes"][0]
-
-
-def test_annotations_of_parts_are_no_classes(capsys, tmp_path):
-    (tmp_path / "a").write_text(
-        "".join(
-            json.dumps({"text": f"Ann met {name}", "label": {"PER": {name: [[8, 10]]}}}) + "\n"
-            for name in "ab" * 9
-        )
-    )
-    error_of(ConfigurationError, inspected, capsys, tmp_path / "a", "classification")
 
 
 @pytest.mark.parametrize(

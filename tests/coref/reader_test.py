@@ -2,18 +2,11 @@ import json
 import logging
 
 import pytest
-import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader, Vocabulary
-from allennlp.data.data_loaders import MultiProcessDataLoader
 
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.data.input_files import InputError
 from tests.coref.documents_test import ANA, conll
-
-
-def ids(instances):
-    return [instance["metadata"].metadata.id for instance in instances]
 
 
 def test_the_instance(tmp_path):
@@ -25,17 +18,6 @@ def test_the_instance(tmp_path):
     assert second["speakers"].tensor.tolist() == [0] * 7
     assert first["genre"].label == "nw"
     assert first["metadata"].metadata.clusters == [[(0, 0)]]
-
-
-def test_tensors_of_a_batch(tmp_path):
-    (tmp_path / "a").write_text(ANA)
-    loader = MultiProcessDataLoader(CorefReader(), str(tmp_path / "a"), batch_size=1)
-    loader.index_with(Vocabulary.from_instances(loader.iter_instances()))
-    (batch,) = loader
-    assert batch["tokens"]["tokens"]["tokens"].shape == (1, 2, 5)
-    assert batch["speakers"].shape == (1, 7)
-    assert batch["speakers"].dtype == torch.long
-    assert batch["metadata"][0].clusters == [[(0, 0), (2, 2), (5, 5)], [(2, 3)]]
 
 
 def test_mentions_over_the_end_of_a_sentence_are_counted(tmp_path, caplog):
@@ -91,12 +73,3 @@ def test_all_unknown_genres_have_one_id(tmp_path, caplog):
         genres.append(int(instance["genre"].as_tensor({})))
     assert genres == [2, 1, 1]
     assert "namespace" not in caplog.text
-
-
-def test_bad_documents_are_left_out(tmp_path, caplog):
-    (tmp_path / "a").write_text(conll("a/(1", id="x") + ANA + conll("a/1)", id="y"))
-    with pytest.raises(InputError, match="line 2"):
-        list(CorefReader().read(str(tmp_path / "a")))
-    assert ids(CorefReader(skip_bad=True).read(str(tmp_path / "a"))) == ["nw/d_0"]
-    assert "2 bad records" in caplog.text
-    assert f"{tmp_path}/a, line 2" in caplog.text

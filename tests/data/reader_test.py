@@ -2,14 +2,17 @@ import logging
 from collections import Counter
 
 import pytest
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Instance, Token
+from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.dataset_readers import MultiTaskDatasetReader
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, join_words, text_field
+from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, texts_of
 
 
 class Lines(TaskReader):
@@ -55,11 +58,6 @@ def test_files_and_their_sum_are_logged(folder, caplog, most, expected):
     assert [each for each in messages if "lines" in each] == [each.format(folder) for each in expected]
 
 
-def test_words_keep_their_characters():
-    tokens = text_field(join_words(["Ana", "sang"])).tokens
-    assert [(token.text, token.idx, token.idx_end) for token in tokens] == [("Ana", 0, 3), ("sang", 4, 8)]
-
-
 def test_equal_texts_have_one_number():
     assert group_id("a") == group_id("a") != group_id("b")
     assert -(2**63) <= group_id("\ud800") < 2**63
@@ -77,3 +75,35 @@ def test_the_data_of_each_task_are_checked(folder):
     check_readable(reader, {"first": str(folder / "a"), "second": str(folder / "b")})
     with pytest.raises(InputError, match="nothing"):
         check_readable(reader, {"first": str(folder / "a"), "second": str(folder / "nothing")})
+
+
+@pytest.mark.parametrize(
+    ("task", "file"),
+    [
+        ("ner", "dev.conll"),
+        ("srl", "dev.conll"),
+        ("coref", "dev.conll"),
+        ("squad", "dev.json"),
+        ("sst", "dev.txt"),
+        ("classification", "sst2/dev.tsv"),
+    ],
+)
+def test_workers_share_the_records(task, file):
+    """The questions of a passage, and the predicates of a sentence, stay together."""
+    parameters = {"type": f"elmo_{task}"}
+    if task == "classification":
+        parameters = {"type": "elmo_classifier", "classes": ["0", "1"], "sentence1": "sentence"}
+
+    def read(worker=None):
+        reader = DatasetReader.from_params(Params(dict(parameters)))
+        if worker is not None:
+            reader._set_worker_info(WorkerInfo(2, worker))
+        return [
+            [[token.text for token in text] for text in texts_of([each])]
+            for each in reader.read(str(bundled("fixtures") / task / file))
+        ]
+
+    shares = read(0), read(1)
+    assert all(shares)
+    assert sorted(shares[0] + shares[1]) == sorted(read())
+    assert not any(instance[0] in [other[0] for other in shares[1]] for instance in shares[0])

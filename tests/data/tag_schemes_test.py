@@ -1,10 +1,8 @@
-import pickle
 from itertools import pairwise, product
 
 import pytest
 
 from elmo_tasks.data.tag_schemes import (
-    MixedSchemeError,
     Scheme,
     Span,
     TagError,
@@ -49,14 +47,6 @@ def is_valid(tags, scheme):
     except TagError:
         return False
     return True
-
-
-@pytest.mark.parametrize("scheme", Scheme)
-def test_an_example_of_each_scheme(scheme):
-    tags = EXAMPLE_TAGS[scheme].split()
-    assert to_spans(tags, scheme) == EXAMPLE
-    assert from_spans(EXAMPLE, 9, scheme) == tags
-    assert from_spans(reversed(EXAMPLE), 9, scheme) == tags
 
 
 @pytest.mark.parametrize("scheme", Scheme)
@@ -127,47 +117,6 @@ def test_a_tag_that_does_not_exist(scheme, bad):
     assert all(f"{prefix}-" in error.value.problem for prefix in scheme.prefixes)
 
 
-@pytest.mark.parametrize(
-    ("scheme", "tags", "position"),
-    [
-        ("IOB2", "O I-A", 1),
-        ("IOB2", "I-A", 0),
-        ("IOB1", "O B-A", 1),
-        ("IOB1", "I-B B-A", 1),
-        ("BIOES", "O B-A", 1),
-        ("BIOES", "S-A E-A", 1),
-        ("BIOUL", "L-A", 0),
-        ("BIOUL", "B-A U-A", 1),
-    ],
-)
-def test_a_tag_at_the_wrong_position(scheme, tags, position):
-    with pytest.raises(TagError) as error:
-        to_spans(tags.split(), Scheme(scheme))
-    assert error.value.position == position
-    assert tags.split()[position] in error.value.problem
-    assert scheme in error.value.problem
-    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
-    with pytest.raises(TagError):
-        read([tags], scheme, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("sentences", "position", "line"),
-    [
-        (["O", "B-A I-A", "O O I-A"], 2, 2),
-        (["I-A I-A O B-A"], 3, 1),
-        (["S-A", "B-A L-A"], 1, 1),
-        (["U-A", "O B-A I-A E-A"], 3, 1),
-        (["O", "B-A", "S-A"], 0, 2),
-    ],
-)
-def test_mixed_schemes_name_both_lines(sentences, position, line):
-    with pytest.raises(MixedSchemeError) as error:
-        read(sentences, strict=True)
-    assert error.value.position == position
-    assert f"in line {line} " in error.value.problem
-
-
 def test_iob1_and_iob2_may_be_mixed_if_not_strict():
     """The scheme is that of more entities, and all are read."""
     tags = "I-A O I-A O B-A"
@@ -178,16 +127,6 @@ def test_iob1_and_iob2_may_be_mixed_if_not_strict():
         for each in product(all_tags(Scheme.IOB2), repeat=length):
             if is_valid(each, Scheme.IOB1):
                 assert reader.spans(each, range(length)) == to_spans(each, Scheme.IOB1)
-
-
-@pytest.mark.parametrize(
-    ("tags", "odd"), [("I-A O I-A O B-A", (1, 5, "B-A")), ("O B-A O I-A", (1, 4, "I-A"))]
-)
-def test_odd_tags_are_counted(tags, odd):
-    reader = TagReader()
-    reader.settle(tags.split())
-    reader.spans(tags.split(), range(1, 10))
-    assert reader.odd == odd
 
 
 @pytest.mark.parametrize(

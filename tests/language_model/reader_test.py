@@ -1,6 +1,5 @@
 """The reader, its blocks, and the vocabulary from a file."""
 
-import gzip
 import logging
 import pickle
 import random
@@ -213,22 +212,6 @@ def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shu
     assert sorted(found) == sorted(expected)
     if not shuffle:
         assert found == expected
-
-
-def test_sources(tmp_path):
-    """File, folder, pattern and list; gzip; files without a sentence are skipped, unless all are."""
-    rows = {name: numbered(tmp_path / name, 9) for name in ("a.txt", "b.txt")}
-    packed = (tmp_path / "b.txt").read_bytes()
-    (tmp_path / "b.txt").write_bytes(gzip.compress(packed))
-    (tmp_path / "c.txt").write_text(" \n\n")
-    reader = BiLmReader(streams=1, shuffle_buffer=0)
-    every = rows["a.txt"] + rows["b.txt"]
-    for path in (str(tmp_path), str(tmp_path / "*.txt"), [str(tmp_path / "a.txt"), tmp_path / "b.txt"]):
-        assert list(chain(*texts(reader, path))) == every
-    with pytest.raises(InputError, match=r"c\.txt: "):
-        list(reader.read(str(tmp_path / "c.txt")))
-    with pytest.raises(InputError, match=r"d\.txt: "):
-        list(reader.read(str(tmp_path / "d.txt")))
 
 
 def texts(reader, path):

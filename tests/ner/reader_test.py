@@ -1,13 +1,10 @@
 import logging
-from itertools import chain
 
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.dataset_readers.dataset_reader import DistributedInfo
 from allennlp.data.token_indexers import TokenCharactersIndexer
 
 from elmo_tasks.data.input_files import InputError
@@ -93,46 +90,6 @@ def test_changes_that_make_no_difference(tmp_path, change):
     assert (words(instances), tags(instances)) == (WORDS, BIOUL)
 
 
-def test_only_blanks_and_tabs_separate(tmp_path):
-    content = "a\u00a0b O\nc\u2028d\u3000 O\n\u00a0 O\n"
-    assert words(read(tmp_path / "a", content, two_columns())) == [["a\u00a0b", "c\u2028d\u3000", "\u00a0"]]
-
-
-@pytest.mark.parametrize(
-    ("columns", "delimiter", "line"),
-    [
-        (["tag", "word"], None, "B-LOC New"),
-        (["id", "word", "_", "_", "tag"], "\t", "1\tNew\tx y\t\tB-LOC"),
-        (["word", "tag"], " ||| ", "New ||| B-LOC"),
-        (["word", "_", "tag"], " ", "New  B-LOC"),
-    ],
-)
-def test_columns(tmp_path, columns, delimiter, line):
-    instances = read(tmp_path / "a", line, NerReader(columns=columns, delimiter=delimiter))
-    assert (words(instances), tags(instances)) == ([["New"]], [["U-LOC"]])
-
-
-@pytest.mark.parametrize(
-    ("scheme", "column"),
-    [
-        ("IOB1", "I-A B-A I-A O I-A I-B"),
-        ("IOB2", "B-A B-A I-A O B-A B-B"),
-        ("BIOES", "S-A B-A E-A O S-A S-B"),
-        ("BIOUL", "U-A B-A L-A O U-A U-B"),
-    ],
-)
-def test_schemes(tmp_path, scheme, column, caplog):
-    content = "".join(f"x {tag}\n" for tag in column.split())
-    for name in (scheme, "auto"):
-        with caplog.at_level(logging.INFO):
-            (instance,) = read(tmp_path / "a", content, two_columns(tag_scheme=name))
-        assert list(instance["tags"]) == ["U-A", "B-A", "L-A", "O", "U-A", "U-B"]
-        gold = instance["metadata"].metadata.gold_tags
-        assert gold == ["B-A", "B-A", "I-A", "O", "B-A", "B-B"]
-    assert f"{tmp_path}/a: {scheme}, 1 sentences" in caplog.text
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
 AS_DISTRIBUTED = "EU I-ORG\nrejects O\nGerman I-MISC\n\nBritish I-MISC\nO O\nB B-MISC\nC I-MISC\n\nD B-PER\n"
 """IOB1, but for the two `B-` of lines 7 and 10: as `eng.train` of CoNLL-2003 in some copies."""
 
@@ -151,44 +108,12 @@ def test_a_b_that_iob1_does_not_allow(tmp_path, caplog, scheme):
     assert mentions(error, f"{tmp_path}/eng.train, line 7: ", "B-MISC")
 
 
-@pytest.fixture
-def seven(tmp_path):
-    """A file of sentences of one word, w0 to w6."""
-    (tmp_path / "a").write_text("\n\n".join(f"w{number} U-A" for number in range(7)))
-    return str(tmp_path / "a")
-
-
-def test_distributed_workers_share_the_sentences(seven, monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    seen = []
-    for rank in range(2):
-        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
-        reader = two_columns()
-        assert reader.get_distributed_info() == DistributedInfo(2, rank)
-        seen += chain(*words(reader.read(seven)))
-    assert seen == ["w0", "w2", "w4", "w6", "w1", "w3", "w5"]
-
-
 def test_text_to_instance_for_prediction():
     content = {"words": ["It", "'s"], "text": " It's", "offsets": [(1, 3), (3, 5)]}
     instance = NerReader().text_to_instance(**content)
     assert set(instance.fields) == {"tokens", "metadata"}
     assert [(token.idx, token.idx_end) for token in instance["tokens"]] == [(1, 3), (3, 5)]
     assert instance["metadata"].metadata == NerSentence(**content)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"words": []},
-        {"words": ["a"], "tags": ["O", "O"]},
-        {"words": ["a"], "text": "a", "offsets": []},
-    ],
-)
-def test_text_to_instance_with_parts_that_do_not_fit(parameters):
-    with pytest.raises(ConfigurationError):
-        NerReader().text_to_instance(**parameters)
 
 
 def test_text_to_instance_with_impossible_tags():
@@ -201,16 +126,6 @@ def test_text_to_instance_with_impossible_tags():
     assert list(NerReader().text_to_instance(words, tags)["tags"]) == ["U-A", "O", "U-A", "O", "U-A"]
     with pytest.raises(MixedSchemeError):
         NerReader(strict=True).text_to_instance(words, tags)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "column", "line", "tag"),
-    [("IOB2", "O I-A", 3, "I-A"), ("auto", "U-A B-A", 3, "B-A"), ("IOB1", "B-A O", 2, "B-A")],
-)
-def test_a_tag_in_the_wrong_place(tmp_path, scheme, column, line, tag):
-    content = "\n" + "".join(f"x {tag}\n" for tag in column.split()) + "\ny O\n"
-    error = error_of(InputError, read, tmp_path / "a", content, two_columns(tag_scheme=scheme, strict=True))
-    assert mentions(error, f"{tmp_path}/a, line {line}: ", tag)
 
 
 @pytest.mark.parametrize(

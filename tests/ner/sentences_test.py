@@ -251,24 +251,10 @@ def test_oddities_are_read_counted_and_reported(tmp_path, caplog, content, line,
         ("x|y|O\na|b\nz|y|B-A\n", {}, 2),
         (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": []}, {"tokens": ["z"], "tags": ["B-A"]}), {}, 2),
         (lines({"tokens": ["x"], "tags": [0]}, {"tokens": ["y"], "tags": [2]}), {"tag_names": ["O"]}, 2),
-        *(
-            (lines({"text": "x", "label": []}, bad), {}, 2)
-            for bad in (
-                {"text": " ", "label": []},
-                {"text": "y", "label": [[0, 2, "A"]]},
-                {"text": "y", "label": [[0, 1, 7]]},
-                {"text": "y", "label": {"A": {"x": [[0, 0]]}}},
-                {"x": "y"},
-            )
-        ),
-        *(
-            (lines({"tokens": ["x"], "tags": ["O"]}, bad), {}, 2)
-            for bad in ({"tokens": ["y"], "tags": []}, {"tokens": ["y"], "entities": []})
-        ),
-        *(
-            (lines({"tokens": ["x"], "spans": []}, SPERT | bad), {}, 2)
-            for bad in ({"entities": [[0, 1, "A"]]}, {"text": "Ann Lee saw"}, {"tokens": ["y"]})
-        ),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 2, "A"]]}), {}, 2),
+        (lines({"text": "x", "label": []}, {"text": "y", "label": {"A": {"x": [[0, 0]]}}}), {}, 2),
+        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "tags": []}), {}, 2),
+        (lines({"tokens": ["x"], "spans": []}, SPERT | {"entities": [[0, 1, "A"]]}), {}, 2),
     ],
 )
 def test_bad_sentences(tmp_path, caplog, content, parameters, line):

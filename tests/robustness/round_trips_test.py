@@ -20,7 +20,6 @@ from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.formats.questions import Answer, read_good_questions
-from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.data.formats.trees import Phrase, Tree, parse
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.modules.metrics import ClassificationMetric
@@ -280,21 +279,6 @@ def accuracy(labels: list[str], instances: list[Any], classes: list[str]) -> flo
 
 
 TEXTS = SENTENCES.map(" ".join)
-
-
-@pytest.mark.slow
-@given(pairs=st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from(ENTAILMENT_LABELS)), min_size=1, max_size=4))
-def test_snli(tmp_path, pairs):
-    file = tmp_path / "x.jsonl"
-    lines = [dict(zip(("sentence1", "sentence2", "gold_label"), pair, strict=True)) for pair in pairs]
-    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    instances = reading(file, type="elmo_snli")
-    for fields, (premise, hypothesis, label) in zip(instances, pairs, strict=True):
-        read = fields["metadata"].metadata
-        assert "".join(read.premise) == premise.replace(" ", "")
-        assert "".join(read.hypothesis) == hypothesis.replace(" ", "")
-        assert fields["label"].label == label
-    assert accuracy([label for *_, label in pairs], instances, list(ENTAILMENT_LABELS)) == 1
 
 
 def as_csv(records: list[dict[str, str]]) -> str:

@@ -7,9 +7,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import TagError
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
@@ -108,10 +106,9 @@ def test_words_and_predicates(tmp_path, content):
     assert [len(sentence.propositions) for sentence in sentences] == [2, 0, 1]
 
 
-@pytest.mark.parametrize(("escaped", "word"), [("/.", "."), ("/?", "?"), ("/", "/")])
-def test_ends_of_sentences_as_in_ontonotes(tmp_path, escaped, word):
-    sentences = sentences_of(tmp_path / "a", CONLL.replace("0 1 ! .", f"0 1 {escaped} ."))
-    assert sentences[1].text.words == ["Gulls", word]
+def test_ends_of_sentences_as_in_ontonotes(tmp_path):
+    sentences = sentences_of(tmp_path / "a", CONLL.replace("0 1 ! .", "0 1 /. ."))
+    assert sentences[1].text.words == ["Gulls", "."]
 
 
 @pytest.mark.parametrize(
@@ -277,9 +274,7 @@ def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
     [
         ("(V*) * -", "(V*) -", 3, "13 columns, not 14 as in line 2"),
         ("#begin document", "#begin\n#begin", 1, "1 columns, not 12 or more"),
-        ("(ARG1* * -", "(ARG1 * -", 4, "'(ARG1' in column 12"),
         ("* *) (C-V*) -", "* * (C-V*) -", 4, "column 12"),
-        ("(ARG2*) (3)", "*) (3)", 6, "'*)' in column 13"),
         ("*) (C-V*) -", "*A0) (C-V*) -", 7, "'*A0)' in column 12"),
         ("d 0 0 Omar", "0 Omar omar PROPN", 2, "'omar' in column 3"),
         ("promise 01 2 - * (V*)", "- - 2 - * *", 2, "1 predicates and 2 columns"),
@@ -296,18 +291,12 @@ def test_wrong_columns(tmp_path, old, new, line, value):
     ("content", "value"),
     [
         ('{"tokens": ["a"]', "JSON"),
-        ('{"tokens": ["a", 1]}', '"tokens"'),
         ('{"tokens": []}', '"tokens"'),
-        ('{"tokens": ["a"], "pos": []}', '"pos"'),
-        ('{"tokens": ["a"], "predicates": 3}', "predicate"),
         ('{"tokens": ["a"], "predicate": [0]}', "did you mean 'predicates'"),
         ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
-        ({"index": 1, "arguments": []}, "index 1"),
         ({"index": 0}, "no arguments"),
         ({"index": 0, "arguments": [{"label": 0, "spans": [[0, 1]]}]}, '"label": 0'),
-        ({"index": 0, "arguments": [{"label": "X", "spans": [[0, 0]]}]}, "[[0, 0]]"),
-        ({"index": 0, "arguments": [{"label": "X", "spans": []}]}, "'X'"),
     ],
 )
 def test_wrong_json(tmp_path, content, value):
@@ -343,27 +332,6 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
 
 
-def test_instances_of_the_fixtures():
-    instances = list(SrlReader().read(bundled("fixtures/srl/train.conll")))
-    assert len(instances) == 123
-    labels = {tag[2:] for _, tags in gold(instances) for tag in tags}
-    assert {"ARG0", "V", "C-V", "C-ARG1", "R-ARG0", "ARGM-TMP"} <= labels
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("#begin document (d)\n\n", {}, "a: "),
-        (lines(JSON_LINES[1:2]), {}, r"a: .* 0 predicates"),
-        ("a\t-\n\t-\n", {"columns": COLUMNS_2005, "delimiter": "\t"}, "line 2: "),
-        (CONLL_2005, {"columns": COLUMNS_2005, "verbs_only": True}, "a, line 1: .*verbs_only"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path, content, options, message):
-    with pytest.raises(InputError, match=message):
-        read(tmp_path / "a", content, **options)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [([], 0), (["a"], 1), (["a"], 0, ["O", "O"])],
@@ -374,16 +342,6 @@ def test_text_to_instance(arguments):
     with pytest.raises(TagError, match="I-X"):
         SrlReader().text_to_instance(["a", "b"], 0, ["I-X", "O"])
     assert "tags" not in SrlReader().text_to_instance(["a"], 0).fields
-
-
-def test_a_worker_takes_all_predicates_of_a_sentence(tmp_path):
-    (tmp_path / "a").write_text(CONLL)
-    shares = []
-    for worker in (0, 1):
-        reader = SrlReader()
-        reader._set_worker_info(WorkerInfo(2, worker))
-        shares.append(gold(reader.read(str(tmp_path / "a"))))
-    assert shares == [PROPOSITIONS[:2], PROPOSITIONS[2:]]
 
 
 def test_a_batch_and_its_vocabulary(tmp_path, caplog):
