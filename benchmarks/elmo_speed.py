@@ -33,10 +33,11 @@ from benchmarks.bilms import (
     size_of_text,
 )
 from benchmarks.results import OURS, Results, add_rates, add_results_argument, show
-from elmo_tasks.elmo import Elmo, ElmoCharacterIndexer
+from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import Precision
 from elmo_tasks.elmo.model.characters import PADDING_ID
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
+from elmo_tasks.elmo.token_embedder import ElmoCharacterIndexer
 
 BATCH = 64
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import elmo_tasks
 from elmo_tasks import Elmo, ElmoEmbedder, ElmoVectorizer
-from elmo_tasks.elmo import ElmoTokenEmbedder
+from elmo_tasks.elmo.token_embedder import ElmoTokenEmbedder
 
 elmo = Elmo("options.json", weight_file=None, placement="input+output", dropout=0.5, mix_l2=None)
 dim: int = elmo.dim

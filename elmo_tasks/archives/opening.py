@@ -203,9 +203,6 @@ def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
         yield
     except (SigTermReceived, ArchiveError):
         raise
-    except (ConfigurationError, ElmoError) as error:
-        what = error.message if isinstance(error, ConfigurationError) else error.what
-        raise ArchiveError(what, where=archive) from error
     except Exception as error:
         of_machine = isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError)
         if of_machine:
@@ -215,6 +212,10 @@ def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
+    if isinstance(error, ConfigurationError):
+        return error.message
+    if isinstance(error, ElmoError):
+        return error.what
     first, _, rest = str(error).partition("\n")
     if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
         # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.
@@ -229,7 +230,6 @@ def _fault(error: Exception) -> str:
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, if it is 1, lets the config of an archive name any Python object."""
-_MAX_CONFIG = 1 << 24
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
 """Arguments with which transformers runs code from others, and the values for which it does not."""
@@ -264,19 +264,13 @@ def check_config(folder: Path) -> None:
     """
     if not (folder / CONFIG_NAME).exists():
         return
-    with open(folder / CONFIG_NAME, "rb") as file:
-        content = file.read(_MAX_CONFIG + 1)
-    if len(content) > _MAX_CONFIG:
-        raise ConfigError(f"{CONFIG_NAME} has more than {_MAX_CONFIG:,} bytes")
     try:
-        config = json.loads(content.decode("utf-8"))
+        config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{CONFIG_NAME} is not JSON ({error})",
             remedy="if it is Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`",
         ) from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"{CONFIG_NAME} is not a JSON object")
     if not _trusts_archives():
         for path, value in _values(config):
             _check_value(path, value)

@@ -78,8 +78,10 @@ class ConfigError(ConfigurationError, ElmoError):
         ElmoError.__init__(self, what, **parts)
 
     @classmethod
-    def of(cls, error: ElmoError) -> Self:
-        """Returns an error with the parts of another one."""
+    def of(cls, error: Exception) -> Self:
+        """Returns an error with the parts of another one, or with its text."""
+        if not isinstance(error, ElmoError):
+            return cls(str(error))
         return cls(error.what, where=error.where, line=error.line, key=error.key, remedy=error.remedy)
 
     @property
@@ -99,12 +101,10 @@ def block_errors(block: str = "") -> Iterator[None]:
     except ConfigError as error:
         _locate(error, block)
         raise
-    except ElmoError as error:
+    except (ElmoError, ConfigurationError, OSError) as error:
         config_error = ConfigError.of(error)
         _locate(config_error, block)
         raise config_error from error
-    except (ConfigurationError, OSError) as error:
-        raise ConfigError(str(error), key=block.removesuffix(".")) from error
 
 
 def _locate(error: ConfigError, block: str) -> None:

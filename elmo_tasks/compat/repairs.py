@@ -56,6 +56,11 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, classmethod(wrapped) if is_classmethod else wrapped)
 
 
+def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[[], None]]:
+    """Decorates a function that `wrap` puts around another one, when the decorated function is called."""
+    return lambda function: functools.partial(wrap, owner, name, function)
+
+
 def restore_reduce_on_plateau() -> None:
     if "verbose" not in inspect.signature(ReduceLROnPlateau).parameters:
         wrap(ReduceOnPlateauLearningRateScheduler, "__init__", _make_reduce_on_plateau)
@@ -92,24 +97,15 @@ def allow_numpy_numbers_in_checkpoints() -> None:
     )
 
 
-def resume_moving_averages() -> None:
-    MovingAverage.load_state_dict = _load_moving_average
+@around(MovingAverage, "load_state_dict")
+def resume_moving_averages(stock: object, self: MovingAverage, state_dict: dict[str, Any]) -> None:
+    for kind, averages in (("shadows", self._shadows), ("backups", self._backups)):
+        for name, value in state_dict[kind].items():
+            averages[name].copy_(value)
 
 
-def _load_moving_average(self: MovingAverage, state_dict: dict[str, Any]) -> None:
-    for mine, theirs in (
-        (self._shadows, state_dict["shadows"]),
-        (self._backups, state_dict["backups"]),
-    ):
-        for name, value in theirs.items():
-            mine[name].copy_(value)
-
-
-def count_batches_trained() -> None:
-    wrap(GradientDescentTrainer, "_train_epoch", _train_epoch)
-
-
-def _train_epoch(
+@around(GradientDescentTrainer, "_train_epoch")
+def count_batches_trained(
     stock: Callable[..., dict[str, float]], self: GradientDescentTrainer, epoch: int
 ) -> dict[str, float]:
     metrics = stock(self, epoch)
@@ -124,11 +120,8 @@ def _train_epoch(
     return metrics
 
 
-def average_over_accumulated_batches() -> None:
-    wrap(MixedPrecisionBackwardCallback, "on_backward", _backward_of_mean)
-
-
-def _backward_of_mean(
+@around(MixedPrecisionBackwardCallback, "on_backward")
+def average_over_accumulated_batches(
     stock: Callable[..., bool],
     self: MixedPrecisionBackwardCallback,
     trainer: GradientDescentTrainer,
@@ -208,22 +201,16 @@ def silence_amp_renaming() -> None:
     )
 
 
-def name_missing_devices() -> None:
-    wrap(util, "int_to_device", _int_to_device)
-
-
-def _int_to_device(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
+@around(util, "int_to_device")
+def name_missing_devices(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
     try:
         return stock(device)
     except RuntimeError:
         return torch.device("cuda", device)  # type: ignore[arg-type]
 
 
-def warn_of_idle_regularizers() -> None:
-    wrap(RegularizerApplicator, "__call__", _penalty)
-
-
-def _penalty(
+@around(RegularizerApplicator, "__call__")
+def warn_of_idle_regularizers(
     stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module
 ) -> torch.Tensor | float:
     if not hasattr(self, "_was_called"):
@@ -235,27 +222,17 @@ def _penalty(
     return stock(self, module)
 
 
-def pickle_characters_encoder() -> None:
-    wrap(TokenCharactersEncoder, "__init__", _make_characters_encoder)
-
-
-def _make_characters_encoder(
+@around(TokenCharactersEncoder, "__init__")
+def pickle_characters_encoder(
     stock: Callable[..., None], self: TokenCharactersEncoder, *args: Any, **options: Any
 ) -> None:
     stock(self, *args, **options)
     if not isinstance(self._dropout, torch.nn.Module):
-        self._dropout = _same
+        self._dropout = torch.nn.Identity()
 
 
-def _same(vectors: torch.Tensor) -> torch.Tensor:
-    return vectors
-
-
-def find_predictor_of_loaded_model() -> None:
-    wrap(Predictor, "from_archive", _predictor_of_archive)
-
-
-def _predictor_of_archive(
+@around(Predictor, "from_archive")
+def find_predictor_of_loaded_model(
     stock: Callable[..., Predictor],
     cls: type[Predictor],
     archive: Archive,

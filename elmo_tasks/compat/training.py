@@ -34,7 +34,7 @@ from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.machine import gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors
-from elmo_tasks.compat.repairs import wrap
+from elmo_tasks.compat.repairs import around, wrap
 from elmo_tasks.data.reader import check_readable
 
 logger = logging.getLogger(__name__)
@@ -45,11 +45,8 @@ _LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
 """Attributes of a scheduler that follow from the number of epochs."""
 
 
-def check_data_first() -> None:
-    wrap(TrainModel, "from_partial_objects", _with_readable_data)
-
-
-def _with_readable_data(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
+@around(TrainModel, "from_partial_objects")
+def check_data_first(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
     if parts.get("evaluate_on_test") and (is_distributed() or not parts.get("test_data_path")):
         raise ConfigError(
             "the test needs a test_data_path, and a training in one process",

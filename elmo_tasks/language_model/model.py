@@ -214,9 +214,7 @@ class BiLmModel(StrictParams, Model):
             self.bilm.load_weights(path)
         source = softmax_file or weight_file
         softmax = read_softmax(source, self.bilm.options)
-        if softmax is None:
-            if softmax_file is not None:
-                raise ConfigurationError(f"{softmax_file}: the datasets softmax/W and softmax/b are missing")
+        if softmax is None and softmax_file is None:
             self.softmax_is_new = True
             logger.warning(
                 "%s holds no softmax: a new, random one is made, and perplexities mean nothing until it is "
@@ -225,20 +223,21 @@ class BiLmModel(StrictParams, Model):
             )
             return
         self._check_same_words("a softmax over words", source)
-        weight, bias = softmax
-        problem = ""
-        if not isinstance(self.softmax, FullSoftmax):
+        if softmax is None:
+            problem = "lacks the datasets softmax/W and softmax/b"
+        elif not isinstance(self.softmax, FullSoftmax):
             problem = "holds a full softmax, so the type of `softmax` must be full or sampled"
-        elif len(bias) != self.num_classes:
+        elif len(softmax[1]) != self.num_classes:
             problem = (
-                f"holds a softmax over {len(bias):,} words, but the vocabulary has {self.num_classes:,}; use "
-                "the words that it was trained with (vocabulary elmo_words)"
+                f"holds a softmax over {len(softmax[1]):,} words, but the vocabulary has "
+                f"{self.num_classes:,}; use the words that it was trained with (vocabulary elmo_words)"
             )
-        if problem:
-            raise ConfigurationError(f"{source} {problem}")
-        with torch.no_grad():
-            self.softmax.weight.copy_(weight)
-            self.softmax.bias.copy_(bias)
+        else:
+            with torch.no_grad():
+                self.softmax.weight.copy_(softmax[0])
+                self.softmax.bias.copy_(softmax[1])
+            return
+        raise ConfigurationError(f"{source} {problem}")
 
     def _check_same_words(self, content: str, weight_file: str) -> None:
         """Rejects words counted from a text: even if they are as many, their order differs."""

@@ -119,10 +119,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _tokens(self, index: int, sentence: str | Sequence[str]) -> list[str]:
         if isinstance(sentence, str):
-            words = _TOKEN_PATTERN.findall(sentence) if self.tokenizer is None else self.tokenizer(sentence)
-            if isinstance(words, str):
-                raise ValueError(f"the tokenizer must return a list of tokens, not the string {words!r:.60}")
-            return list(words)
+            if self.tokenizer is None:
+                return _TOKEN_PATTERN.findall(sentence)
+            sentence = self.tokenizer(sentence)
         return checked_words(index, sentence)
 
 

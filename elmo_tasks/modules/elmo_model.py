@@ -157,14 +157,15 @@ class ElmoModel(StrictParams, Model):
         members. A task overrides it where the mean is not right.
 
         # Raises
-        `ConfigurationError`: the members differ in another tensor (a mask, a position).
+        `ConfigurationError`: the members differ in a shape, or in another tensor (a mask, a position).
         """
         mean = {}
         for name, first in members[0].items():
             values = [scores[name] for scores in members]
-            if first.is_floating_point():
+            same_shape = all(value.shape == first.shape for value in values)
+            if first.is_floating_point() and same_shape:
                 mean[name] = torch.stack(values).mean(dim=0)
-            elif all(torch.equal(first, value) for value in values[1:]):
+            elif not first.is_floating_point() and all(torch.equal(first, value) for value in values[1:]):
                 mean[name] = first
             else:
                 raise ConfigurationError(f"the members differ in {name!r}: their scores have no mean")
@@ -244,9 +245,9 @@ def average_with_logits(members: list[Scores]) -> Scores:
     Returns `ElmoModel.average`, and for `logits` the logarithm of the mean of the members' probabilities,
     which is finite however far the logits are apart.
     """
+    mean = ElmoModel.average(members)
     logits = torch.stack([scores["logits"] for scores in members])
-    mean = logits.log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(members))
-    return ElmoModel.average(members) | {"logits": mean}
+    return mean | {"logits": logits.log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(members))}
 
 
 class Classifier(ElmoModel):

@@ -1,6 +1,5 @@
 """The reading comprehension model of Clark and Gardner 2017, with windows and a score of no answer."""
 
-from collections.abc import Sequence
 from math import exp, log
 from typing import Any
 
@@ -25,7 +24,7 @@ N_BEST = 20
 POSITION_KEYS = ("token_start", "token_end", "char_start", "char_end")
 NO_ANSWER_SIZE = 80
 """Units of the hidden layer of `NoAnswerHead`, as in the paper."""
-_LOG_PROBABILITIES = ("start", "end", "spans", "no_answer")
+_LOG_PROBABILITIES = {"start", "end", "spans", "no_answer"}
 
 
 @Model.register("elmo_squad")
@@ -224,18 +223,13 @@ class SquadModel(ElmoModel):
         return -likelihood[used].sum() / used.sum().clamp(min=1)
 
     @staticmethod
-    def average(members: Sequence[Scores]) -> Scores:
-        """Returns the mean of the members' probabilities. Members of other sizes are an error."""
-        shapes = [{name: tensor.shape for name, tensor in scores.items()} for scores in members]
-        if any(each != shapes[0] for each in shapes):
-            raise ConfigurationError("the members differ in longest_answer, window, overlap or no_answer")
-        names = [name for name in _LOG_PROBABILITIES if name in shapes[0]]
-        mean = {
-            name: torch.stack([scores[name] for scores in members]).logsumexp(dim=0) - log(len(members))
-            for name in names
-        }
-        other_scores = [{name: scores[name] for name in scores if name not in mean} for scores in members]
-        return ElmoModel.average(other_scores) | mean
+    def average(members: list[Scores]) -> Scores:
+        """Returns the mean of the members' probabilities; for errors see `ElmoModel.average`."""
+        mean = ElmoModel.average(members)
+        for name in mean.keys() & _LOG_PROBABILITIES:
+            parts = torch.stack([scores[name] for scores in members])
+            mean[name] = parts.logsumexp(dim=0) - log(len(members))
+        return mean
 
     def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
         """Returns the best answer, `n_best` answers, words, and attentions without padding, as tensors."""

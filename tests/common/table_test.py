@@ -1,8 +1,6 @@
 import csv
 import io
 
-import pytest
-
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.table import Table
 from tests.errors import error_of
@@ -30,14 +28,10 @@ def test_reads_what_it_wrote(tmp_path):
     assert read.rows == [*table.rows[:3], (-3, -3)]
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [("a,b\n1,2\n3\n", "table.csv, line 3: "), ('a,b\n1,"2\n', "table.csv, line 2: ")],
-)
-def test_files_that_are_not_tables(tmp_path, text, place):
+def test_a_row_that_is_too_short(tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text(text)
-    assert error_of(ElmoError, Table.read, path).startswith(f"{tmp_path}/{place}")
+    path.write_text("a,b\n1,2\n3\n")
+    assert error_of(ElmoError, Table.read, path).startswith(f"{path}, line 3: ")
 
 
 def test_markdown():

@@ -20,9 +20,10 @@ from allennlp.models.archival import archive_model, load_archive
 from elmo_tasks.commands.bilm import read_trained, write_bilm
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.elmo import BiLmOptions, Elmo, ElmoTokenEmbedder
+from elmo_tasks.elmo import BiLmOptions, Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.elmo.token_embedder import ElmoTokenEmbedder
 from elmo_tasks.embedding import ElmoEmbedder
 from tests.conftest import SMALL_NER
 from tests.elmo import many_langs

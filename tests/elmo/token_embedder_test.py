@@ -15,9 +15,9 @@ from allennlp.nn.regularizers import Regularizer
 from torch.optim.swa_utils import AveragedModel
 
 import elmo_tasks.elmo
-from elmo_tasks.elmo import Elmo, ElmoTokenEmbedder
+from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.model.encoders import WordEncoder
-from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
+from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS, ElmoTokenEmbedder
 from tests.elmo.files import SENTENCES, batch, make_files, make_word_files
 
 PATH = "model.text_field_embedder.token_embedders.words."

@@ -180,7 +180,7 @@ def test_threads(vectorizer):
         ({}, {"text": TEXTS}, "dict"),
         ({}, np.array([TEXTS]), "ndarray"),
         ({}, ["one", 1.5], "sentence 1"),
-        ({"tokenizer": str.upper}, ["two words"], "tokenizer"),
+        ({"tokenizer": str.upper}, ["two words"], "sentence 0"),
     ],
 )
 def test_errors(files, parameters, sentences, place):

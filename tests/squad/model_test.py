@@ -156,7 +156,7 @@ def test_an_ensemble_averages_probabilities():
 def test_members_that_differ():
     models = [build(config(longest_answer=longest))[0] for longest in (3, 4)]
     instances = build(config())[1]
-    with pytest.raises(ConfigurationError, match="longest_answer"):
+    with pytest.raises(ConfigurationError, match="spans"):
         SquadModel.average([scores_of(model, instances) for model in models])
 
 

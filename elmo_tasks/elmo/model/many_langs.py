@@ -178,15 +178,12 @@ class _State:
         self.where = folder.where(name)
         path = folder.file(name)
         try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            self._weights = dict(torch.load(path, map_location="cpu", weights_only=True))
         except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
             # The text of an `UnpicklingError` advises to run whatever the file says.
             unsafe = re.search(r"GLOBAL (\S+)", str(error))
             reason = f"it names {unsafe[1]}" if unsafe else type(error).__name__
             raise ElmoError(f"not a state dict of PyTorch alone ({reason})", where=self.where) from error
-        if not isinstance(state, dict) or not all(isinstance(part, torch.Tensor) for part in state.values()):
-            raise ElmoError(f"a {type(state).__name__} is not a state dict of tensors", where=self.where)
-        self._weights = dict(state)
 
     def has(self, name: str) -> bool:
         return name in self._weights
@@ -208,7 +205,7 @@ class _State:
 
     def refuse_surplus(self) -> None:
         if self._weights:
-            surplus = ", ".join(f"{name} {tuple(weight.shape)}" for name, weight in self._weights.items())
+            surplus = ", ".join(self._weights)
             raise ElmoError(f"a biLM of this configuration has no place for {surplus}", where=self.where)
 
 
@@ -218,10 +215,11 @@ def _has_shape(weight: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
     )
 
 
-def _is_plain(weight: torch.Tensor) -> bool:
-    """Returns whether a tensor has the floating-point numbers of its shape: it is not sparse or expanded."""
+def _is_plain(weight: Any) -> bool:
+    """Returns whether this is a tensor of floating-point numbers, neither sparse nor expanded."""
     return (
-        weight.layout is torch.strided
+        isinstance(weight, torch.Tensor)
+        and weight.layout is torch.strided
         and weight.is_floating_point()
         and weight.numel() * weight.element_size() <= weight.untyped_storage().nbytes()
     )

@@ -293,8 +293,6 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
     another file, or different from its checksum; values that are not finite or above `MAX_WEIGHT`.
     """
     stored = file.get(dataset)
-    if not isinstance(stored, h5py.Dataset):
-        raise ElmoError(f"dataset {dataset} {shape} is missing", where=file.filename)
     # Before memory is allocated, or another file is read
     problem = _header_problem(file, stored, shape)
     array = np.empty(0, np.float32)
@@ -312,8 +310,10 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
     return array
 
 
-def _header_problem(file: h5py.File, stored: h5py.Dataset, shape: tuple[int, ...]) -> str:
+def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str:
     """Returns what is wrong with a dataset by its header; an empty text if nothing is."""
+    if not isinstance(stored, h5py.Dataset):
+        return f"{shape} is missing"
     if stored.shape != shape:
         return f"has the shape {stored.shape}, but the options say {shape}"
     if stored.external or stored.is_virtual or stored.file.filename != file.filename:

@@ -172,11 +172,11 @@ class Unsafe:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        (lambda state: state | {"more": torch.ones(2)}, "more (2,)"),
+        (lambda state: state | {"more": torch.ones(2)}, "more"),
         (lambda state: {}, "projection.bias is missing"),
         (lambda state: state | {"projection.bias": torch.ones(7)}, "(7,) instead of (6,)"),
         (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "not finite"),
-        (lambda state: [1], "a list is not"),
+        (lambda state: [1], "not a state dict"),
         (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
         *(
             (lambda state, form=form: state | {"projection.weight": form(state["projection.weight"])}, PLAIN)
