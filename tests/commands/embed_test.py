@@ -16,9 +16,8 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState, files
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import nothing_left, partial, stop_at_batch, vectors
-from tests.commands.texts import LINES, TEXT, default_bilm, default_files, encode, feed_stdin, tiny
+from tests.commands.texts import LINES, TEXT, default_bilm, default_files, encode, feed_stdin
 from tests.elmo.files import FILLING, make_word_files
-from tests.elmo.inference.precisions import needs_bfloat16
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import mentions
 
@@ -44,22 +43,6 @@ def test_vectors_are_those_of_the_bilm(elmo, source, output, terminal, capsys):
     assert shown.out.startswith(f"{output}: 10 sentences, 44 tokens, ")
     assert "embed:   0%" in shown.err
     assert not partial(output).exists()
-
-
-def test_batch_tokens_bound_a_batch(elmo, source, output, tmp_path, monkeypatch):
-    shapes = []
-    encode = FrozenBiLm.encode
-    monkeypatch.setattr(
-        FrozenBiLm,
-        "encode",
-        lambda self, ids, start: (shapes.append(ids.shape[:2]), encode(self, ids, start))[1],
-    )
-    elmo("embed", source, output, "--batch-tokens", 12)
-    assert all(rows == 1 or rows * longest <= 12 for rows, longest in shapes)
-    assert len(shapes) > 2
-    elmo("embed", source, tmp_path / "other.hdf5")
-    for few, many in zip(vectors(output), vectors(tmp_path / "other.hdf5"), strict=True):
-        assert np.allclose(few, many, rtol=0, atol=1e-6)
 
 
 def test_all_layers_the_top_one_and_their_average(elmo, source, tmp_path):
@@ -135,14 +118,6 @@ def test_empty_lines_and_an_empty_input(elmo, source, output):
         assert json.loads(file["sentence_to_index"][0]) == {}
 
 
-def test_long_lines(elmo, source, output, tmp_path):
-    """A word of a million characters, and a sentence of 5,000 words in a batch of its own."""
-    source.write_text(f"a {'b' * 1_000_000} c\n{'w ' * 5000}\nd\n")
-    assert elmo("embed", source, output, "--layers", "top", *tiny(tmp_path)) == 0
-    assert [found.shape for found in vectors(output)] == [(3, 12), (5000, 12), (1, 12)]
-    assert all(np.isfinite(found).all() for found in vectors(output))
-
-
 def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, capsys, monkeypatch):
     content = b"fine\n\xff\n"
     source.write_bytes(content)
@@ -164,16 +139,14 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
         (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
         (["in.txt", "."], "'.'"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
-        (
-            ["in.txt", "out", "--layers", "3"],
-            "--layers is '3'",
-        ),
+        (["in.txt", "out", "--layers", "3"], "--layers is '3'"),
         (["in.txt", "out", "--tokenize", "zzz"], "'zzz'"),
-        (
-            ["in.txt", "out", "--tokenize", "en", "--format", "fasta"],
-            "--tokenize",
-        ),
+        (["in.txt", "out", "--tokenize", "en", "--format", "fasta"], "--tokenize"),
         (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: "),
+        (["in.txt", "out", "--workers", "2"], "--workers belongs to --engine ray"),
+        (["in.txt", "out", "--skip-bad"], "--skip-bad belongs to --engine ray"),
+        (["in.txt", "file:///out.hdf5"], "file:///out.hdf5 needs --engine ray"),
+        (["text.parquet", "out"], "text.parquet"),
     ],
 )
 def test_errors(elmo, source, tmp_path, capsys, monkeypatch, arguments, message):
@@ -214,29 +187,6 @@ def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsy
         assert "He does n't , either ." in json.loads(file["sentence_to_index"][0])
 
 
-@pytest.mark.parametrize(
-    ("line", "warns"),
-    [
-        ("这部电影很好看。", True),
-        ("我昨天在上海买了一本关于自然语言处理的书", True),
-        ("ฉันรักภาษาไทยมากที่สุดในโลก", True),
-        ("这 部 电影 很 好看 。", False),
-        ("很好看", False),
-    ],
-)
-def test_raw_text_without_blanks(elmo, source, output, capsys, line, warns):
-    source.write_text(f"{line}\n", encoding="utf-8")
-    assert elmo("embed", source, output) == 0
-    shown = capsys.readouterr().err
-    assert mentions(shown, f"{source}, line 1", line, "--tokenize characters") == warns
-
-
-def test_force_overwrites(elmo, source, output):
-    output.write_text("old")
-    assert elmo("embed", source, output, "--force") == 0
-    assert len(vectors(output)) == len(LINES)
-
-
 def test_the_device_has_too_little_memory(elmo, source, output, capsys, monkeypatch):
     stop_at_batch(monkeypatch, 0, torch.OutOfMemoryError("..."))
     assert elmo("embed", source, output) == 1
@@ -268,8 +218,9 @@ def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
         (">P1\nMKTAY\n", [], "line 1: "),
         ("The cat .\rIt sat .\r", [], "line 1: "),
         (">P1\nMKTAY\n", ["--format", "fasta"], "--format fasta"),
+        (">P1\nMK-T\n", ["--format", "fasta", *default_files()], "line 2: '-'"),
+        (">P1\nMK\n>P1/2\nMK\n", ["--format", "fasta", *default_files()], "'P1/2'"),
     ],
-    ids=["CoNLL-U", "FASTA", "CR", "English"],
 )
 def test_what_is_no_text_for_the_bilm(elmo, source, output, content, arguments, message, capsys):
     source.write_bytes(content.encode())
@@ -297,13 +248,6 @@ def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, caps
         Elmo(options_file=str(options), weight_file=str(weights), placement="input", initial_state=str(start))
 
 
-@needs_bfloat16
-def test_another_precision_has_the_same_weights(elmo, source, output, tmp_path):
-    start = tmp_path / "start.hdf5"
-    assert elmo("calibrate", source, start) == 0
-    assert elmo("embed", source, output, "--initial-state", start, "--precision", "bfloat16") == 0
-
-
 @pytest.mark.parametrize("pool", ["none", "mean"])
 def test_proteins(elmo, tmp_path, output, pool):
     source = tmp_path / "proteins.fasta"
@@ -315,36 +259,6 @@ def test_proteins(elmo, tmp_path, output, pool):
             layers, _ = encode(default_bilm(), [list(residues)])
             expected = layers[:, 0].numpy() if pool == "none" else layers[:, 0].mean(dim=1).numpy()
             assert np.allclose(file[name][...], expected, rtol=0, atol=1e-6)
-
-
-def test_wrong_proteins(elmo, source, output, capsys):
-    source.write_text(">P1\nMK-T\n")
-    assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
-    assert mentions(capsys.readouterr().err, f"{source}, line 2: '-'")
-    source.write_text("\n\n")
-    assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
-    assert f"error: {source}: " in capsys.readouterr().err
-    source.write_text(">P1\nMK\n>P1/2\nMK\n")
-    assert elmo("embed", source, output, "--format", "fasta", *default_files()) == 1
-    assert "'P1/2'" in capsys.readouterr().err
-    assert nothing_left(output)
-
-
-@pytest.mark.parametrize(
-    "argument", [["--workers", 2], ["--skip-bad"], ["--dtype", "float16"], ["--ray-address", "auto"]]
-)
-def test_arguments_of_ray_without_it(elmo, source, output, argument, capsys):
-    assert elmo("embed", source, output, *argument) == 1
-    assert f"{argument[0]} belongs to --engine ray" in capsys.readouterr().err
-    assert not output.exists()
-
-
-def test_places_and_files_of_ray_without_it(elmo, source, output, tmp_path, capsys):
-    url = f"file://{tmp_path}/out.hdf5"
-    assert elmo("embed", source, url) == 1
-    assert f"{url} needs --engine ray" in capsys.readouterr().err
-    assert elmo("embed", "text.parquet", output) == 1
-    assert mentions(capsys.readouterr().err, "text.parquet", "--engine ray")
 
 
 def test_what_is_not_installed_is_named(elmo, source, output, capsys, monkeypatch):

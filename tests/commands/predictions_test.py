@@ -116,18 +116,6 @@ class TestSquadPredictions:
         assert elmo("squad-predictions", run, UNANSWERABLE, output, "--force") == 0
         assert len(json.loads(output.read_text())) == 14
 
-    def test_what_cannot_be_done(self, elmo, run, tmp_path, capsys):
-        output = tmp_path / "predictions.json"
-        output.write_text("mine")
-        for data, force, message in (
-            (SQUAD, (), f"{output} exists; "),
-            (tmp_path / "nothing", ("--force",), "nothing"),
-        ):
-            assert elmo("squad-predictions", run, data, output, *force) == 1
-            assert message in capsys.readouterr().err
-            assert output.read_text() == "mine"
-        assert not (tmp_path / "predictions.json.partial").exists()
-
 
 LINES = [{"sentence": "Paris <b>won</b> & lost ."}, {"tokens": []}, {"tokens": ["Norway", "won"]}]
 

@@ -10,7 +10,6 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.serve import Serve
-from elmo_tasks.common.errors import ElmoError
 from tests.commands.texts import parsed
 from tests.elmo.files import make_files
 from tests.forked import Command
@@ -104,13 +103,6 @@ def test_no_token(run, tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match="token of ASCII"):
         parsed(Serve, run, "--token-file", path).run()
-
-
-@pytest.mark.parametrize("device", ["meta", "cuda:99"])
-def test_no_such_device(run, device):
-    pytest.importorskip("fastapi")
-    with pytest.raises(ElmoError, match=f"--device.*{device}"):
-        parsed(Serve, run, "--port", 0, "--device", device).run()
 
 
 def test_ports(run, capsys):
