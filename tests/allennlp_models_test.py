@@ -40,14 +40,6 @@ def test_the_six_of_the_paper():
     assert names == {f"{model}_elmo" for model in ("crf_tagger", "esim", "bidaf", "bcn", "srl", "coref")}
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_a_run_is_resumed_as_those_of_our_models_are(config):
-    ours = Params.from_file(str(bundled("training_configs/ner.jsonnet")))["trainer"]
-    trainer = Params.from_file(str(config))["trainer"]
-    assert trainer["checkpointer"].as_dict() == {"type": "elmo_safe"} == ours["checkpointer"].as_dict()
-    assert trainer["callbacks"] == ours["callbacks"]
-
-
 def small(config: Path, elmo: Path) -> dict[str, Any]:
     """Overrides for one epoch with the biLM in a folder, projected to the width of the default one."""
     name = "words" if config.stem == "bcn_elmo" else "elmo"

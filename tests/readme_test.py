@@ -225,18 +225,6 @@ def test_the_first_example_prints_the_text_below_it(capsys):
     assert capsys.readouterr().out == printed
 
 
-def test_what_is_silent_writes_a_file():
-    for words in ALL_COMMANDS:
-        assert "--silent" not in words or "--output-file" in words
-
-
-def test_what_is_scored_writes_a_file():
-    """Otherwise only the log has the scores, at a level that is not shown by default."""
-    evaluations = [words for words in ALL_COMMANDS if words[:2] == ["allennlp", "evaluate"]]
-    assert evaluations
-    assert all("--output-file" in words for words in evaluations)
-
-
 def anchors(page: Path) -> set[str]:
     """Returns the targets of links into a page: its titles, as sites and hosts spell them, and its API."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -18,7 +18,7 @@ from allennlp.models.archival import load_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import input_files
 from tests import fresh
-from tests.conftest import SMALL_NER_ELMO, TINY_ELMO
+from tests.conftest import TINY_ELMO
 from tests.language_model.runs import metrics_of
 from tests.pipeline.archives import SIZES
 
@@ -58,33 +58,6 @@ def test_activations_for_an_archive(trained_ner, tmp_path):
     archive = load_archive(trained_ner / "model.tar.gz", overrides={"model.elmo.activations": str(folder)})
     assert archive.model.elmo.activations.path == str(folder)
     assert folder.is_dir()
-
-
-@pytest.mark.slow
-def test_two_gloo_workers(script, allennlp, ner_config, tmp_path):
-    """Dev metrics of the trained model are those that one process computes, none left out."""
-    lines = DEV.read_text().split("\n\n")
-    # 33 sentences in batches of 16: one worker has a batch more than the other.
-    (tmp_path / "dev.conll").write_text("\n\n".join(lines[:36]) + "\n")
-    overrides = SMALL_NER_ELMO | {
-        "distributed": {"cuda_devices": [-1, -1]},
-        "validation_data_path": str(tmp_path / "dev.conll"),
-        "data_loader.batch_sampler.batch_size": 16,
-        "validation_data_loader.batch_sampler.batch_size": 16,
-        "trainer.num_epochs": 8,
-    }
-    folder = tmp_path / "run"
-    done = script("train", ner_config, "-s", folder, "-o", json.dumps(overrides))
-    assert done.returncode == 0, done.stderr
-    assert "finishing validation early" not in done.stderr
-    allennlp(
-        *("evaluate", folder / "model.tar.gz", tmp_path / "dev.conll"),
-        *("--output-file", tmp_path / "metrics.json"),
-    )
-    alone, together = json.loads((tmp_path / "metrics.json").read_text()), metrics_of(folder)
-    assert alone["f1"] > 0
-    for name in set(alone) - {"loss"}:
-        assert together[f"best_validation_{name}"] == pytest.approx(alone[name], abs=1e-9), name
 
 
 @pytest.mark.slow

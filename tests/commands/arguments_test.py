@@ -2,9 +2,6 @@
 
 import math
 from argparse import ArgumentTypeError
-from dataclasses import FrozenInstanceError, dataclass
-from pathlib import Path
-from typing import Literal
 
 import h5py
 import numpy as np
@@ -14,15 +11,8 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
 from elmo_tasks.commands.base import (
-    Input,
     Positive,
     Seed,
-    Source,
-    archive_argument,
-    flag,
-    option,
-    positional,
-    titled,
 )
 from elmo_tasks.commands.experiments import Fraction
 from elmo_tasks.commands.vectors import AboveZero, NotNegative
@@ -36,51 +26,6 @@ from tests.evaluation.archives import make_run
 
 LAYERS = ["layer 0", "layer 1", "layer 2", "average"]
 WORDS = ["The", "cat", "sat"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inner:
-    depth: Positive = option("how deep", 3)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outer:
-    archives: list[Input] = archive_argument(nargs="+")
-    text: str = positional("TEXT", "a text")
-    max_lines: Positive | None = option("lines", short="-m")
-    names: list[str] = option("names", ["a"], nargs="+")
-    kind: Literal["one", "two"] = option("one of two", "two")
-    folder: Path | None = option("a folder")
-    fast: bool = flag("fast", exclusive="speed")
-    slow: bool = flag("slow", exclusive="speed")
-    inner: Inner = titled("inside")
-
-
-def test_a_dataclass_is_the_arguments_of_a_verb(capsys):
-    line = "one two text -m 7 --depth 2 --names b a b --folder x --slow"
-    arguments = parsed(Outer, *line.split())
-    assert arguments == Outer(
-        archives=["one", "two"],
-        text="text",
-        max_lines=7,
-        names=["b", "a", "b"],
-        folder=Path("x"),
-        fast=False,
-        slow=True,
-        inner=Inner(depth=2),
-    )
-    assert parsed(Outer, "one", "text") == Outer(archives=["one"], text="text", inner=Inner())
-    with pytest.raises(FrozenInstanceError):
-        arguments.text = "other"
-    assert isinstance(arguments.archives[0], Source)
-    for wrong, message in (
-        (("--slow", "--fast"), "not allowed with argument --slow"),
-        (("--kind", "three"), "invalid choice: 'three'"),
-        (("--depth", "0"), "argument --depth: "),
-    ):
-        with pytest.raises(SystemExit):
-            parsed(Outer, "one", "text", *wrong)
-        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

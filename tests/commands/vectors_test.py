@@ -15,7 +15,7 @@ from allennlp.modules import TokenEmbedder
 from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.tagging import most_frequent_tag, read_tagged
 from elmo_tasks.evaluation.words import accuracies, read_analogies, read_pairs, spearman
-from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, in_contexts, out_of_context
+from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, out_of_context
 from elmo_tasks.vectors.files import read_vectors, take_vectors
 from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
@@ -74,18 +74,6 @@ class TestIntrinsic:
         scores = [float(row["score"]) for row in found[6:] if row["vectors"] == "vectors.txt.gz"]
         assert all(map(math.isnan, scores))
 
-    def test_contexts(self, rows, encoder):
-        options = ("--contexts", CORPUS, "--occurrences", 2, "--seed", 5)
-        found = rows("intrinsic", "--wordsim", WORDSIM, *options)
-        assert rows("intrinsic", "--wordsim", WORDSIM, *options) == found
-        pairs = read_pairs(str(WORDSIM))
-        words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
-        lines = CORPUS.read_text().splitlines()
-        for row, by_row in zip(found, in_contexts(encoder, words, lines, limit=2, seed=5), strict=False):
-            expected = spearman(by_row, words, pairs)
-            assert float(row["score"]) == pytest.approx(expected.value, abs=0.01)
-            assert 0 < int(row["covered"]) == expected.covered < 24
-
     def test_vocabulary(self, rows, tmp_path):
         """More words make the questions harder; a question with a word outside of them is not covered."""
         (tmp_path / "words").write_text("uncle\naunt\nbrother\nsister\nferry\n\n")
@@ -120,14 +108,6 @@ class TestNeighbors:
             ("vectors.txt", "game", ""),
         ]
         assert not (tmp_path / "out.png").exists()
-
-    def test_the_first_line_with_the_word(self, rows, tmp_path):
-        (tmp_path / "vectors.txt").write_text("soup 0 1\n")
-        arguments = ("--corpus", CORPUS, "--top", 1, "--vectors", tmp_path / "vectors.txt")
-        *layers, static = rows("neighbors", "bank", *arguments)
-        assert layers[0]["query"].startswith("We walked along the **bank** until")
-        assert layers[0]["neighbor"].startswith("The **bank** refused")
-        assert (static["neighbor"], static["rank"]) == ("(unknown)", "")
 
 
 class TestProbe:

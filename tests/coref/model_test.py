@@ -8,7 +8,9 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.training.util import evaluate
 
 from elmo_tasks.coref import model as module
+from elmo_tasks.coref import spans as span_module
 from elmo_tasks.coref.documents import CorefDocument
+from elmo_tasks.coref.spans import attended_spans, candidate_spans
 from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 
@@ -21,9 +23,22 @@ def tiny():
     return Tiny()
 
 
-@pytest.mark.parametrize("options", [{}, OF_2018])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        OF_2018,
+        {"max_antecedents": 1, "max_span_width": 1},
+        {"max_antecedents": 100, "max_span_width": 30, "spans_per_word": 2.0},
+        {"inference_order": 3},
+        {"coarse_to_fine": True},
+    ],
+)
 def test_scores_are_those_of_the_papers(options, monkeypatch):
-    """By plain formulas from the context vectors on."""
+    """By plain formulas from the context vectors on; in few spans at once, so that there are borders."""
+    monkeypatch.setattr(span_module, "SCORED_SPANS", 11)
+    monkeypatch.setattr(span_module, "SPANS_OF_A_BLOCK", 7)
+    monkeypatch.setattr(span_module, "COARSE_ROWS", 5)
     tiny = Tiny(**options)
     for parameter in tiny.model.parameters():
         parameter.data.mul_(2.0)
@@ -35,12 +50,28 @@ def test_scores_are_those_of_the_papers(options, monkeypatch):
     document = instance["metadata"].metadata
     batch = tiny.batch(instance)
     kept = reference_mentions(tiny.model.mentions, *encoded[0], map(len, document.sentences))
-    spans, vectors, mention = zip(*kept, strict=True)
-    assert found["spans"].tolist() == list(map(list, spans))
+    bounds, vectors, mention = zip(*kept, strict=True)
+    assert found["spans"].tolist() == list(map(list, bounds))
     assert found["window"].tolist() == [0, len(document)]
-    speakers = [batch["speakers"][0, first] for first, _ in spans]
+    speakers = [batch["speakers"][0, first] for first, _ in bounds]
     expected = reference_scores(tiny.model.antecedents, vectors, mention, speakers, int(batch["genre"]))
     assert_scores(found["antecedents"], found["antecedent_scores"], expected)
+
+
+def test_attention_is_a_softmax_over_the_tokens_of_a_span():
+    torch.manual_seed(0)
+    vectors = torch.randn(9, 5, dtype=torch.double, requires_grad=True)
+    # Far apart, so that only a softmax of each span by itself is finite
+    scores = (100 * torch.randn(9, dtype=torch.double)).requires_grad_()
+    candidates = candidate_spans(torch.tensor([5, 4]), 4)
+    found = attended_spans(vectors, scores, candidates, 4)
+    expected = torch.stack(
+        [scores[i : j + 1].softmax(0) @ vectors[i : j + 1] for i, j in candidates.tolist()]
+    )
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    gradients = (torch.autograd.grad((out * weights).sum(), (vectors, scores)) for out in (found, expected))
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("options", [{}, OF_2018])

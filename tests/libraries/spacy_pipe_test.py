@@ -51,16 +51,6 @@ def test_sentences_are_words_by_number():
     assert sentences(nlp("")) == sentences(nlp(" \n")) == []
 
 
-def test_the_file_is_read_once_when_it_is_needed(marks, tmp_path):
-    nlp = spacy.blank("en")
-    for text in ("one", "two"):
-        assert marks(nlp(text)).user_data["mark"] == "x"
-    assert marks.reads == 1
-    missing = Marks(name="marks", sources={"mark": str(tmp_path / "nowhere")})
-    with pytest.raises(FileNotFoundError):
-        missing(nlp("text"))
-
-
 def test_only_the_bad_doc_of_a_batch_is_lost(marks):
     docs = list(spacy.blank("en").pipe(["one", "a bad one", "two", "three"]))
     with pytest.raises(ValueError, match="a bad doc"):
@@ -87,27 +77,6 @@ def saved_names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def folder_of(path, *names):
-    """Returns a component whose source is a folder."""
-    path.mkdir()
-    for name in names:
-        (path / name).write_text("x")
-    return Marks(name="marks", sources={"mark": str(path)})
-
-
-def test_saving_replaces_what_was_there(marks, tmp_path):
-    """Files replace folders, and folders replace files and folders with other files."""
-    saved = tmp_path / "saved"
-    for pipe, names in (
-        (marks, ["mark"]),
-        (folder_of(tmp_path / "one", "a", "b"), ["mark", "mark/a", "mark/b"]),
-        (folder_of(tmp_path / "two", "b", "c"), ["mark", "mark/b", "mark/c"]),
-        (marks, ["mark"]),
-    ):
-        pipe.to_disk(saved)
-        assert saved_names(saved) == names
-
-
 def test_saved_files_stay_if_a_source_is_missing(marks, source, tmp_path):
     marks.to_disk(tmp_path / "saved")
     source.write_text("y")
@@ -116,13 +85,6 @@ def test_saved_files_stay_if_a_source_is_missing(marks, source, tmp_path):
         broken.to_disk(tmp_path / "saved")
     assert saved_names(tmp_path / "saved") == ["mark"]
     assert (tmp_path / "saved/mark").read_text() == "x"
-
-
-def test_a_folder_is_not_saved_within_itself(tmp_path):
-    marks = folder_of(tmp_path / "source", "a")
-    with pytest.raises(ValueError, match=r"/source/saved is inside of "):
-        marks.to_disk(tmp_path / "source/saved")
-    assert saved_names(tmp_path / "source") == ["a", "saved"]
 
 
 @pytest.mark.parametrize("name", ["../mark", "other", "mark/../../x", "/mark"])

@@ -6,6 +6,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 import asyncio
 import re
 import threading
+from contextlib import asynccontextmanager
 from html import unescape
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -27,6 +28,15 @@ LIMITS = Limits(max_tokens=20, max_bytes=20_000)
 HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
 
 
+@asynccontextmanager
+async def client_of(models, tabs=(), limits=LIMITS, **page):
+    """A client of a page, without a network."""
+    app = create_app(models, limits=limits)
+    Page(app, tabs=tabs, limits=limits, **page)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        yield client
+
+
 @pytest.fixture(scope="module")
 def ask():
     """Asks the page of two models."""
@@ -36,10 +46,7 @@ def ask():
     def request(method, path, **options):
         async def respond():
             models = {name: local_model(predictor, LIMITS) for name, predictor in predictors.items()}
-            app = create_app(models, limits=LIMITS)
-            Page(app, tabs=tabs, limits=LIMITS)
-            transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            async with client_of(models, tabs) as client:
                 return await client.request(method, path, **options)
 
         return asyncio.run(respond())
@@ -71,9 +78,7 @@ def test_the_answer_of_each_task(config, form, pattern, count):
     predictor = predictor_of(config)
 
     async def respond():
-        app = create_app({"m": local_model(predictor, LIMITS)}, limits=LIMITS)
-        Page(app, tabs=[Tab.of("m", predictor)], limits=LIMITS)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        async with client_of({"m": local_model(predictor, LIMITS)}, [Tab.of("m", predictor)]) as client:
             return await client.get("/show/m", params=form)
 
     html = asyncio.run(respond()).text
@@ -193,11 +198,7 @@ def test_the_tab_elmo_is_within_the_limits():
     began, done = threading.Event(), threading.Event()
 
     async def respond():
-        limits = Limits(max_queue=1)
-        app = create_app({}, limits=limits)
-        Page(app, tabs=[], limits=limits, words=Slow())
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with client_of({}, limits=Limits(max_queue=1), words=Slow()) as client:
             one = asyncio.create_task(client.get("/elmo?word=a"))
             await asyncio.to_thread(began.wait)
             two = await client.get("/elmo?word=a")
@@ -208,46 +209,47 @@ def test_the_tab_elmo_is_within_the_limits():
 
 
 class SlowForms:
-    """Requests a page whose form is read only after `done` is set."""
+    """A tab whose form is read only after `done` is set."""
 
-    def __init__(self, **limits):
+    def __init__(self):
         self.began, self.done = threading.Event(), threading.Event()
-        model = model_of(self.answer, **limits)
         fields = (Field("sentence", "Sentence"), Field("predicates", "Predicates", required=False))
         shown = {"examples": [], "mixes": [], "explains": False}
-        tab = Tab(name="who", task="srl", fields=fields, tokenize=self.tokenize, **shown)
-        app = create_app({"who": model}, limits=model.limits)
-        Page(app, tabs=[tab], limits=model.limits)
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
-
-    async def answer(self, inputs):
-        return ['{"tokens": [], "predicates": []}']
+        self.tab = Tab(name="who", task="srl", fields=fields, tokenize=self.tokenize, **shown)
 
     def tokenize(self, text):
         self.began.set()
         self.done.wait(10)
         return join_words(text.split())
 
-    async def status(self, path="/show/who?sentence=a&predicates=a"):
-        return (await self.client.get(path)).status_code
+    def statuses(self, *paths, **limits):
+        """Returns the statuses of pages that are asked for while a form is read, and last its own."""
+
+        async def answer(inputs):
+            return ['{"tokens": [], "predicates": []}']
+
+        async def respond():
+            model = model_of(answer, **limits)
+            async with client_of({"who": model}, [self.tab], model.limits) as client:
+                form = asyncio.create_task(client.get("/show/who?sentence=a&predicates=a"))
+                await asyncio.to_thread(self.began.wait)
+                others = [(await client.get(path)).status_code for path in paths]
+                if paths:
+                    self.done.set()
+                return [*others, (await form).status_code]
+
+        return asyncio.run(respond())
 
 
 def test_other_requests_are_answered_while_a_form_is_read():
-    async def respond():
-        page = SlowForms(max_queue=1)
-        one = asyncio.create_task(page.status())
-        await asyncio.to_thread(page.began.wait)
-        others = [await page.status("/health"), await page.status()]
-        page.done.set()
-        return [*others, await one]
-
-    assert asyncio.run(respond()) == [200, 429, 200]
+    paths = ("/health", "/show/who?sentence=a&predicates=a")
+    assert SlowForms().statuses(*paths, max_queue=1) == [200, 429, 200]
 
 
 def test_a_form_is_not_read_in_time():
-    page = SlowForms(timeout=0.01)
-    assert asyncio.run(page.status()) == 503
-    page.done.set()
+    slow = SlowForms()
+    assert slow.statuses(timeout=0.01) == [503]
+    slow.done.set()
 
 
 def test_a_broken_model(monkeypatch, ask):

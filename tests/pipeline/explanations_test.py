@@ -8,7 +8,6 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import sanitize
 from allennlp.interpret.attackers import Hotflip, InputReduction
-from allennlp.interpret.saliency_interpreters import IntegratedGradient, SimpleGradient, SmoothGradient
 from allennlp.predictors import Predictor
 
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
@@ -105,17 +104,6 @@ def test_the_model_is_as_before(predictor, config):
     if name == "entities":  # whose probabilities are rounded
         found, expected = ([(each["text"], each["type"]) for each in row] for row in (found, expected))
     assert sanitize(found) == sanitize(expected)
-
-
-@pytest.mark.parametrize("interpreter", [SimpleGradient, IntegratedGradient, SmoothGradient])
-def test_saliency(predictor, config, interpreter):
-    found = interpreter(predictor).saliency_interpret_from_json(INPUTS[config][0])
-    assert len(found) == len(labelled(predictor, config))
-    for gradients in found.values():
-        rows = [gradients[name] for name in sorted(gradients, reverse=True)]
-        assert [len(row) for row in rows] == INPUTS[config][2]
-        for row in rows:
-            assert sum(row) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("config", ATTACKED, scope="module")

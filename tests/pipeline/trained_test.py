@@ -85,20 +85,6 @@ def test_results_have_their_places_in_the_text(model):
             assert argument.text == " ... ".join(parts)
 
 
-def test_one_long_text_costs_the_short_ones_nothing(model):
-    ner = model("ner")
-    short = "Ana Silva flew to Lisbon on Monday ."
-    sizes = []
-    forward = ner.predictor._model.register_forward_hook(
-        lambda module, arguments, outputs: sizes.append(len(outputs["metadata"]))
-    )
-    *results, long = ner.predict_batch([*[short] * 20, " ".join([short] * 150)])
-    forward.remove()
-    assert sizes == [20, 1]
-    assert [each.text for each in results[0]] == ["Ana Silva", "Lisbon"]
-    assert len(long) > 150
-
-
 def test_names(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="did you mean 'elmo:ner'"):
         load("NER")

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,13 +110,6 @@ def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkey
     with pytest.raises(InputError, match="in, line 7"):
         manager.run()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
-
-
-def test_two_threads(predictor):
-    sentences = [{"sentence": f"Ana {number} flew to Lisbon{'.' * (number % 7)}"} for number in range(40)]
-    expected = [predictor.predict_json(sentence) for sentence in sentences]
-    with ThreadPoolExecutor(2) as threads:
-        assert list(threads.map(predictor.predict_json, sentences)) == expected
 
 
 def start(run: Path, source: str | Path, *arguments: str, **pipes) -> subprocess.Popen:

@@ -105,20 +105,6 @@ def test_inputs_that_come_while_a_batch_runs_are_the_next_one(model):
     assert threading.get_ident() not in model.threads
 
 
-def test_a_batch_waits_for_more_inputs(model):
-    model.proceed.set()
-
-    async def one_after_another(batcher):
-        first = asyncio.create_task(batcher([0]))
-        await asyncio.sleep(0.01)
-        return await asyncio.gather(first, batcher([1]))
-
-    asyncio.run(asyncio.wait_for(one_after_another(Batcher(model, size=2, wait=100.0)), 5))
-    asyncio.run(one_after_another(Batcher(model, size=3, wait=0.2)))
-    asyncio.run(one_after_another(Batcher(model, size=3, wait=0.0)))
-    assert model.batches == [[0, 1], [0, 1], [0], [1]]
-
-
 def test_cancelled_inputs_are_skipped(model):
     async def run():
         batcher = Batcher(model, size=1, wait=0.0)
