@@ -1,19 +1,10 @@
 """Measures of the benchmarks against references: KenLM, plain formulas, hand-made texts."""
 
 import gzip
-from collections import Counter
 from random import Random
 
-import torch
-
 from benchmarks.__main__ import main
-from benchmarks.coref import DocumentLstm
-from benchmarks.english import NOVEL_BEGINNING, coreference, novels
-from elmo_tasks.common.files import bundled
-from elmo_tasks.coref.documents import CorefDocument
-from tests.coref.tiny import Tiny
 
-WORD, DIFFERENCE = "weight on the word itself", "length of the difference"
 NAMES = [f"w{i}" for i in range(500)]
 WORDS = ["<S>", "</S>", "<UNK>", *NAMES]
 
@@ -55,30 +46,3 @@ def test_perplexity_of_files_is_that_of_kenlm(tmp_path, capsys):
     assert "/test | 288 | 1.74% |" in output
     assert "test: perplexity_forward | 5-gram | 33.13 |" in output
     assert "test: perplexity_backward | 5-gram | 33.82 |" in output
-
-
-def test_a_novel_is_left_out_from_where_its_document_begins(tmp_path):
-    """Also where the novel lacks the first word of its document."""
-    documents = bundled("fixtures/coref/dev.conll")
-    document = next(coreference(documents))
-    assert len(document[0]) >= 9
-    end = ["This", "is", "the", "end", "."]
-    first = [*document, *[["So", "on", "."]] * (NOVEL_BEGINNING // 3), end]
-    second = [document[0][1:], *document[1:], *[["And", "on", "."]] * (NOVEL_BEGINNING // 3), end]
-    path = tmp_path / "novels.txt.gz"
-    path.write_bytes(gzip.compress("".join(f"{' '.join(words)}\n" for words in first + second).encode()))
-    left_out: Counter[str] = Counter()
-    parts_left = list(novels(path, documents, left_out))
-    assert [sentences[-1] for sentences in parts_left] == [end, end]
-    text = [words for sentences in parts_left for words in sentences]
-    assert not any(words in text for words in document[:-1] if len(words) > 3)
-    assert left_out["novels begun"] == 1
-
-
-def test_the_document_bilstm_reads_a_document_of_one_sentence_as_before():
-    tiny = Tiny("coref_elmo")
-    document = CorefDocument.of([["The", "old", "captain", "said", "that", "he", "was", "late"]])
-    instance = tiny.instance(document)
-    expected = tiny.scores(instance)
-    tiny.model.__class__ = DocumentLstm
-    torch.testing.assert_close(tiny.scores(instance), expected)

@@ -130,16 +130,3 @@ def test_the_experiments_of_the_paper():
             assert bundled(config).exists()
         for overrides in (word for word in words if word.startswith("{")):
             assert json.loads(overrides)
-
-
-def test_an_experiment_like_another():
-    """Its options replace options of the other one; its overrides are added."""
-    words = read_experiments()["coref_plain_start"].words({"DATA": "data", "RUNS": "runs", "OUT": "out"})
-    parser = ArgumentParser()
-    load_task("coref").add_arguments(parser)
-    arguments = parser.parse_args(words[words.index("coref") + 1 :])
-    assert arguments.systems == ["ours"]
-    assert arguments.epochs == 40
-    assert arguments.overrides["model.initializer.regexes"] == []
-    assert arguments.overrides["model.hidden_sizes"] == [100]
-    assert parser.parse_args(["data", "out"]).overrides == {}

@@ -5,13 +5,12 @@ import re
 import pytest
 from scipy.stats import ttest_ind
 
-from benchmarks.comparison import epoch_times, write_curve
 from benchmarks.page import PROJECT, RESULTS, USUAL_VERSION, PageTables, rendered, templates, typed_numbers
 from benchmarks.paper import read_experiments
-from benchmarks.results import COLUMNS, Results, Score, p_of_one, read_scores
+from benchmarks.results import Results, Score, p_of_one, read_scores
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.training.experiments import TrainingRun, mean_and_deviation
+from elmo_tasks.training.experiments import mean_and_deviation
 
 COMMANDS = {experiment.name: experiment.command for experiment in read_experiments().values()}
 
@@ -112,18 +111,6 @@ def test_rows_their_means_ratios_and_table(tmp_path):
     assert tables.scores("sst", titles) == "\nNot measured yet: `sst`.\n"
 
 
-def test_rows_of_another_version_are_named(tmp_path):
-    rows = Table(COLUMNS)
-    for system, of_version in (("ours", "9.0"), ("elmo", "9.0"), ("peer", USUAL_VERSION)):
-        rows.add("ner", system, 13, "F1", 50.0, None, f"2 cores, elmo_tasks {of_version}")
-    (tmp_path / "ner.csv").write_text(rows.csv())
-    tables = PageTables(results=tmp_path, commands=COMMANDS)
-    titles = {"ours": "`ner`", "elmo": "`ner_elmo`"}
-    assert tables.scores("ner", titles, "F1").endswith("\nRuns of version 9.0.\n")
-    both = tables.scores("ner", titles | {"peer": "`crf_tagger`"}, "F1")
-    assert both.endswith("\nRuns of version 9.0: `ner`; `ner_elmo`.\n")
-
-
 def test_p_values_of_means_and_deviations_are_those_of_the_scores():
     scores, others = [9.0, 10.0, 11.0], [10.0, 12.0, 14.0, 12.0]
     first, second = Score(*mean_and_deviation(scores)), Score(*mean_and_deviation(others))
@@ -132,16 +119,3 @@ def test_p_values_of_means_and_deviations_are_those_of_the_scores():
     assert p_of_one([10.0] * 3, 20.0) is None
     assert p_of_one([10.0, 11.0, 10.0], 20.0) < 0.01
     assert Score(10, None, 1).shown_p(first) == "one run"
-
-
-def test_times_and_curves_of_runs(tmp_path):
-    """The time of the epoch in which a killed run went on is left out; a curve keeps the runs that it has."""
-    run = TrainingRun("ours", 13, {"trainer": {"validation_metric": "+accuracy"}}, tmp_path / "ours")
-    run.folder.mkdir()
-    for epoch, duration in enumerate(("0:00:02", "0:00:03.500000", "0:00:01", "1 day, 0:00:02")):
-        text = f'{{"training_duration": "{duration}", "validation_accuracy": {epoch / 4}}}'
-        (run.folder / f"metrics_epoch_{epoch}.json").write_text(text)
-    assert epoch_times(run) == pytest.approx([2, 1.5, 24 * 3600 + 1])
-    for _ in range(2):
-        write_curve([run], tmp_path / "curve.csv")
-    assert Table.read(tmp_path / "curve.csv").column("score") == [0.0, 25.0, 50.0, 75.0]

@@ -1,10 +1,8 @@
-import itertools
-
 import pytest
 import torch
 
 from elmo_tasks.common import batches as module
-from elmo_tasks.common.batches import batch_sizes, batches, one_of_each, unique_rows
+from elmo_tasks.common.batches import batch_sizes, batches, unique_rows
 
 
 def test_as_many_as_fit_padding_included():
@@ -25,20 +23,6 @@ def test_without_padding():
 def test_none_is_much_shorter_than_the_longest():
     lengths = [50, 40, 26, 24, 7, 6, 3, 2, 1]
     assert list(batch_sizes(lengths, 4096, min_ratio=0.5)) == [3, 1, 2, 2, 1]
-
-
-def test_reads_one_item_ahead():
-    numbers = itertools.count()
-    first = next(batches((("word " * 2).split() for _ in numbers), len, 8))
-    assert len(first) == 4
-    assert next(numbers) == 5
-
-
-def test_each_group_once():
-    groups = torch.tensor([7, -3, 7, 5, -3])
-    rows, index = one_of_each(groups)
-    assert sorted(groups[rows].tolist()) == [-3, 5, 7]
-    assert torch.equal(groups[rows][index], groups)
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64])

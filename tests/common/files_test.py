@@ -1,12 +1,9 @@
 """Lines of text are tested in `tests/data/input_files_test.py`, too, and JSON in `tests/robustness`."""
 
-import importlib.util
 import json
-import shutil
 
 import pytest
 
-from elmo_tasks.common import files
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import atomic_file, bundled, check_sources_stay, json_value, text_lines
 from elmo_tasks.data.input_files import InputError
@@ -16,22 +13,6 @@ from elmo_tasks.data.input_files import InputError
 def test_bundled_files_exist(name):
     assert bundled(name).exists()
     assert bundled(name).as_posix().endswith(name)
-
-
-def test_bundled_files_are_beside_the_package_or_inside_it(tmp_path):
-    """As in a checkout, and as in a wheel."""
-    module = tmp_path / "package/common/files.py"
-    module.parent.mkdir(parents=True)
-    shutil.copy(files.__file__, module)
-    spec = importlib.util.spec_from_file_location("elsewhere", module)
-    elsewhere = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(elsewhere)
-    (tmp_path / "fixtures").mkdir()
-    assert elsewhere.bundled("fixtures/a") == tmp_path / "fixtures/a"
-    (tmp_path / "package/fixtures").mkdir()
-    (tmp_path / "package/fixtures/a").touch()
-    assert elsewhere.bundled("fixtures/a") == tmp_path / "package/fixtures/a"
-    assert elsewhere.bundled("fixtures/b") == tmp_path / "fixtures/b"
 
 
 def test_lines_and_their_numbers(tmp_path):

@@ -1,7 +1,6 @@
 """Processors, memory, and the progress of what a process does."""
 
 import os
-import resource
 import sys
 from threading import get_ident
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from elmo_tasks.common import progress
-from elmo_tasks.common.machine import cpu_count, in_two_threads, one_thread_each, peak_memory
+from elmo_tasks.common.machine import cpu_count, in_two_threads, one_thread_each
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
@@ -22,21 +21,6 @@ def test_the_processors_that_this_process_may_use():
     finally:
         os.sched_setaffinity(0, allowed)
     assert cpu_count() == len(allowed)
-
-
-@pytest.mark.parametrize(("count", "expected"), [(8, 8), (None, 1)])
-def test_a_system_that_does_not_say_which_processors(monkeypatch, count, expected):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: count)
-    assert cpu_count() == expected
-
-
-@pytest.mark.parametrize(("system", "unit"), [("linux", 1024), ("darwin", 1)])
-def test_the_unit_of_the_peak_memory(monkeypatch, system, unit):
-    monkeypatch.setattr(sys, "platform", system)
-    measured = peak_memory()
-    assert 0 < measured <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    assert measured % unit == 0
 
 
 @pytest.mark.parametrize(("options", "shown"), [({}, False), ({"delay": 0}, True)])

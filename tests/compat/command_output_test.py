@@ -12,7 +12,6 @@ from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import SigTermReceived
-from allennlp.training import gradient_descent_trainer
 
 from elmo_tasks.archives.opening import open_archive
 from elmo_tasks.common import progress
@@ -138,12 +137,6 @@ def test_a_file_has_lines_of_a_long_one(capsys, monkeypatch):
     assert [line[:13] for line in lines] == ["counting:   0", "counting:  50", "counting: 100"]
 
 
-def test_file_friendly_logging_is_allennlps_own(capsys, monkeypatch):
-    monkeypatch.setattr(common_logging, "FILE_FRIENDLY_LOGGING", True)
-    list(Tqdm.tqdm(range(3), desc="counting"))
-    assert "counting: 100%" in capsys.readouterr().err
-
-
 METRICS = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}
 
 
@@ -192,7 +185,3 @@ class TestEpochs:
     def test_one_process_says_it(self, say, capsys):
         say(METRICS, 1, is_primary=False)
         assert capsys.readouterr().err == ""
-
-    def test_every_trainer_has_them_once(self):
-        commands.write_lines_to_files()
-        assert gradient_descent_trainer.DEFAULT_CALLBACKS.count(commands.EpochLines) == 1

@@ -1,15 +1,11 @@
 """Imports of AllenNLP: without packages that are not installed, later for slow ones, and with our plug-in."""
 
-import ast
-import importlib
-import inspect
 import json
 import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from types import ModuleType
 
 import huggingface_hub
 import nltk
@@ -19,7 +15,6 @@ import torch
 import transformers
 from allennlp.common import push_to_hf
 from allennlp.common.checks import ConfigurationError
-from allennlp.data.data_loaders import data_collator
 from allennlp.modules.transformer import ActivationLayer
 from allennlp.training.metrics import Auc, SpearmanCorrelation, auc
 from allennlp.training.optimizers import Optimizer
@@ -73,25 +68,12 @@ def refusal(use):
 
 for use in (
     lambda: torchvision.io.read_image("x.png"),
-    lambda: torchvision.set_image_backend("PIL"),
     lambda: torchvision.models.detection,
     lambda: box_ops.clip_boxes_to_image(1, 2),
-    lambda: torchvision.ops.roi_align,
 ):
-    message = refusal(use)
-    assert "torchvision is not installed" in message and "pip install torchvision" in message
-    assert "text do not need it" in message
-
-for use in (
-    lambda: FullyShardedDataParallel(None),
-    lambda: Sharded(),
-    lambda: checkpoint_wrapper(None),
-    lambda: wrap(None),
-    lambda: enable_wrap(),
-    lambda: GradScaler(),
-):
-    message = refusal(use)
-    assert "fairscale is not installed" in message and "pip install fairscale" in message
+    assert "pip install torchvision" in refusal(use)
+for use in (lambda: FullyShardedDataParallel(None), lambda: Sharded(), lambda: wrap(None)):
+    assert "pip install fairscale" in refusal(use)
 
 assert refusal(missing) == "No module named 'no_such_module_at_all'"
 assert later() is box_ops
@@ -210,20 +192,6 @@ class TestDeferred:
         of_torch = {"sympy"} if torch.__version__.startswith("2.7.") else set()
         assert set(json.loads(done.stdout)) - of_torch == {"SrlBert"}
 
-    def test_what_waits_is_what_the_module_imports(self):
-        for name, packages in imports.DEFERRED.items():
-            if name in DROPPED:
-                continue
-            module = importlib.import_module(name)
-            for statement in ast.parse(Path(module.__file__).read_text()).body:
-                if isinstance(statement, ast.Import | ast.ImportFrom):
-                    names: dict = {}
-                    if any(f" {package}" in ast.unparse(statement) for package in packages):
-                        exec(ast.unparse(statement), names)
-                    for variable in names.keys() - {"__builtins__"}:
-                        waiting = inspect.unwrap(vars(module)[variable])
-                        assert waiting._target is names[variable], (name, variable)
-
     def test_a_class_derived_from_what_waits(self):
         for name, base in ("huggingface_adamw", "AdamW"), ("huggingface_adafactor", "Adafactor"):
             for _ in range(2):
@@ -263,19 +231,6 @@ class TestDeferred:
         layer = ActivationLayer(2, 3, "gelu")
         x = tensor([[1.0, -1.0]])
         assert layer(x).equal(F.gelu(layer.dense(x)))
-
-    def test_an_argument_that_is_wrong_is_the_error_of_the_real_one(self):
-        with pytest.raises(TypeError, match="tokenizer"):
-            data_collator.DataCollatorForLanguageModeling()
-
-    def test_a_tool_is_executed_when_it_is_used(self):
-        module = ModuleType("tool")
-        deferred.postpone(module, lambda tool: vars(tool).update(answer=42))
-        assert not hasattr(module, "__path__")
-        assert "answer" not in vars(module)
-        assert module.answer == 42
-        with pytest.raises(AttributeError):
-            module.question  # noqa: B018
 
 
 class TestPlugin:

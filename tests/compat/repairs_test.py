@@ -10,7 +10,6 @@ import pickle
 import random
 import signal
 import sys
-import time
 import warnings
 import zipfile
 from pathlib import Path
@@ -36,8 +35,6 @@ from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
 from elmo_tasks import compat
-from elmo_tasks.common.machine import end_with_parent
-from elmo_tasks.compat.repairs import wrap
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.ner import NerPredictor
@@ -53,32 +50,6 @@ def stock(module: ModuleType) -> ModuleType:
     again = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(again)
     return again
-
-
-class Stock:
-    def double(self, number, *, plus=0):
-        """Twice the number."""
-        return 2 * number + plus
-
-    @classmethod
-    def name(cls):
-        return cls.__name__
-
-
-class Derived(Stock):
-    pass
-
-
-def test_a_function_is_wrapped_once():
-    original = Stock.double
-    for _ in range(2):
-        wrap(Stock, "double", lambda double, self, number, **options: -double(self, number, **options))
-        wrap(Stock, "name", lambda name, cls: f"{name(cls)}!")
-    assert Stock().double(2, plus=1) == -5
-    assert Derived().double(3) == -6
-    assert Stock.double.__wrapped__ is original
-    assert Stock.double.__doc__ == "Twice the number."
-    assert Derived.name() == "Derived!"
 
 
 class TestReduceOnPlateau:
@@ -251,28 +222,6 @@ class TestLoaderProcesses:
         if not ended:
             os.kill(worker, signal.SIGKILL)
         assert ended
-
-
-def _wait(channel):
-    end_with_parent()
-    channel.send("ready")
-    time.sleep(60)
-
-
-def _start_and_be_killed(channel):
-    FORK.Process(target=_wait, args=(channel,)).start()
-    time.sleep(60)
-
-
-def test_a_process_ends_with_the_one_that_started_it():
-    receiver, sender = FORK.Pipe(duplex=False)
-    parent = FORK.Process(target=_start_and_be_killed, args=(sender,))
-    parent.start()
-    sender.close()
-    assert receiver.poll(30)
-    assert receiver.recv() == "ready"
-    os.kill(parent.pid, signal.SIGKILL)
-    assert receiver.poll(30)
 
 
 def test_processes_that_make_batches_draw_by_the_seed():

@@ -182,11 +182,6 @@ def token_embedder(make):
 
 
 @use
-def token_embedder_with_more_dimensions(make):
-    return make.patched(ElmoTokenEmbedder, dropout=0.0)(IDS.unsqueeze(0))
-
-
-@use
 def token_embedder_with_cached_words(make):
     elmo = make.patched(ElmoTokenEmbedder, vocab_to_cache=["<pad>", "the", "cat"], dropout=0.0)
     return elmo(batch_to_ids([["the", "cat"]]), torch.tensor([[1, 2]]))
@@ -204,27 +199,12 @@ def config_block(make):
 
 
 @use
-def a_frozen_one_has_no_gradients(make):
-    return gradients(make())
-
-
-@use
-def a_trained_one_has(make):
-    return gradients(make(requires_grad=True))
-
-
-@use
 def unfrozen_later(make):
     elmo = make()
     vectors(elmo)
     for weight in elmo.parameters():
         weight.requires_grad = True
     return gradients(elmo)
-
-
-@use
-def unfrozen_at_once(make):
-    return gradients(make().requires_grad_(True))
 
 
 @use
@@ -276,21 +256,6 @@ def recovery(make_first, make_second):
     optimizers[1].load_state_dict(optimizers[0].state_dict())
     step(second, optimizers[1])
     return second.state_dict()
-
-
-@use
-def recovered(make):
-    return recovery(make, make)
-
-
-@use
-def recovered_from_stock(make):
-    return recovery(make.stock, make)
-
-
-@use
-def recovered_by_stock(make):
-    return recovery(make, make.stock)
 
 
 @use
@@ -404,11 +369,6 @@ def activations_with_gradients(make):
 
 
 @use
-def token_vectors(make):
-    return encoder(make())(IDS)
-
-
-@use
 def lstm_alone(make):
     elmo = make()
     tokens = encoder(elmo)(IDS)
@@ -416,39 +376,9 @@ def lstm_alone(make):
 
 
 @use
-def mask(make):
-    return make()(IDS)["mask"]
-
-
-@use
-def more_dimensions(make):
-    return make()(IDS.expand(2, 3, -1, -1, -1).contiguous())
-
-
-@use
-def padding_at_the_end(make):
-    return make()(torch.nn.functional.pad(IDS, (0, 0, 0, 3)))
-
-
-@use
-def two_representations(make):
-    return make(num_output_representations=2)(IDS)
-
-
-@use
 def given_mix(make):
     elmo = make(scalar_mix_parameters=[-9e10, 1.0, -9e10])
     return vectors(elmo), shapes(elmo.named_parameters())
-
-
-@use
-def layer_norm(make):
-    return make(do_layer_norm=True)(IDS)
-
-
-@use
-def sentence_boundaries(make):
-    return make(keep_sentence_boundaries=True)(IDS)
 
 
 @use
@@ -463,11 +393,6 @@ def words_cached_later(make):
     elmo = make()
     elmo._elmo_lstm.create_cached_cnn_embeddings(["<pad>", "the"])
     return vectors(elmo), elmo._elmo_lstm(batch_to_ids([["the"]]), torch.tensor([[1]]))
-
-
-@use
-def word_inputs_without_a_cache(make):
-    return make()(IDS, torch.ones(IDS.shape[:2], dtype=torch.long))
 
 
 @use
@@ -498,11 +423,6 @@ def deep_copy(make):
     for weight in copied.parameters():
         weight.data.mul_(0.5)
     return vectors(copied), vectors(elmo)
-
-
-@use
-def pickled(make):
-    return vectors(pickle.loads(pickle.dumps(make())))
 
 
 @use
@@ -545,6 +465,30 @@ def inference_mode(make):
     elmo = make(requires_grad=True).eval()
     with torch.inference_mode():
         return vectors(elmo).clone(), vectors(elmo).clone()
+
+
+# Short ones
+
+USES |= {
+    "token_embedder_with_more_dimensions": lambda make: make.patched(ElmoTokenEmbedder, dropout=0.0)(
+        IDS.unsqueeze(0)
+    ),
+    "a_frozen_one_has_no_gradients": lambda make: gradients(make()),
+    "a_trained_one_has": lambda make: gradients(make(requires_grad=True)),
+    "unfrozen_at_once": lambda make: gradients(make().requires_grad_(True)),
+    "recovered": lambda make: recovery(make, make),
+    "recovered_from_stock": lambda make: recovery(make.stock, make),
+    "recovered_by_stock": lambda make: recovery(make, make.stock),
+    "token_vectors": lambda make: encoder(make())(IDS),
+    "mask": lambda make: make()(IDS)["mask"],
+    "more_dimensions": lambda make: make()(IDS.expand(2, 3, -1, -1, -1).contiguous()),
+    "padding_at_the_end": lambda make: make()(torch.nn.functional.pad(IDS, (0, 0, 0, 3))),
+    "two_representations": lambda make: make(num_output_representations=2)(IDS),
+    "layer_norm": lambda make: make(do_layer_norm=True)(IDS),
+    "sentence_boundaries": lambda make: make(keep_sentence_boundaries=True)(IDS),
+    "word_inputs_without_a_cache": lambda make: make()(IDS, torch.ones(IDS.shape[:2], dtype=torch.long)),
+    "pickled": lambda make: vectors(pickle.loads(pickle.dumps(make()))),
+}
 
 
 # Weights that are written to

@@ -20,17 +20,16 @@ from allennlp.models.archival import archive_model, load_archive
 from elmo_tasks.commands.bilm import read_trained, write_bilm
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.elmo import BiLmOptions, Elmo
+from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.model.encoders import WordEncoder
-from elmo_tasks.elmo.token_embedder import ElmoTokenEmbedder
 from elmo_tasks.embedding import ElmoEmbedder
 from tests.conftest import SMALL_NER
 from tests.elmo import many_langs
 from tests.elmo.files import NONEMPTY, SENTENCES, batch, make_files, make_word_files
 from tests.elmo.many_langs import make_folder, make_zip, reference
 from tests.elmo.numpy_reference import NumpyBiLm
-from tests.errors import error_of, mentions
+from tests.errors import error_of
 from tests.language_model.archives import TEXT, perplexity_of_files
 from tests.ner.archives import dev_batch, write_run
 
@@ -69,26 +68,12 @@ def test_words(words, stateful):
         np.testing.assert_allclose(vectors, numpy_bilm(sentence)[-1], atol=1e-5)
 
 
-def test_files_that_do_not_belong_together(words, tmp_path):
-    def read(options_file, *others, **more):
-        return read_frozen_bilm(BiLmOptions.read(options_file), *others, **more)
-
-    characters = dict(zip(("options_file", "weight_file"), map(str, make_files(tmp_path / "c")), strict=True))
-    no_vocabulary = {name: path for name, path in words.items() if name != "vocabulary_file"}
-    for make in (read, Elmo):
-        for files, expected in (
-            (
-                words | {"weight_file": characters["weight_file"]},
-                "no place in a biLM of these options",
-            ),
-            (
-                characters | {"weight_file": words["weight_file"]},
-                "no place in a biLM of these options",
-            ),
-            (words | characters, "remove vocabulary_file"),
-            (no_vocabulary, "the biLM reads words; set its vocabulary_file"),
-        ):
-            assert expected in error_of(ElmoError, make, **files)
+def test_a_vocabulary_belongs_to_a_bilm_of_words_alone(words, tmp_path):
+    options_file, weight_file = map(str, make_files(tmp_path / "characters"))
+    characters = words | {"options_file": options_file, "weight_file": weight_file}
+    assert "vocabulary_file" in error_of(ElmoError, Elmo, **characters)
+    del words["vocabulary_file"]
+    assert "vocabulary_file" in error_of(ElmoError, Elmo, **words)
 
 
 def test_activations_of_words(words, tmp_path):
@@ -140,15 +125,6 @@ def test_many_langs(languages, use):
     torch.testing.assert_close(elmo(ids).input, mixed, atol=1e-6, rtol=0)
 
 
-def test_carried_state_of_many_langs(languages):
-    elmo = Elmo(weight_file=str(languages), layers="top", gamma=False, stateful=True)
-    with reference(languages) as embedder:
-        for words in many_langs.SENTENCES * 2:
-            theirs = torch.from_numpy(embedder.sents2elmo([words], output_layer=2)[0])
-            ours = elmo(elmo.padded_ids([words])).input[0]
-            torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-
-
 def test_activations_of_many_langs(languages, tmp_path):
     """They are found by all bits of a character: two that differ by 2^16 are two."""
     elmo = Elmo(weight_file=str(languages))
@@ -169,24 +145,12 @@ def test_the_embedder_of_many_langs(languages):
             embedder.model.encoder.reset_states()
 
 
-def test_a_state_dict_of_many_langs_is_enough(languages):
-    elmo = Elmo(weight_file=str(languages))
-    state = elmo.state_dict()
-    again = Elmo(**Elmo.block_for_archive(state, ""))
-    again.load_state_dict(state)
-    ids = elmo.padded_ids(many_langs.SENTENCES)
-    assert torch.equal(again(ids).input, elmo(ids).input)
-
-
-def test_what_many_langs_refuses(languages, tmp_path):
-    embedder = ElmoTokenEmbedder(weight_file=str(languages))
-    message = error_of(ElmoError, embedder, batch(NONEMPTY))
-    assert mentions(message, "unicode_ids", "torch.int16")
+def test_a_folder_of_many_langs_needs_no_other_file(languages, tmp_path):
     options_file, _ = make_files(tmp_path / "c")
     message = error_of(ElmoError, Elmo, options_file=str(options_file), weight_file=str(languages))
     assert message.startswith(f"{languages}/config.json: ")
     message = error_of(ElmoError, Elmo, weight_file=str(languages), vocabulary_file="words.txt")
-    assert mentions(message, "words.txt", "remove vocabulary_file")
+    assert "words.txt" in message
 
 
 def test_korean_headlines(languages, tmp_path):
@@ -286,22 +250,9 @@ def test_perplexity_of_short_words_is_that_of_the_files(short, tmp_path):
     assert metrics["perplexity"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_vectors_of_short_words_are_those_of_the_files(short):
-    files = short / "elmo/options.json", short / "elmo/weights.hdf5"
-    sentence = ["b" * 17 + "c", "b" * 18, "b" * 18 + "c", "b" * 60, "한국어를공부하자"]
-    elmo = Elmo(options_file=str(files[0]), weight_file=str(files[1])).eval()
-    vectors = elmo(batch([sentence])).input
-    np.testing.assert_allclose(vectors[0].detach(), NumpyBiLm(*files)(sentence).mean(axis=0), atol=1e-6)
-    alone = [elmo.bilm.encode(batch([[word]]))[0, 0, 0] for word in sentence]
-    assert torch.equal(alone[1], alone[2])
-    assert torch.equal(alone[1], alone[3])
-    assert not torch.equal(alone[0], alone[1])
-
-
-@pytest.mark.parametrize("trainable", [False, True])
-def test_an_archive_of_a_task_with_short_words(short, tmp_path, trainable):
+def test_an_archive_of_a_task_with_short_words(short, tmp_path):
     files = shutil.copytree(short / "elmo", tmp_path / "elmo")
-    model = write_run(tmp_path / "run", seed=1, bilm=files, trainable=trainable)
+    model = write_run(tmp_path / "run", seed=1, bilm=files)
     archive = archive_model(tmp_path / "run")
     shutil.rmtree(files)
     again = load_archive(archive).model.eval()

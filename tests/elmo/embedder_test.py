@@ -28,7 +28,6 @@ from tests.elmo.files import (
     random_bilm,
     trained,
 )
-from tests.elmo.inference.precisions import needs_bfloat16
 from tests.elmo.numpy_reference import NumpyBiLm
 
 
@@ -89,15 +88,6 @@ def test_vectors_do_not_depend_on_the_batch(layer_norm):
             for row, i in enumerate(order):
                 vectors = together[row, : len(NONEMPTY[i])]
                 torch.testing.assert_close(vectors, alone[i], atol=1e-6, rtol=0)
-
-
-def test_the_first_batch_of_stateful_is_stateless_and_the_second_is_not(files):
-    stateful, stateless = Elmo(stateful=True, **files), Elmo(**files)
-    expected = stateless(batch(NONEMPTY)).input
-    torch.testing.assert_close(stateful(batch(NONEMPTY)).input, expected)
-    assert not torch.allclose(stateful(batch(NONEMPTY)).input, expected, atol=1e-3)
-    stateful.reset_state()
-    torch.testing.assert_close(stateful(batch(NONEMPTY)).input, expected)
 
 
 def test_frozen_and_unfrozen_at_any_time(files):
@@ -264,15 +254,6 @@ def test_ids_of_sentences(files, trainable):
 # Precisions
 
 
-@needs_bfloat16
-@pytest.mark.parametrize("block", [{}, {"stateful": True}])
-def test_bfloat16(files, block):
-    exact, near = Elmo(**block, **files), Elmo(precision="bfloat16", **block, **files)
-    for _ in range(2):
-        difference = (exact(batch(NONEMPTY)).input - near(batch(NONEMPTY)).input).abs().max()
-        assert 0 < difference < 0.5
-
-
 # Many callers
 
 
@@ -297,13 +278,6 @@ def test_two_callers_of_a_stateful_elmo_are_an_error(files, monkeypatch):
     # The refused call has changed nothing, and the next one is taken.
     found.append(elmo(batch(NONEMPTY)).input)
     assert all(torch.equal(vectors, other(batch(NONEMPTY)).input) for vectors in found)
-
-
-def test_a_stateful_one_goes_on_after_an_error(files):
-    elmo = Elmo(stateful=True, **files)
-    with pytest.raises(ElmoError, match="character_ids"):
-        elmo(torch.zeros(2, 3, dtype=torch.long))
-    assert torch.isfinite(elmo(batch(NONEMPTY)).input).all()
 
 
 # Carried states
@@ -346,20 +320,6 @@ def test_a_copy_has_weights_and_a_state_of_its_own(filling, trainable, stateful,
         assert not torch.allclose(other(batch(NONEMPTY)).input, expected, atol=1e-3)
         elmo.reset_state()
         assert torch.equal(elmo(batch(NONEMPTY)).input, expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_activations_have_the_type_of_the_model(files, folder, dtype):
-    kept = Elmo(activations=str(folder), **files).to(dtype)
-    for _ in range(2):
-        assert kept(batch(SENTENCES)).input.dtype == dtype
-
-
-def test_activations_refuse_padding_before_a_word(files, folder):
-    ids = batch([["a", "b", "c"]])
-    ids[0, 0] = 0
-    with pytest.raises(ElmoError, match="padding"):
-        Elmo(activations=str(folder), **files)(ids)
 
 
 @pytest.mark.parametrize("trainable", [False, True])

@@ -12,13 +12,10 @@ from allennlp.modules.elmo import batch_to_ids
 from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
 from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import Regularizer
-from torch.optim.swa_utils import AveragedModel
 
-import elmo_tasks.elmo
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS, ElmoTokenEmbedder
-from tests.elmo.files import SENTENCES, batch, make_files, make_word_files
+from tests.elmo.files import SENTENCES, batch, make_files
 
 PATH = "model.text_field_embedder.token_embedders.words."
 
@@ -44,11 +41,6 @@ def test_vectors_are_elmos(block):
     assert torch.equal(embedder(batch_to_ids(SENTENCES)), vectors)
 
 
-@pytest.mark.parametrize("name", elmo_tasks.elmo.__all__)
-def test_public_names(name):
-    assert getattr(elmo_tasks.elmo, name).__name__ == name
-
-
 def test_projection(block):
     embedder = built({**block, "projection_dim": 5})
     assert embedder.get_output_dim() == 5
@@ -56,17 +48,6 @@ def test_projection(block):
     assert vectors.shape[2:] == (5,)
     vectors.sum().backward()
     assert embedder.projection.weight.grad.any()
-
-
-def test_a_bilm_that_reads_words(tmp_path):
-    embedder = ElmoTokenEmbedder(**make_word_files(tmp_path))
-    assert embedder(WordEncoder.padded_ids(SENTENCES)).shape[2:] == (embedder.get_output_dim(),)
-
-
-def test_fine_tuning(block):
-    embedder = built({**block, "trainable": True})
-    embedder(batch(SENTENCES)).square().sum().backward()
-    assert all(parameter.grad is not None for parameter in embedder.elmo.bilm.parameters())
 
 
 @pytest.mark.parametrize("weights", ["trainable", "function"])
@@ -99,16 +80,6 @@ def test_no_regularizer_for_a_mix_that_does_not_learn(block):
     for _ in range(2):
         embedder(batch(SENTENCES)).square().sum().backward()
         steps.step()
-
-
-def test_a_mean_of_the_weights_needs_no_regularizer(block):
-    embedder = built({**block, "mix_l2": 0.5}).train()
-    mean = AveragedModel(embedder)
-    with torch.no_grad():
-        for score in range(2):
-            embedder.elmo.mixes["input"].scores[0] = score
-            mean.update_parameters(embedder)
-            mean(batch(SENTENCES))
 
 
 def test_placement_is_not_a_key(block):

@@ -54,12 +54,6 @@ def test_the_first_of_equally_near_tokens(tmp_path):
     assert [neighbor[:2] for neighbor in by_row[0]] == [(0, 1), (2, 1), (2, 6), (4, 1)]
 
 
-def test_a_text_without_tokens(tmp_path):
-    tiny = tiny_encoder(tmp_path)
-    blocks = text_blocks(tiny, ["", ""])
-    assert nearest_tokens(tiny, [Occurrence(["play"], 0)], blocks, count=4) == [[[]] * 4]
-
-
 def test_a_long_sentence_is_cut_around_the_marked_word():
     assert Occurrence(["They", "play", "on"], 1).marked() == "They **play** on"
     words = [str(number) for number in range(30)]

@@ -87,11 +87,6 @@ def test_errors_in_xml(xml, old, new, line):
     assert f"a.data.xml, line {line}" in input_error(read_senses, xml, XML.replace(old, new))
 
 
-def test_xml_without_senses(xml):
-    xml.with_name("a.gold.key.txt").unlink()
-    assert "a.gold.key.txt" in input_error(read_senses, xml, XML)
-
-
 def test_jsonl(tmp_path):
     assert len(TRAIN) == 30
     words = ["She", "opened", "an", "account", "at", "the", "bank", "on", "the", "corner", "."]
@@ -184,13 +179,6 @@ def test_a_lemma_without_training_has_its_first_sense(tmp_path):
         correct.append(probe.correct(dev)["layer 0"])
         assert sense_baseline(TRAIN, dev, first) == (1 + bool(first), 2, 3)
     assert correct[1] == correct[0] + 1
-
-
-def test_baseline():
-    frequent = {"bank": "money", "match": "game", "spring": "season"}
-    targets = [sentence.targets[0] for sentence in DEV]
-    expected = sum(target.senses[0] == frequent[target.lemma] for target in targets)
-    assert sense_baseline(TRAIN, DEV, {}) == (expected, 0, 12)
 
 
 def test_a_pair_of_uses_has_tokens_and_a_place(tmp_path):

@@ -4,12 +4,11 @@ import torch
 from torch.nn import functional as F
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.input_files import InputError
 from elmo_tasks.evaluation import tagging
 from elmo_tasks.evaluation.tagging import TaggedSentence, fit, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors.encoder import StaticVectors
-from tests.errors import error_of, input_error, mentions
+from tests.errors import input_error
 from tests.vectors.examples import tiny_encoder
 
 TEXT = """\
@@ -69,15 +68,6 @@ def test_two_columns(tmp_path, mark):
 )
 def test_errors(tmp_path, text, place):
     assert place in input_error(lambda path: read_tagged(path, column="upos"), tmp_path / "a.conllu", text)
-
-
-def test_another_encoding(tmp_path):
-    """The error advises no key of a reader: a probe has none."""
-    path = tmp_path / "a.txt"
-    path.write_bytes("café NOUN\n".encode("cp1252"))
-    message = error_of(InputError, read_tagged, str(path), column="upos")
-    assert mentions(message, "a.txt, line 1", "0xe9")
-    assert "`encoding`" not in message
 
 
 def test_most_frequent_tag():

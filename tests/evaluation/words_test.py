@@ -215,14 +215,6 @@ def test_words_that_a_table_does_not_distinguish():
     assert [one.correct for one in accuracies(vectors, words, question, ["france", *names])] == [0] * 4
 
 
-def test_nothing_covered():
-    vectors = WordVectors("x", torch.zeros(15, 3), torch.zeros(15, dtype=torch.bool))
-    found = accuracies(vectors, WORDS, [Analogy("s", ("w1", "w2", "w3", "w4"))], WORDS)
-    assert found == [
-        Accuracy(section, method, 0, 0, 1) for method in ANALOGY_METHODS for section in ("s", "all")
-    ]
-
-
 def test_questions_have_their_sections(tmp_path):
     (tmp_path / "q").write_text(": family\nboy girl son daughter\n\n: gram1 plural\na b c d\n")
     assert read_analogies(str(tmp_path / "q")) == [

@@ -154,20 +154,18 @@ def test_texts_that_cannot_be_read_are_found_at_the_start(tmp_path, model, conte
         callback.on_start(SimpleNamespace(model=model))
 
 
-def test_speed_of_a_resumed_run_is_its_own(clock, caplog):
+def test_speed_of_a_resumed_run_and_of_several_workers(clock, caplog, capsys):
+    """
+    The time before is not counted; the tokens of all workers are, and one reports them: on the terminal where
+    the log is silent.
+    """
     run = ProgressRun(clock, skipped=2, every_seconds=3)
     clock.now += 1000
     assert run.epoch(1) == {"training_tokens_per_second": 25.0}
     assert lines(caplog) == ["epoch 2 of 3, 100%: 25 tokens/s, 10 s left"]
-
-
-def test_speed_counts_all_workers_and_one_reports(clock, caplog):
     assert ProgressRun(clock, world_size=4).epoch(0) == {"training_tokens_per_second": 100.0}
     assert ProgressRun(clock, every_seconds=0).epoch(0, is_primary=False) == {}
     assert not lines(caplog)
-
-
-def test_report_above_the_progress_bar_where_the_log_is_silent(clock, caplog, capsys):
     caplog.set_level(logging.WARNING)
     ProgressRun(clock, every_seconds=8).epoch(0)
     assert capsys.readouterr().err == "epoch 1 of 3, 100%: 25 tokens/s, 20 s left\n"
@@ -244,15 +242,13 @@ def test_a_resumed_run_continues_the_count(tmp_path, model, clock):
     assert resumed.rows() == rows[:2]
     resumed.epoch(1)
     assert resumed.rows() == rows
-    assert PerplexityRun(tmp_path, model, clock).rows() == []
-
-
-def test_tokens_of_all_workers_are_counted_and_one_writes(tmp_path, model, clock):
-    run = PerplexityRun(tmp_path, model, clock, world_size=3)
-    run.epoch(0)
-    assert progress(run.rows()[0]) == [1, 2, 300, 10]
-    run.epoch(1, is_primary=False)
-    assert len(run.rows()) == len(TEXTS)
+    # The tokens of all workers are counted, and one writes.
+    workers = PerplexityRun(tmp_path, model, clock, world_size=3)
+    assert workers.rows() == []
+    workers.epoch(0)
+    assert progress(workers.rows()[0]) == [1, 2, 300, 10]
+    workers.epoch(1, is_primary=False)
+    assert len(workers.rows()) == len(TEXTS)
 
 
 # elmo_softmax_first
@@ -333,16 +329,6 @@ def with_new_softmax(model):
     return model
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_the_softmax_alone_then_all_that_was_trained_before(with_new_softmax, epochs):
-    all_names = {name for name, weight in with_new_softmax.named_parameters() if weight.requires_grad}
-    softmax = {name for name in all_names if name.startswith("softmax.")}
-    run = SoftmaxRun(with_new_softmax, epochs=epochs)
-    assert run.trained() == softmax
-    assert run.finish(0) == (all_names if epochs == 1 else softmax)
-    assert run.finish(1) == all_names
-
-
 @pytest.mark.parametrize(("is_new", "options"), [(False, {}), (True, {"epochs": 0}), (True, {"done": 1})])
 def test_nothing_is_frozen(with_new_softmax, is_new, options, caplog):
     """The softmax is trained already, no epoch is left for it, or a run is resumed after its epochs."""
@@ -351,9 +337,3 @@ def test_nothing_is_frozen(with_new_softmax, is_new, options, caplog):
     assert SoftmaxRun(with_new_softmax, **options).trained() == expected
     warned = any(record.levelname == "WARNING" for record in caplog.records)
     assert warned == ("epochs" in options)
-
-
-def test_a_run_that_is_resumed_within_the_first_epochs(with_new_softmax):
-    run = SoftmaxRun(with_new_softmax, epochs=2, done=1)
-    assert all(name.startswith("softmax.") for name in run.trained())
-    assert any(name.startswith("bilm.") for name in run.finish(1))

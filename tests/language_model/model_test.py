@@ -20,7 +20,7 @@ from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model import model as bilm_module
 from elmo_tasks.language_model.bptt_batch import empty_block
-from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, FrequentWords, Perplexity
+from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, Perplexity
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
@@ -402,23 +402,3 @@ def test_a_perplexity_beyond_all_numbers():
     assert metrics["perplexity_forward"] == math.inf
     assert metrics["perplexity_backward"] == 1
     assert metrics["perplexity"] == pytest.approx(math.exp(400))
-
-
-@pytest.mark.parametrize("number", [1, 3, 50])
-def test_frequent_words_have_a_class_each(number):
-    words = [f"word{rank}" for rank in range(10)]
-    generator = torch.Generator().manual_seed(number)
-    predicted, gold = torch.randint(10, (2, 200), generator=generator)
-    metric = FrequentWords(words, number)
-    metric(predicted[:50], gold[:50])
-    metric(predicted[50:], gold[50:])
-    metrics = metric.get_metric(reset=True)
-    named = [
-        [words[rank] if rank < number else OTHER_WORDS for rank in row.tolist()] for row in (predicted, gold)
-    ]
-    pairs = Counter(zip(*named, strict=True))
-    labels = [*words[:number], OTHER_WORDS]
-    for one in labels:
-        for other in labels:
-            assert metrics[confusion_name(one, other)] == pairs[other, one]
-    assert "accuracy" not in metrics

@@ -214,6 +214,15 @@ def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shu
         assert found == expected
 
 
+def test_a_file_without_a_sentence(tmp_path):
+    """It is skipped in a folder, unless no file has any."""
+    (tmp_path / "c.txt").write_text(" \n\n")
+    with pytest.raises(InputError, match=f"^{tmp_path}: "):
+        list(BiLmReader().read(tmp_path))
+    rows = numbered(tmp_path / "a.txt", 9)
+    assert list(chain(*texts(BiLmReader(streams=1, shuffle_buffer=0), tmp_path))) == rows
+
+
 def texts(reader, path):
     """The passages of a read in the order in which streams begin them."""
     tensors, vocab = read_blocks(reader, path, Vocabulary())

@@ -82,28 +82,6 @@ def test_loss_and_gradients(config, rows_at_once, monkeypatch):
         torch.testing.assert_close(found, right)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("config", EACH)
-def test_gradients_against_finite_differences(config):
-    softmax, (vectors, targets) = build(config), data()
-    names = [name for name, _ in softmax.named_parameters()]
-
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.softmax = softmax
-
-        def forward(self, vectors):
-            torch.manual_seed(2)
-            return self.softmax.loss(vectors, targets)
-
-    def run(vectors, *parameters):
-        named = {f"softmax.{name}": value for name, value in zip(names, parameters, strict=True)}
-        return torch.func.functional_call(Loss(), named, (vectors,))
-
-    assert torch.autograd.gradcheck(run, (vectors, *softmax.parameters()))
-
-
 @pytest.mark.parametrize("config", EACH)
 def test_exact(config):
     softmax, (vectors, targets) = build(config), data()
@@ -180,24 +158,6 @@ def test_samples_are_drawn_until_enough_are_distinct():
     assert sum(number for _, number in drawn) / 4000 == pytest.approx(num_draws, abs=0.08)
     classes, number = build({"type": "sampled", "num_samples": 199}, num_classes=200).sample()
     assert len(classes.unique()) == 199 < number
-
-
-def test_sampled_learns_the_distribution(monkeypatch):
-    """That of a text of words without context; its order by frequency is not the sampler's."""
-    monkeypatch.setattr(module, "ROWS_OF_LOGITS", 1000)
-    softmax = build({"type": "sampled", "num_samples": 8}, num_classes=20, dim=1).float()
-    counts = torch.randint(1, 40, (20,))
-    targets = torch.arange(20).repeat_interleave(counts)
-    vectors, true = torch.ones(len(targets), 1), counts / counts.sum()
-    optimizer = torch.optim.Adam(softmax.parameters(), lr=0.05)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, total_iters=400)
-    for _ in range(400):
-        optimizer.zero_grad()
-        (softmax.loss(vectors, targets) / len(targets)).backward()
-        optimizer.step()
-        schedule.step()
-    log_probabilities, _ = softmax.exact(torch.ones(20, 1), torch.arange(20))
-    assert (true * (true.log() - log_probabilities)).sum() < 0.02
 
 
 @pytest.mark.parametrize(

@@ -56,16 +56,6 @@ def test_recover_after_a_kill_gives_the_same_result(run, tmp_path, checkpointer)
     assert_same(run, tmp_path / "run")
 
 
-@pytest.mark.slow
-def test_a_finished_run_goes_on_with_more_epochs(run, tmp_path):
-    """As if it had never ended, where no schedule depends on the number of epochs."""
-    overrides = run.overrides | {"trainer.learning_rate_scheduler": None}
-    train(tmp_path / "whole", overrides)
-    train(tmp_path / "run", overrides | {"trainer.num_epochs": 2})
-    train(tmp_path / "run", overrides, recover=True)
-    assert_same(SimpleNamespace(folder=tmp_path / "whole"), tmp_path / "run")
-
-
 def fill_disk(write):
     """Lets the disk be full after half of the `write`-th file."""
     save, writes = torch.save, count(1)
@@ -94,16 +84,6 @@ def test_full_disk(run, tmp_path, write, name):
     assert files == (complete if name == "training_state" else complete - {"model_state_e2_b0.th"})
     train(folder, run.overrides, recover=True)
     assert_same(run, folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("word", ["x" * 1_000_000, "x " * 500_000], ids=["one word", "words"])
-def test_a_line_of_a_million_characters(tmp_path, word):
-    (tmp_path / "train").write_text(f"a b c\n{word}\nd e f\n")
-    dev = write_text(tmp_path / "dev", passages=2, seed=2)
-    overrides = {"train_data_path": str(tmp_path / "train"), "validation_data_path": dev}
-    train(tmp_path / "run", overrides | {"trainer.num_epochs": 1})
-    assert metrics_of(tmp_path / "run")["training_loss"] > 0
 
 
 @pytest.mark.parametrize("name", ["bilm", "bilm_finetune", "bilm_words"])

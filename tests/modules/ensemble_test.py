@@ -1,7 +1,5 @@
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from threading import Event
 
 import numpy as np
 import pytest
@@ -115,30 +113,6 @@ def test_equal_bilms_are_one_and_run_once(tmp_path, bilm, monkeypatch, trainable
     for _ in range(2):
         ensemble.first(**batch)
     assert len(runs) == 4
-
-
-def test_threads_do_not_forget_each_others_layers(tmp_path, bilm, monkeypatch):
-    models = [write_run(tmp_path / name, seed=seed, bilm=bilm) for seed, name in enumerate("ab")]
-    batch = dev_batch(models[0], tmp_path / "a")
-    ensemble = ensemble_of(tmp_path / "a", tmp_path / "b")
-    runs = count_runs(monkeypatch)
-    encode, first_runs, first_may_go_on = FrozenBiLm.encode, Event(), Event()
-
-    def encode_slowly_at_first(self, *args):
-        layers = encode(self, *args)
-        if not first_runs.is_set():
-            first_runs.set()
-            first_may_go_on.wait()
-        return layers
-
-    monkeypatch.setattr(FrozenBiLm, "encode", encode_slowly_at_first)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(ensemble, **batch)
-        first_runs.wait()
-        second = ensemble(**batch)
-        first_may_go_on.set()
-        torch.testing.assert_close(first.result()["emissions"], second["emissions"], atol=0, rtol=0)
-    assert len(runs) == 2
 
 
 def test_other_bilms_and_other_starts_run_on_their_own(tmp_path, bilm, monkeypatch):

@@ -153,18 +153,6 @@ def test_character_cnn_of_a_larger_vocabulary():
     assert encoder.embedding.weight.requires_grad
 
 
-def test_character_cnn_computes_equal_words_once_and_they_share_their_gradient():
-    encoder = character_cnn()
-    rows = []
-    encoder.filters.register_forward_pre_hook(lambda _, inputs: rows.append(inputs[0].size(0)))
-    encoder(WORDS)[0, [0, 2]].sum().backward()
-    assert rows == [4]
-    twice = encoder.filters.weight.grad.clone()
-    encoder.zero_grad()
-    encoder(torch.tensor([[THE]])).sum().backward()
-    torch.testing.assert_close(twice, 2 * encoder.filters.weight.grad)
-
-
 def test_character_cnn_of_even_width():
     with pytest.raises(ConfigurationError, match="width 2"):
         character_cnn(width=2)

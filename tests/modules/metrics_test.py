@@ -2,25 +2,16 @@
 
 import json
 import random
-from collections import Counter
 from itertools import chain
 from pathlib import Path
 
 import pytest
 import torch
 
-from elmo_tasks.modules.metrics import ClassificationMetric, LabelCounts, confusion_name
+from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.squad import SquadMetric
 from tests.forked import spawn
-
-
-def test_labels_and_scores():
-    counts = LabelCounts(gold=Counter("aab"), predicted=Counter("bc"), correct=Counter("b"))
-    assert counts.labels() == ["a", "b", "c"]
-    assert counts.scores(["a", "b"]) == {"precision": 1.0, "recall": 1 / 3, "f1": 0.5}
-    assert counts.scores("abc") == {"precision": 0.5, "recall": 1 / 3, "f1": 0.4}
-    assert counts.scores([]) == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
 
 
 def classes(*labels: int) -> torch.Tensor:

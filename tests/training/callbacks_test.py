@@ -231,10 +231,3 @@ def threads_of(monkeypatch):
 @pytest.mark.parametrize(("workers", "share"), [(1, 16), (2, 8), (3, 5), (16, 1), (40, 1)])
 def test_each_worker_has_its_share_of_the_cores(threads_of, workers, share):
     assert threads_of(16, workers=workers) == share
-
-
-def test_cores_that_are_not_shared(threads_of, monkeypatch):
-    assert threads_of(16) == 16
-    assert threads_of(16, workers=4, device="cuda") == 16
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert threads_of(7, workers=4) == 7

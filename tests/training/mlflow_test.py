@@ -139,14 +139,6 @@ def test_names_that_mlflow_refuses(mlflow, folder, caplog):
     assert len(set(keys)) == len(names)
 
 
-def test_only_the_first_worker_logs(mlflow, folder):
-    callback = MlflowCallback(str(folder))
-    callback.on_start(None, is_primary=False)
-    callback.on_epoch(None, METRICS, 0, is_primary=False)
-    callback.on_end(None, METRICS, 0, is_primary=False)
-    assert not Client.stores
-
-
 def test_training_continues_without_the_server(mlflow, folder, monkeypatch, caplog):
     def log_batch(*args, **kwargs):
         raise OSError("connection lost")
@@ -159,10 +151,16 @@ def test_training_continues_without_the_server(mlflow, folder, monkeypatch, capl
     assert "elmo_mlflow: log_batch failed, nothing was logged: connection lost" in caplog.text
 
 
+def test_only_the_first_worker_logs(mlflow, folder):
+    callback = MlflowCallback(str(folder))
+    callback.on_start(None, is_primary=False)
+    callback.on_epoch(None, METRICS, 0, is_primary=False)
+    assert not Client.stores
+
+
 def test_store_that_cannot_be_used(mlflow, folder):
-    callback = MlflowCallback(str(folder), tracking_uri="nothing://")
     with pytest.raises(ConfigurationError, match=r"tracking_uri 'nothing://'"):
-        callback.on_start(None)
+        MlflowCallback(str(folder), tracking_uri="nothing://").on_start(None)
 
 
 def test_not_installed(monkeypatch):

@@ -20,8 +20,7 @@ from torch.multiprocessing import ProcessRaisedException
 import elmo_tasks  # noqa: F401
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner import NerReader
-from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler, sampling
-from elmo_tasks.training.sampling import SampleReader
+from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler
 from tests.conftest import SMALL_NER
 from tests.forked import FORKED, spawn
 
@@ -113,13 +112,6 @@ def read_nothing(rank: int, port: int) -> None:
 def test_a_worker_that_has_nothing_to_read():
     with pytest.raises(ProcessRaisedException, match="process 2 of 2"):
         spawn(read_nothing, args=(find_open_port(),), nprocs=2)
-
-
-def test_many_fewer_sentences_than_batches(monkeypatch):
-    monkeypatch.setattr(sampling, "is_distributed", lambda: True)
-    monkeypatch.setattr(sampling, "dist_reduce", lambda number, _: 5)
-    batches = list(ElmoBucketSampler(batch_size=1).get_batch_indices(instances(2)))
-    assert sorted(batches) == [[0], [0], [0], [1], [1]] or sorted(batches) == [[0], [0], [1], [1], [1]]
 
 
 def grouped_instances() -> list[Instance]:
@@ -232,9 +224,3 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
         predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz", dataset_reader_to_load=choice)
         assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
         assert isinstance(predictor._dataset_reader, NerReader)
-
-
-def test_the_first_of_the_drawn_instances():
-    drawn = sampled("elmo_ner", 0.5)
-    first = SampleReader(reader=drawn.wrapped_reader, fraction=0.5, seed=drawn.seed, max_instances=3)
-    assert texts(first, FILES["elmo_ner"]) == texts(drawn, FILES["elmo_ner"])[:3]

@@ -45,12 +45,6 @@ def test_known_words(tmp_path):
         assert BiLmEncoder(bilm=bilm, mixes={}).known(words).tolist() == known
 
 
-def test_an_occurrence_is_the_mean_of_its_tokens(tmp_path):
-    vectors = torch.randn(4, 6, 12)
-    mean = BiLmEncoder(bilm=tiny_bilm(tmp_path), mixes={}).occurrence(vectors, 2, 4)
-    assert torch.allclose(mean, (vectors[:, 2] + vectors[:, 3]) / 2)
-
-
 def test_a_static_word_as_it_is_spelt_or_in_another_case():
     """The first of equal words counts."""
     words = ["the", "Cat", "CAT", "the"]
@@ -125,12 +119,6 @@ def test_averaged_over_all_occurrences(tmp_path):
         for word, vector in zip(ASKED[:4], vectors.vectors, strict=False):
             expected = [lines[line][row, position] for line, position in positions[word]]
             assert torch.allclose(vector, torch.stack(expected).mean(dim=0), rtol=0, atol=1e-6)
-
-
-def test_folded_case_has_all_cases():
-    lines = ["OSLO and Oslo"]
-    assert sample_occurrences(lines, ["oslo"], limit=5, seed=1) == {0: [(0, 0), (2, 0)]}
-    assert sample_occurrences(lines, ["oslo", "Oslo"], limit=5, seed=1) == {0: [(0, 0), (2, 0), (2, 1)]}
 
 
 def test_a_limit_draws_each_occurrence_with_the_same_chance():

@@ -12,7 +12,7 @@ from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.vectors import VectorTable, write_vectors
-from elmo_tasks.vectors.files import read_vectors, take_vectors, vector_size
+from elmo_tasks.vectors.files import read_vectors, take_vectors
 from tests.elmo.files import OPTIONS
 from tests.errors import input_error
 
@@ -63,13 +63,6 @@ def test_files_of_two_sizes(tmp_path):
     (tmp_path / "b").write_text("2 2\nc 3 3\nd 4 4\n")
     with pytest.raises(InputError, match="b, line 2"):
         read_vectors(str(tmp_path))
-
-
-@pytest.mark.parametrize(("text", "dim"), [("2 3\nthe 1 2 3\n", 3), ("the 1 2 3\n", 3), ("7 1.5\n", 1)])
-def test_dimensions_with_and_without_a_header(tmp_path, text, dim):
-    (tmp_path / "vectors").write_text(text)
-    assert vector_size(str(tmp_path / "vectors")) == dim
-    assert "vectors" in input_error(vector_size, tmp_path / "vectors", "")
 
 
 @pytest.mark.parametrize("header", ["", "8 3\n"], ids=["GloVe", "word2vec"])

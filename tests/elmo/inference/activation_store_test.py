@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 import uuid
+from functools import partial
 from unittest.mock import Mock
 
 import lmdb
@@ -27,6 +28,7 @@ from tests.elmo.activation_runs import (
     records,
 )
 from tests.elmo.files import batch
+from tests.elmo.threads import at_once
 
 NUMBERED = [[f"number{number}", "of", "many", "sentences"] for number in range(60)]
 
@@ -79,41 +81,21 @@ class Worker:
         return log
 
 
-def test_three_processes_write_at_once(files, folder):
-    orders = [random.Random(seed).sample(NUMBERED, 40) for seed in range(3)]
-    for worker in [Worker(files, folder, order) for order in orders]:
-        worker.finish()
-    run = Run(files, folder)
-    written = [words for words in NUMBERED if any(words in order for order in orders)]
-    assert_same([run.layers(written)], [Run(files, None).layers(written)])
-    assert run.close() == 0
-
-
 def test_eight_threads(files, folder, warnings):
     """Four with an `Elmo` of their own, and four with one in common."""
     elmos = [Elmo(activations=str(folder), **files) for _ in range(5)]
     elmos += [elmos[-1]] * 3
     wanted = Elmo(**files)(batch(NUMBERED)).input
-    failures = []
 
     def work(number):
-        try:
-            for _ in range(3):
-                rows = random.Random(number).sample(range(len(NUMBERED)), len(NUMBERED))
-                for start in range(0, len(rows), 6):
-                    some = rows[start : start + 6]
-                    found = elmos[number](batch([NUMBERED[row] for row in some])).input
-                    torch.testing.assert_close(found, wanted[some], atol=1e-5, rtol=0)
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(3):
+            rows = random.Random(number).sample(range(len(NUMBERED)), len(NUMBERED))
+            for start in range(0, len(rows), 6):
+                some = rows[start : start + 6]
+                found = elmos[number](batch([NUMBERED[row] for row in some])).input
+                torch.testing.assert_close(found, wanted[some], atol=1e-5, rtol=0)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures
-    assert not any(thread.is_alive() for thread in threads)
+    at_once(*(partial(work, number) for number in range(8)))
     assert not warnings()
     elmos.clear()
     run = Run(files, folder)

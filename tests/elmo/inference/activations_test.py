@@ -57,21 +57,6 @@ def test_second_run_encodes_nothing(files, folder, dtype):
     assert_same(read, expected(files), atol=4e-3 if dtype == "float16" else 1e-5, rtol=0)
 
 
-def test_int16_and_int64_ids_are_the_same_sentence(files, folder):
-    elmo = Elmo(activations=str(folder), **files)
-    vectors = elmo(batch(SENTENCES)).input
-    elmo.bilm.register_forward_pre_hook(lambda *_: pytest.fail("encoded again"))
-    assert torch.equal(elmo(batch(SENTENCES).long()).input, vectors)
-
-
-def test_only_the_mix_has_a_graph(files, folder):
-    elmo = Elmo(activations=str(folder), **files)
-    layers = elmo.activations.encode(elmo.bilm, batch(SENTENCES), elmo.start)
-    assert not layers.requires_grad
-    elmo(batch(SENTENCES)).input.sum().backward()
-    assert elmo.mixes["input"].scores.grad is not None
-
-
 def test_values_that_float16_cannot_hold(files, folder):
     run = Run(files, folder, dtype="float16")
     name = "token_encoder.projection.weight"

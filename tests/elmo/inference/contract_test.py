@@ -164,24 +164,6 @@ def test_eight_callers_while_the_weights_are_read_and_copied():
             assert all(torch.equal(weights[name], weight) for name, weight in state.items())
 
 
-def test_eight_texts_at_once():
-    """`forward` carries the state of its caller, and of nobody else."""
-    bilm = frozen(random_bilm(**FILLING))
-
-    def read(number):
-        state, found = None, []
-        for words in random.Random(number).sample(NONEMPTY, len(NONEMPTY)) * 2:
-            layers, state = bilm(batch([words]), state)
-            found.append(layers)
-        return found
-
-    expected = [read(number) for number in range(CALLERS)]
-    for _ in range(5):
-        found = at_once(*(partial(read, number) for number in range(CALLERS)))
-        for ours, theirs in zip(found, expected, strict=True):
-            assert all(map(torch.equal, ours, theirs))
-
-
 def same_in_a_fork(bilm, expected):
     """Whether a forked process computes the expected layers, within ten seconds."""
     process = os.fork()
@@ -260,15 +242,3 @@ def test_memory_beside_the_result_does_not_grow_with_the_batch():
     bilm.encode(batch([sentence] * 800))
     # 20,000 tokens: all gates at once would take 650 MB, the result takes 4 MB
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
-
-
-@pytest.mark.slow
-def test_a_sentence_of_10000_tokens():
-    bilm = frozen(random_bilm())
-    words = [f"w{number % 500}" for number in range(10_000)]
-    layers = bilm.encode(batch([words]))
-    assert layers.shape == (3, 1, 10_000, 12)
-    # Distant words have no weight: each direction by itself
-    forward, backward = (layers[-1, 0, :, :6], layers[-1, 0, :, 6:])
-    torch.testing.assert_close(bilm.encode(batch([words[:300]]))[-1, 0, :, :6], forward[:300])
-    torch.testing.assert_close(bilm.encode(batch([words[-300:]]))[-1, 0, :, 6:], backward[-300:])

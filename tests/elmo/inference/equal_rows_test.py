@@ -7,7 +7,7 @@ import torch
 
 from elmo_tasks.common import packed_weights
 from elmo_tasks.common.equal_rows import EqualRows
-from elmo_tasks.common.packed_weights import PackedWeight, pack
+from elmo_tasks.common.packed_weights import pack
 from tests.elmo.files import FILLING, NONEMPTY, batch, frozen, random_bilm
 from tests.elmo.inference.precisions import PRECISIONS
 from tests.elmo.threads import at_once
@@ -174,11 +174,6 @@ def test_what_a_weight_holds_does_not_matter_for_others_of_its_shape(monkeypatch
     assert len(packed_weights._kinds_by_shape) == 1
 
 
-def test_lone_row_block(monkeypatch):
-    with_kernel(monkeypatch, "two kernels, up to 32 rows and more")
-    assert packed_weights.lone_row_block("float32") == 48
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_eight_threads_that_ask_first(name, monkeypatch):
     with_kernel(monkeypatch, name)
@@ -186,27 +181,3 @@ def test_eight_threads_that_ask_first(name, monkeypatch):
     results = at_once(*(partial(weight, inputs[:rows]) for rows in (1, 2, 3, 5, 17, 33, 50, 64)))
     whole = weight(inputs)
     assert all(torch.equal(result, whole[: len(result)]) for result in results)
-
-
-def test_what_is_tried_is_the_kernel_that_is_used(monkeypatch):
-    """With a bias and without one, and of each type: kernels of their own."""
-    shapes = []
-
-    def multiply(inputs, packed, onednn, bias):
-        shapes.append((len(inputs), inputs.dtype, bias is not None))
-        return kernel("all rows alike")(inputs, packed, onednn, bias)
-
-    for bfloat16 in (False, True):
-        for bias in (None, torch.randn(40)):
-            with_kernel(monkeypatch, "all rows alike")
-            monkeypatch.setattr(packed_weights, "one_call", made_of(multiply))
-            weight = PackedWeight.of(torch.randn(40, 24), onednn=False, bfloat16=bfloat16)
-            shapes.clear()
-            weight(torch.randn(5, 24), bias)
-            kinds = {shape[1:] for shape in shapes}
-            dtype = torch.bfloat16 if bfloat16 else torch.float32
-            assert kinds == {(dtype, bias is not None and not bfloat16)}
-            assert {64, 8} <= {shape[0] for shape in shapes}
-            shapes.clear()
-            weight(torch.randn(5, 24), bias)
-            assert len(shapes) == 1

@@ -1,13 +1,8 @@
-import copy
-import pickle
-
-import numpy as np
 import pytest
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.inference import FrozenBiLm, frozen_bilm, private_state_dict
-from elmo_tasks.elmo.model import BiLmOptions, LstmState
+from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.files import (
     FILLING,
@@ -24,7 +19,6 @@ from tests.elmo.files import (
     trained,
 )
 from tests.elmo.inference.precisions import PRECISIONS, REFUSAL, needs_bfloat16, take_bfloat16_away
-from tests.elmo.numpy_reference import NumpyBiLm
 
 
 def assert_equal(found, expected, tolerance):
@@ -54,16 +48,6 @@ def test_equals_the_model(tmp_path, changes, dtype):
     assert_equal([found], [model.encode(batch(SENTENCES))], tolerance)
     for row, words in enumerate(SENTENCES):
         assert not found[:, row, len(words) :].any()
-
-
-def test_equals_the_step_by_step_reference(tmp_path):
-    files = make_files(tmp_path)
-    bilm, reference = FrozenBiLm.read(BiLmOptions.read(files[0]), files[1]), NumpyBiLm(*files)
-    layers = bilm.encode(batch(SENTENCES))
-    for row, words in enumerate(SENTENCES):
-        reference.reset()
-        if words:
-            np.testing.assert_allclose(layers[:, row, : len(words)], reference(words), atol=1e-5)
 
 
 def test_equals_the_model_that_reads_words(tmp_path):
@@ -119,17 +103,6 @@ def test_starts_where_it_is_told_to():
     assert not torch.equal(bilm.encode(batch([["Yes"]])), bilm.encode(batch([["Yes"]]), state))
 
 
-def test_a_start_that_changes_in_place_is_noticed():
-    bilm = frozen(random_bilm(**FILLING))
-    start = LstmState(*(part.clone() for part in bilm.initial_state(1)))
-    before = bilm.encode(batch(NONEMPTY), start)
-    start.cell.fill_(1.0)
-    changed_start = bilm.encode(batch(NONEMPTY), start)
-    assert not torch.allclose(changed_start, before, atol=1e-3)
-    start.cell.zero_()
-    assert torch.equal(bilm.encode(batch(NONEMPTY), start), before)
-
-
 def test_the_state_that_is_given_stays_as_it_is():
     bilm = frozen(random_bilm(**FILLING))
     _, state = bilm(batch(SENTENCES))
@@ -137,16 +110,6 @@ def test_the_state_that_is_given_stays_as_it_is():
     _, after = bilm(batch(SENTENCES), state)
     assert all(map(torch.equal, state, copies))
     assert not torch.equal(after.hidden, state.hidden)
-
-
-def test_state_of_a_batch_in_parts(monkeypatch):
-    bilm = frozen(random_bilm(**FILLING))
-    _, before = bilm(batch(SENTENCES))
-    expected, after = bilm(batch(SENTENCES[::-1]), before)
-    monkeypatch.setattr(frozen_bilm, "TOKENS_PER_PART", 8)
-    layers, state = bilm(batch(SENTENCES[::-1]), before)
-    assert torch.equal(layers, expected)
-    assert all(map(torch.equal, state, after))
 
 
 def test_inference_mode_leaves_nothing_unusable_behind():
@@ -195,11 +158,8 @@ def test_state_dict_of_a_biLM_that_reads_words(tmp_path):  # noqa: N802
     same_bits(bilm.state_dict(), model.state_dict())
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_strict_loading(packed):
+def test_strict_loading():
     bilm = frozen(random_bilm())
-    if packed:
-        bilm.prepare()
     state, before = bilm.state_dict(), bilm.encode(batch(NONEMPTY))
     name = "lstm.directions.1.0.bias"
     for wrong, expected in (
@@ -218,20 +178,6 @@ def test_strict_loading(packed):
     assert set(found.missing_keys) == set(state) - {name}
     assert torch.equal(bilm.state_dict()[name], state[name] + 1)
     assert not torch.allclose(bilm.encode(batch(NONEMPTY)), before, atol=1e-3)
-
-
-def test_loading_copies_unless_the_state_dict_is_private():
-    model = random_bilm()
-    for private in (False, True):
-        bilm = FrozenBiLm(options=model.options)
-        state = {name: weight.clone() for name, weight in model.state_dict().items()}
-        if private:
-            with private_state_dict():
-                bilm.load_state_dict(state)
-        else:
-            bilm.load_state_dict(state)
-        name = "lstm.directions.0.0.weight"
-        assert (bilm.weights()[name].data_ptr() == state[name].data_ptr()) == private
 
 
 @pytest.mark.parametrize(("given", "own"), [(torch.float16, torch.float32), (torch.float32, torch.float64)])
@@ -259,23 +205,6 @@ def test_changed_weights():
     assert bilm.digest() == digest
 
 
-def test_double_and_back():
-    model = random_bilm(**FILLING)
-    bilm = frozen(model)
-    before = bilm.encode(batch(SENTENCES))
-    doubled = bilm.double()
-    assert doubled is bilm
-    assert all(weight.dtype == torch.float64 for weight in bilm.weights().values())
-    exact = bilm.encode(batch(SENTENCES))
-    assert exact.dtype == torch.float64
-    torch.testing.assert_close(
-        exact, copy.deepcopy(model).double().encode(batch(SENTENCES)), atol=1e-9, rtol=0
-    )
-    assert torch.equal(bilm.float().encode(batch(SENTENCES)), before)
-    assert torch.equal(bilm.to("cpu").encode(batch(SENTENCES)), before)
-    same_bits(bilm.state_dict(), model.state_dict())
-
-
 def test_other_words(tmp_path):
     """The caches hold vectors of the words that it knew."""
     files = make_word_files(tmp_path)
@@ -291,19 +220,3 @@ def test_other_words(tmp_path):
     assert torch.equal(before[0], after[0])
     assert not torch.allclose(before[1:], after[1:], atol=1e-3)
     assert bilm.digest() != digest
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("cold", [True, False])
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda bilm: pickle.loads(pickle.dumps(bilm))])
-def test_a_copy_has_weights_of_its_own(precision, cold, copied):
-    model = random_bilm(**FILLING)
-    bilm, expected = frozen(model, precision), frozen(model, precision).encode(batch(SENTENCES))
-    if not cold:
-        bilm.encode(batch(SENTENCES))
-    other = copied(bilm)
-    assert torch.equal(other.encode(batch(SENTENCES)), expected)
-    same_bits(other.state_dict(), model.state_dict())
-    other.load_state_dict({name: 0.5 * weight for name, weight in other.state_dict().items()})
-    assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
-    assert not torch.allclose(other.encode(batch(SENTENCES)), expected, atol=1e-3)

@@ -5,8 +5,6 @@ from functools import partial
 import pytest
 import torch
 
-from elmo_tasks.common import packed_weights as module
-from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.packed_weights import (
     PackedWeight,
     has_onednn,
@@ -103,29 +101,6 @@ def test_bfloat16_is_near(kind, rows):
     found = kind(weight)(inputs, bias)
     assert found.dtype == torch.float32
     assert 0 < (found - inputs @ weight.t() - bias).abs().max() < 0.02
-
-
-@pytest.mark.skipif(not has_onednn(), reason="no oneDNN here")
-def test_the_kind_of_product_depends_on_what_there_is(monkeypatch):
-    weight = torch.randn(4, 4)
-    assert pack(weight, "float32").onednn
-    assert not pack(weight.double(), "float32").onednn
-    monkeypatch.setattr(module, "has_onednn", lambda: False)
-    assert not pack(weight, "float32").onednn
-
-
-def test_double_precision():
-    inputs, weight, bias = (part.double() for part in product(8, (48, 64)))
-    packed = pack(weight, "float32")
-    torch.testing.assert_close(packed(inputs, bias), inputs @ weight.t() + bias, atol=1e-12, rtol=0)
-
-
-def test_a_precision_that_the_processor_does_not_have(monkeypatch):
-    monkeypatch.setattr(module, "onednn_has_bfloat16", lambda: False)
-    with pytest.raises(ElmoError) as caught:
-        pack(torch.randn(4, 4), "bfloat16")
-    for part in ("precision 'bfloat16'", "AVX-512", "float32"):
-        assert part in str(caught.value)
 
 
 # The sigmoid: each value is rounded alike, wherever it stands and however many threads there are

@@ -1,18 +1,14 @@
 import copy
-import multiprocessing
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from allennlp.confidence_checks.normalization_bias_verification import NormalizationBiasVerification
-from torch.nn.utils import prune
-from torch.nn.utils.parametrizations import weight_norm
-from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.inference.trained_bilm import checksums
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from tests.elmo.files import (
     FILLING,
@@ -29,6 +25,7 @@ from tests.elmo.files import (
     trained,
 )
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.elmo.threads import at_once
 
 
 @pytest.fixture
@@ -181,22 +178,15 @@ def test_after_a_step_its_vectors_are_the_new_ones(fast_paths):
 
 
 EVENTS = {
-    "load_state_dict": lambda bilm: bilm.load_state_dict(
-        {name: weight / 2 for name, weight in bilm.state_dict().items()}
-    ),
     "of nothing": lambda bilm: halve(bilm),
-    "train": lambda bilm: halve(bilm).train().eval(),
     "NumPy": lambda bilm: [weight.detach().numpy().__itruediv__(2) for weight in bilm.parameters()],
-    "another process": lambda bilm: in_another_process(halve, bilm.share_memory()),
     "double and float": lambda bilm: halve(bilm).double().float(),
     "weights_changed": lambda bilm: halve(bilm).weights_changed(),
     "load_state_dict of a module around it": lambda bilm: torch.nn.ModuleList([bilm]).load_state_dict(
         {f"0.{name}": weight / 2 for name, weight in bilm.state_dict().items()}
     ),
-    "in place": lambda bilm: [weight.div_(2) for weight in bilm.parameters()],
-    "of one weight": lambda bilm: [halve(bilm), bilm.lstm.directions[0][0].bias.mul_(1)],
-    "a tensor instead": lambda bilm: [setattr(each, "data", each / 2) for each in bilm.parameters()],
 }
+"""Changes of the weights; `tests/drop_in/uses_test.py` has more of them."""
 
 
 def halve(bilm):
@@ -204,13 +194,6 @@ def halve(bilm):
     for weight in bilm.parameters():
         weight.data.div_(2)
     return bilm
-
-
-def in_another_process(function, argument):
-    process = multiprocessing.get_context("fork").Process(target=function, args=(argument,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
@@ -221,30 +204,6 @@ def test_changed_weights(event):
     event(bilm)
     assert torch.equal(bilm.encode(batch(SENTENCES)), expected)
     assert not torch.allclose(before, expected, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "write", [lambda bias: bias[3].mul_(2), lambda bias: bias.copy_(bias.flip(0)), torch.neg_]
-)
-@pytest.mark.parametrize("name", ["lstm.directions.1.0.bias", "token_encoder.convolutions.0.bias"])
-def test_a_few_changed_values(name, write):
-    bilm = trained(random_bilm(**FILLING)).eval().requires_grad_(False)
-    torch.nn.init.normal_(bilm.get_parameter(name))
-    before = bilm.encode(batch(SENTENCES))
-    write(bilm.get_parameter(name).data)
-    assert torch.equal(bilm.encode(batch(SENTENCES)), copy.deepcopy(bilm).encode(batch(SENTENCES)))
-    assert not torch.equal(bilm.encode(batch(SENTENCES)), before)
-
-
-@pytest.mark.parametrize("shape", [(262, 16), (32, 16, 7), (4, 1024), (6, 130)])
-def test_neighbouring_rows_that_change_places(shape):
-    """An exchange of two letters' vectors, for example."""
-    weight = torch.randn(shape)
-    sums = torch.cat(list(checksums(weight)))
-    for row in range(len(weight) - 1):
-        changed = weight.clone()
-        changed[row], changed[row + 1] = weight[row + 1], weight[row]
-        assert not torch.equal(torch.cat(list(checksums(changed))), sums)
 
 
 class Doubled(torch.nn.Module):
@@ -258,17 +217,9 @@ class Doubled(torch.nn.Module):
 
 MODIFIED_INSIDE = {
     "adapter": lambda bilm: setattr(bilm.token_encoder, "projection", Doubled(bilm.token_encoder.projection)),
-    "hook": lambda bilm: bilm.token_encoder.register_forward_hook(lambda _, __, vectors: vectors * 2),
     "hook of a layer": lambda bilm: bilm.lstm.directions[0][1].register_forward_pre_hook(
         lambda _, inputs: (inputs[0] * 2, *inputs[1:])
     ),
-    "hook of all": lambda bilm: bilm.register_forward_hook(
-        lambda _, __, outputs: (outputs[0] * 2, outputs[1])
-    ),
-    "weight_norm": lambda bilm: weight_norm(
-        bilm.token_encoder.projection
-    ).parametrizations.weight.original0.data.mul_(2),
-    "pruned": lambda bilm: prune.l1_unstructured(bilm.lstm.directions[0][0], "weight", 0.5),
     "a method": lambda bilm: vars(bilm.token_encoder).update(forward=Doubled(bilm.token_encoder.forward)),
 }
 
@@ -299,56 +250,17 @@ def test_the_engine_runs_under_allennlps_checks(fast_paths):
     bilm.check_structure()
 
 
-def test_a_mean_of_weights_that_is_always_in_evaluation():
-    """As of a teacher, or of `swa_utils`: nothing but the update in place tells of its change."""
-    student = trained(random_bilm(**FILLING))
-    teacher = AveragedModel(student).eval().requires_grad_(False)
-    for _ in range(3):
-        halve(student)
-        teacher.update_parameters(student)
-        expected = copy.deepcopy(teacher).module.encode(batch(SENTENCES))
-        assert torch.equal(teacher.module.encode(batch(SENTENCES)), expected)
-
-
-def test_in_double_precision():
-    model = random_bilm()
-    bilm = trained(model).double().eval().requires_grad_(False)
-    expected = model.double().encode(batch(SENTENCES)).detach()
-    torch.testing.assert_close(bilm.encode(batch(SENTENCES)), expected, atol=1e-9, rtol=0)
-
-
-def test_state_dict_is_that_of_the_model():
-    model = random_bilm()
-    bilm = trained(model).eval()
-    with torch.no_grad():
-        bilm.encode(batch(NONEMPTY))
-    assert list(bilm.state_dict()) == list(model.state_dict())
-    assert list(dict(bilm.named_parameters())) == list(dict(model.named_parameters()))
-    assert all(torch.equal(weight, bilm.state_dict()[name]) for name, weight in model.state_dict().items())
-
-
 @pytest.mark.slow
 def test_eight_callers_of_a_cold_one(fast_paths):
     model = random_bilm(**FILLING)
     expected = frozen(model).encode(batch(SENTENCES))
-    del fast_paths[:]
     for _ in range(20):
-        bilm, barrier, found = trained(model).eval().requires_grad_(False), threading.Barrier(8), []
-
-        def run(bilm=bilm, barrier=barrier, found=found):
-            barrier.wait(timeout=60)
-            found.append(bilm.encode(batch(SENTENCES)))
-
-        callers = [threading.Thread(target=run) for _ in range(8)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join()
-        assert len(found) == 8
+        del fast_paths[:]
+        bilm = trained(model).eval().requires_grad_(False)
+        found = at_once(*[partial(bilm.encode, batch(SENTENCES))] * 8)
         assert all(torch.equal(layers, expected) for layers in found)
         # Packed once, for all of them
         assert len(set(map(id, fast_paths))) == 1
-        del fast_paths[:]
 
 
 # Autocast
@@ -381,12 +293,3 @@ def test_training_under_autocast(dtype, worker):
     for (name, ours), theirs in zip(bilm.named_parameters(), model.parameters(), strict=True):
         assert ours.grad.dtype == torch.float32
         assert (ours.grad - theirs.grad).norm() < 0.1 * theirs.grad.norm(), name
-
-
-def test_evaluation_under_autocast():
-    bilm = trained(random_bilm(**FILLING)).eval().requires_grad_(False)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        first = bilm.encode(batch(SENTENCES))
-    assert first.dtype == torch.float32
-    bilm.weights_changed()
-    assert torch.equal(bilm.encode(batch(SENTENCES)), first)

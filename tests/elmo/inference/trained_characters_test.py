@@ -34,15 +34,3 @@ def test_equals_autograd(precision, activation):
         # In bfloat16 another window may be the highest.
         error = (found[name] - part).norm() / part.norm()
         assert error < {"float32": 1e-5, "bfloat16": 0.1}[precision], name
-
-
-@pytest.mark.parametrize("number", [1, 63, 65])
-def test_a_word_has_the_same_vector_beside_any_others(number):
-    torch.manual_seed(5)
-    options = CharacterOptions(filters=FILTERS, dim=16, activation="relu", n_highway=1)
-    encoder = CharacterEncoder(options=options, projection_dim=24)
-    run = TrainedCharacterCnn(encoder, Products("float32"))
-    ids = torch.tensor(character_ids(WORDS))
-    order = torch.randperm(len(WORDS))[:number]
-    assert run(ids[order]).shape == (number, 24)
-    torch.testing.assert_close(run(ids[order]), encoder(ids[order]), atol=1e-6, rtol=1e-5)

@@ -36,26 +36,6 @@ def tensors(*, dim, size, with_projection, sequences=4, dtype=torch.float64):
     return found
 
 
-@pytest.mark.parametrize(("size", "with_projection"), [(2, True), (3, False)])
-@pytest.mark.parametrize("clips", [Clips(0.3, 0.2), Clips(0, 0)])
-def test_gradients(size, with_projection, clips):
-    given = tensors(dim=3, size=size, with_projection=with_projection)
-    assert torch.autograd.gradcheck(
-        lambda *some: TrainedLayer.apply(LayerPasses(clips, Products()), BATCH_SIZES, *some), given
-    )
-
-
-def test_a_sequence_without_steps_keeps_its_state():
-    given = tensors(dim=5, size=4, with_projection=True)
-    results = TrainedLayer.apply(LayerPasses(Clips(3, 3), Products()), BATCH_SIZES, *given)
-    for direction in range(2):
-        _, hidden, memory = results[3 * direction : 3 * direction + 3]
-        _, hidden_before, memory_before = given[6 * direction : 6 * direction + 3]
-        assert torch.equal(hidden[3], hidden_before[3])
-        assert torch.equal(memory[3], memory_before[3])
-        assert not torch.equal(hidden[:3], hidden_before[:3])
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_plain_lstm_where_it_computes_the_same(dtype, monkeypatch):
     """Sequences of one length, without bounds and projection: the same values and gradients."""

@@ -9,9 +9,7 @@ from elmo_tasks.elmo.inference.training_products import (
     Product,
     Products,
     Workspace,
-    product,
     trains_in_bfloat16,
-    weight_gradient,
 )
 from tests.elmo.threads import at_once
 
@@ -45,17 +43,6 @@ def test_equals_autograd_in_double_precision(precision, rows, onednn, monkeypatc
     for ours, theirs in pairs:
         assert ours.dtype == torch.float32
         assert (ours - theirs).abs().max() <= 4 * TOLERANCE[precision] * max(1, theirs.std(correction=0))
-
-
-@pytest.mark.parametrize("widths", [(16, 40), (40, 16)])
-def test_weight_gradient(widths):
-    grad_outputs, inputs = some(50, widths[0]), some(50, widths[1], seed=1)
-    torch.testing.assert_close(weight_gradient(grad_outputs, inputs), grad_outputs.t() @ inputs)
-
-
-def test_the_weight_may_be_a_transposed_view():
-    inputs, weight = some(20, 48), some(48, 32, seed=1)
-    torch.testing.assert_close(product(inputs, weight.t()), inputs @ weight)
 
 
 def test_memory_is_lent_to_one_thread_alone():

@@ -89,14 +89,6 @@ def test_state_of_a_row_without_tokens_stays(tmp_path):
         assert not torch.equal(part_after[:, :, 0], part_before[:, :, 0])
 
 
-def test_batch_without_any_token(tmp_path):
-    bilm = read_bilm(*make_files(tmp_path))
-    layers, state = bilm(torch.zeros(2, 3, 50, dtype=torch.int16))
-    assert layers.shape == (3, 2, 3, 12)
-    assert not layers.any()
-    assert not state.hidden.any()
-
-
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_encode_gives_each_sentence_as_if_it_were_alone(changes):
     bilm = random_bilm(**changes).double().requires_grad_(False)
@@ -106,29 +98,6 @@ def test_encode_gives_each_sentence_as_if_it_were_alone(changes):
         if words:
             alone = bilm.encode(batch([words]))[:, 0]
             torch.testing.assert_close(alone, together[:, row, : len(words)], atol=1e-12, rtol=0)
-
-
-def test_encode_starts_where_it_is_told_to():
-    bilm = random_bilm().requires_grad_(False)
-    _, state = bilm(batch([["so", "it", "begins"]]))
-    layers = bilm.encode(batch(SENTENCES), state)
-    for row, words in enumerate(SENTENCES):
-        if words:
-            expected, _ = bilm(batch([words]), state)
-            torch.testing.assert_close(layers[:, row, : len(words)], expected[:, 0], atol=1e-6, rtol=0)
-    assert not torch.allclose(bilm.encode(batch([["Yes"]])), bilm.encode(batch([["Yes"]]), state), atol=1e-4)
-
-
-def test_padding_changes_nothing():
-    bilm = random_bilm().requires_grad_(False)
-    ids = batch(SENTENCES)
-    padded = torch.cat([ids, torch.zeros_like(ids)], dim=1)
-    layers, state = bilm(padded)
-    expected, expected_state = bilm(ids)
-    assert not layers[:, :, ids.size(1) :].any()
-    torch.testing.assert_close(layers[:, :, : ids.size(1)], expected, atol=1e-6, rtol=0)
-    for part, expected_part in zip(state, expected_state, strict=True):
-        torch.testing.assert_close(part, expected_part, atol=1e-6, rtol=0)
 
 
 def test_digest_tells_weights_and_options_apart(tmp_path):

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.model import characters
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, vocabulary, word_ids
 from tests.elmo.numpy_reference import official_ids
 
@@ -27,13 +26,6 @@ def allennlp_ids(words: list[str]) -> np.ndarray:
 def test_official_encoding(word):
     assert character_ids([word])[0].tolist() == [i + 1 for i in official_ids(word)]
     assert character_ids([word])[0].tolist() == allennlp_ids([word])[0].tolist()
-
-
-def test_known_ids():
-    ids = character_ids(["cat", ""])
-    assert ids.dtype == np.int16
-    assert ids[0].tolist() == [259, 100, 98, 117, 260] + [261] * 45
-    assert ids[1].tolist() == [259, 260] + [261] * 48
 
 
 def test_lone_surrogates_are_left_out():
@@ -79,13 +71,6 @@ def test_word_ids_are_hashes():
     assert ids[0] == ids[4]
     assert ids[0] == int.from_bytes(blake2b(b"cat", digest_size=8).digest(), "little") % (1 << 63)
     assert word_ids([]).shape == (0,)
-
-
-@pytest.mark.parametrize(("digest", "word"), [(b"\0" * 8, "zero"), (b"\0" * 7 + b"\x80", "sign")])
-def test_no_word_has_the_id_of_no_word(monkeypatch, digest, word):
-    hashed = type("Hash", (), {"digest": lambda _: digest})
-    monkeypatch.setattr(characters, "blake2b", lambda *_, **__: hashed())
-    assert word_ids([f"a word with the hash {word}"]).tolist() == [1]
 
 
 def test_vocabulary():

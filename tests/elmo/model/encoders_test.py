@@ -3,17 +3,14 @@ The token layers, against references that look up words one by one; `many_langs_
 original of ELMoForManyLangs.
 """
 
-import numpy as np
 import pytest
 import torch
-from allennlp.modules.elmo import _ElmoCharacterEncoder, batch_to_ids
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
-from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
+from elmo_tasks.elmo.model.characters import unicode_ids
 from elmo_tasks.elmo.model.encoders import (
     Highway,
-    Lookup,
     WordEncoder,
     character_lookup,
     word_lookup,
@@ -21,20 +18,15 @@ from elmo_tasks.elmo.model.encoders import (
 from tests.elmo.files import (
     NONEMPTY,
     SENTENCES,
-    VARIANTS,
     VOCABULARY,
     changed,
     frozen,
-    make_files,
     make_word_files,
     random_bilm,
     read_bilm,
     trained,
 )
-from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of, mentions
-
-WORDS = ["cat", "", "Łódź", "😀", "x" * 48, "y" * 60, "<S>", "</S>", "a"]
 
 
 @pytest.fixture
@@ -42,31 +34,7 @@ def word_files(tmp_path):
     return make_word_files(tmp_path / "words")
 
 
-@pytest.fixture(params=["characters", "words"])
-def encoder(request, word_files):
-    return (random_bilm() if request.param == "characters" else read_bilm(**word_files)).token_encoder
-
-
 # All kinds
-
-
-def test_where_there_are_words(encoder):
-    for sentences in ([*SENTENCES, ["a", ""]], [["a"]], [[], []]):
-        ids = encoder.padded_ids(sentences)
-        lengths = torch.tensor([len(words) for words in sentences])
-        assert ids.shape[:2] == (len(sentences), lengths.max())
-        assert torch.equal(encoder.present(ids), torch.arange(ids.size(1)) < lengths.unsqueeze(1))
-        for row, words in zip(ids, sentences, strict=True):
-            assert row[: len(words)].tolist() == encoder.ids(words).tolist()
-        assert not ids[~encoder.present(ids)].any()
-
-
-def test_a_word_has_one_vector_wherever_it_stands(encoder):
-    first, second = encoder.padded_ids([["cat", "on", "mat"], ["mat", "cat"]])
-    vectors = encoder(torch.cat([first, second[:2]]))
-    assert vectors.shape == (5, 6)
-    torch.testing.assert_close(vectors[[2, 0]], vectors[[3, 4]])
-    assert not torch.allclose(vectors[0], vectors[1], atol=1e-2)
 
 
 def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
@@ -86,22 +54,6 @@ def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
 
 
 # Characters
-
-
-@pytest.mark.parametrize("changes", VARIANTS)
-def test_the_character_cnn_equals_the_step_by_step_reference(tmp_path, changes):
-    files = make_files(tmp_path, **changes)
-    encoder, reference = read_bilm(*files).double().token_encoder, NumpyBiLm(*files)
-    vectors = encoder(torch.tensor(character_ids(WORDS)))
-    expected = np.stack([reference.word_vector(word) for word in WORDS])
-    np.testing.assert_allclose(vectors.detach(), expected, atol=1e-7)
-
-
-def test_the_character_cnn_equals_allennlps(tmp_path):
-    files = make_files(tmp_path)
-    ours, theirs = read_bilm(*files).double().token_encoder, _ElmoCharacterEncoder(*map(str, files)).double()
-    expected = theirs(batch_to_ids([WORDS]))["token_embedding"][0, 1:-1]
-    torch.testing.assert_close(ours(torch.tensor(character_ids(WORDS))), expected, atol=1e-12, rtol=1e-12)
 
 
 def test_a_new_highway_carries_most_of_its_input():
@@ -174,21 +126,6 @@ def test_gradients_of_the_unicode_model(unicode_bilm):
 # Words
 
 
-def test_rows_of_words(word_files):
-    encoder = read_bilm(**word_files).token_encoder
-    words = ["mat", "nowhere", "", "mat", *VOCABULARY, "elsewhere"]
-    rows = [VOCABULARY.index(word if word in VOCABULARY else "<UNK>") for word in words]
-    assert torch.equal(encoder(torch.from_numpy(word_ids(words))), encoder.embedding[rows])
-
-
-def test_gradients_reach_the_rows_that_were_read(word_files):
-    bilm = read_bilm(**word_files)
-    bilm.encode(WordEncoder.padded_ids([["the", "nowhere"]])).square().sum().backward()
-    read = {VOCABULARY.index(word) for word in ("<S>", "</S>", "the", "<UNK>")}
-    gradient = bilm.token_encoder.embedding.grad
-    assert {row for row in range(len(VOCABULARY)) if gradient[row].any()} == read
-
-
 def test_as_many_words_as_rows(word_files):
     encoder = read_bilm(**word_files).token_encoder
     encoder.set_vocabulary([*VOCABULARY[:-1], "until "])
@@ -196,12 +133,3 @@ def test_as_many_words_as_rows(word_files):
 
 
 # Lookups
-
-
-def test_ids_and_their_rows():
-    lookup = Lookup(num_rows=3)
-    assert lookup(torch.tensor([[1, 300]])).tolist() == [[0, 0]]
-    known, rows = torch.tensor([70, -5, 30]).sort()
-    lookup.load_state_dict({"known": known, "rows": rows, "unknown": torch.tensor(1)})
-    ids = torch.tensor([[30, 70, -5], [-6, 31, 71]], dtype=torch.int32)
-    assert lookup(ids).tolist() == [[2, 0, 1], [1, 1, 1]]

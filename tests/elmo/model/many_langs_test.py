@@ -1,8 +1,6 @@
 """The weights of ELMoForManyLangs, against its own package."""
 
 import json
-import tracemalloc
-import zipfile
 
 import pytest
 import torch
@@ -156,14 +154,6 @@ def test_another_encoder_is_no_bilm(tmp_path):
     assert mentions(error_of(folder), "FOLDER/config.json", "'None'")
 
 
-PLAIN = "projection.weight is not a plain tensor"
-FORMS = [
-    torch.Tensor.to_sparse,
-    lambda weight: weight[:1].clone().expand(1 << 40, -1),
-    lambda weight: weight.int(),
-]
-
-
 class Unsafe:
     def __reduce__(self):
         return exec, ("unsafe",)
@@ -175,13 +165,7 @@ class Unsafe:
         (lambda state: state | {"more": torch.ones(2)}, "more"),
         (lambda state: {}, "projection.bias is missing"),
         (lambda state: state | {"projection.bias": torch.ones(7)}, "(7,) instead of (6,)"),
-        (lambda state: state | {"projection.bias": torch.full([6], torch.nan)}, "not finite"),
-        (lambda state: [1], "not a state dict"),
         (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
-        *(
-            (lambda state, form=form: state | {"projection.weight": form(state["projection.weight"])}, PLAIN)
-            for form in FORMS
-        ),
     ],
 )
 def test_wrong_weights(tmp_path, capsys, changed, expected):
@@ -191,8 +175,6 @@ def test_wrong_weights(tmp_path, capsys, changed, expected):
     assert message.startswith("FOLDER/token_embedder.pkl: ")
     assert expected in message
     assert "unsafe" not in capsys.readouterr().out
-    assert "\n" not in message
-    assert "weights_only" not in message
 
 
 @pytest.mark.parametrize("below", ["", "ko/"])
@@ -200,40 +182,3 @@ def test_zip(tmp_path, below):
     folder = make_folder(tmp_path / "bilm")
     path = make_zip(folder, tmp_path / "bilm.zip", below)
     assert read(path).digest() == read(folder).digest()
-
-
-def zip_of(path, **members: bytes):
-    """A biLM whose zip has other members."""
-    make_zip(make_folder(path.parent / "bilm"), path)
-    with zipfile.ZipFile(path) as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (contents | members).items():
-            archive.writestr(name, content)
-    return path
-
-
-def patched(path, find: bytes, replace: bytes):
-    """A zip with other bytes in its directory, which is at its end."""
-    content = path.read_bytes()
-    start = content.index(b"PK\1\2")
-    path.write_bytes(content[:start] + content[start:].replace(find, replace))
-    return path
-
-
-DAMAGE = {
-    "encrypted": lambda path: patched(path, b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),
-    "blanks": lambda path: zip_of(path, **{"config.json": b" " * (20 << 20)}),
-    "blank lines": lambda path: zip_of(path, **{"word.dic": b"\n" * (65 << 20)}),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damaged_zips(tmp_path, damage):
-    path = damage(zip_of(tmp_path / "bilm.zip", é=b""))
-    tracemalloc.start()
-    message = error_of(path)
-    assert tracemalloc.get_traced_memory()[1] < 1 << 24
-    tracemalloc.stop()
-    assert message.startswith("FOLDER")
-    assert "\n" not in message

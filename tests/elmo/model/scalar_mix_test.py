@@ -13,10 +13,6 @@ def mix(**options):
     return ScalarMix(num_layers=3, dim=4, **options)
 
 
-def test_starts_as_the_average():
-    torch.testing.assert_close(mix()(LAYERS), LAYERS.mean(dim=0))
-
-
 def test_equation_1():
     module = mix()
     module.scores.data = torch.tensor([0.5, -1.0, 2.0])
