@@ -1,7 +1,6 @@
 """AllenNLP's own commands: on a NER model with ELMo, and each on a tiny model of every task."""
 
 import json
-import os
 import sys
 import tarfile
 from collections.abc import Callable
@@ -226,14 +225,3 @@ def test_vocabulary_and_dry_run(command, of_config, run, tmp_path):
     )
     assert made == trained
     assert not list((tmp_path / "dry").glob("*.th"))
-
-
-@ONE
-def test_print_results(command, run, capsys):
-    command("print-results", run.parent, "--keys", "best_validation_loss", "training_loss")
-    header, row = capsys.readouterr().out.splitlines()
-    assert header == "model_run, best_validation_loss, training_loss"
-    path, *losses = row.split(", ")
-    assert os.path.samefile(path, run / "metrics.json") or os.path.samefile(path, run)
-    metrics = json.loads((run / "metrics.json").read_text())
-    assert list(map(float, losses)) == [metrics["best_validation_loss"], metrics["training_loss"]]

@@ -4,6 +4,7 @@ import json
 from itertools import islice
 
 import pytest
+import torch
 from allennlp.common import Params
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
@@ -67,6 +68,16 @@ def test_the_bilm_runs_once_a_batch(config, monkeypatch):
     monkeypatch.setattr(model.elmo.bilm, "encode", lambda *inputs: calls.append(1) or encode(*inputs))
     model(**tensors(instances_of(predictor, config), model.vocab))
     assert calls == [1]
+
+
+@by_config
+def test_dropout_in_training_only(config):
+    predictor = predictor_of(config)
+    model, batch = predictor._model, tensors(instances_of(predictor, config), predictor._model.vocab)
+    first, second = (model.eval()(**batch)["loss"] for _ in range(2))
+    assert torch.equal(first, second)
+    first, second = (model.train()(**batch)["loss"] for _ in range(2))
+    assert not torch.equal(first, second)
 
 
 @by_config

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.experiments import VARIANTS, Compare, sample_table
@@ -96,14 +95,6 @@ class TestCompare:
         assert compare("--seeds", 1, *files) == 0
         assert self.tokens(trained[0])["embedding_dim"] == 3
 
-    def test_vectors_for_a_sample_of_the_data(self, compare, trained, tmp_path):
-        """As in the config of a run of `classify` without DEV."""
-        sample = "{type: 'elmo_sample', reader: sst2.dataset_reader, fraction: 0.5, seed: 1}"
-        config = f"local sst2 = import '{SST2}'; sst2 + {{dataset_reader: {sample}}}"
-        (tmp_path / "a.jsonnet").write_text(config)
-        assert compare("--seeds", 1, "--variants", "svd", config=tmp_path / "a.jsonnet") == 0
-        assert self.tokens(trained[0])["embedding_dim"] == 6
-
     def test_mlflow(self, compare, trained):
         assert compare("--seeds", 1, "--variants", "frozen", "--mlflow", "http://store") == 0
         *others, callback = trained[0].config["trainer"]["callbacks"]
@@ -154,17 +145,6 @@ class TestAblate:
         for name in names:
             assert (out / f"{name}.md").read_text() in shown
             assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-    def test_samples_are_the_same_with_elmo_and_without(self, elmo, trained, tmp_path):
-        arguments = ("--tables", "samples", "--fractions", 0.1)
-        assert elmo("ablate", SST, tmp_path / "out", *arguments, "--seeds", 1, 2) == 0
-        config = Params.from_file(str(SST)).as_dict(quiet=True)
-        for run in trained:
-            reader = config["dataset_reader"]
-            sample = {"type": "elmo_sample", "reader": reader, "fraction": 0.1, "seed": run.seed}
-            assert run.config["dataset_reader"] == sample
-            assert run.config["validation_dataset_reader"] == config["validation_dataset_reader"]
-        assert [run.variant for run in trained] == [*self.SETTINGS[-2:]] * 2
 
     def test_runs_that_are_done_are_not_trained_again(self, elmo, trained, tmp_path, capsys):
         first = ("ablate", SST, tmp_path / "out", "--seeds", 1)

@@ -157,18 +157,6 @@ def test_weights_beyond_float16(export, tmp_path, capsys):
     assert not (tmp_path / "out.partial").exists()
 
 
-def test_unknown_word_under_allennlps_name(export, tmp_path):
-    run = tmp_path / "run"
-    write_run(run)
-    config = json.loads((run / "config.json").read_text())
-    del config["vocabulary"]
-    (run / "config.json").write_text(json.dumps(config))
-    file = run / "vocabulary/tokens.txt"
-    file.write_text(file.read_text(encoding="utf-8").replace("<UNK>", "@@UNKNOWN@@"), encoding="utf-8")
-    assert export("run", "out") == 0
-    assert read_words(tmp_path / "out/vocab.txt") == VOCABULARY
-
-
 def test_what_is_no_archive(export, tmp_path, capsys):
     (tmp_path / "text").write_text("no archive")
     with tarfile.open(tmp_path / "empty.tar.gz", "w:gz"):

@@ -82,13 +82,3 @@ def check_alone(model: Model, instances: list[Instance]) -> dict[str, Any]:
             for logits in (alone, pair):
                 torch.testing.assert_close(logits, together["logits"][row], rtol=0, atol=1e-5)
     return together
-
-
-def check_dropout(model: Model, batch: dict[str, Any], layers: Iterable[Any]) -> None:
-    """Checks that each layer of dropout, one by one, changes logits in training, and only then."""
-    expected = model.eval()(**batch)["logits"]
-    for layer in layers:
-        layer.p = 0.5
-        assert torch.equal(model.eval()(**batch)["logits"], expected)
-        assert not torch.allclose(model.train()(**batch)["logits"], expected)
-        layer.p = 0.0

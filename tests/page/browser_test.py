@@ -214,12 +214,6 @@ def test_by_the_keyboard_alone(page):
     assert [re.split(r"\s", word)[0] for word in words][:4] == ["The", "cup", "final", "was"]
 
 
-def test_errors_are_sentences(page):
-    page.goto("/show/srl?sentence=Ana+flew.&predicates=sang")
-    alert = page.get_by_role("alert").inner_text()
-    assert alert.startswith("“sang” is not in the sentence. Predicates are words of the sentence")
-
-
 def test_long_inputs_are_not_sent(page):
     page.goto("/show/ner")
     sent = []

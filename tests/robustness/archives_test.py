@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from allennlp.commands import evaluate, predict
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
@@ -18,7 +17,7 @@ from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.archives.opening import ArchiveError, open_archive
+from elmo_tasks.archives.opening import ArchiveError
 from elmo_tasks.ner import NerReader
 from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt
@@ -65,10 +64,6 @@ def temporary(tmp_path, monkeypatch):
     assert not list(folder.iterdir())
 
 
-def test_one_loader():
-    assert load_archive is open_archive is predict.load_archive is evaluate.load_archive
-
-
 def touch(path: Path) -> dict:
     return {"type": "subprocess.Popen", "args": ["touch", str(path)]}
 
@@ -97,44 +92,34 @@ def test_no_code_of_a_config_runs(run, config, tmp_path, key, as_folder):
     assert not (tmp_path / "ran").exists()
 
 
+OUTSIDE = "imported_by_an_archive.Class"
+EMBEDDERS = "model.text_field_embedder.token_embedders"
+
+
+def from_hub(**options: object) -> dict:
+    return {f"{EMBEDDERS}.more": {"type": "pretrained_transformer", "transformer_kwargs": options}}
+
+
 @pytest.mark.parametrize(
-    ("key", "kind"),
+    ("changes", "place"),
     [
-        ("dataset_reader.token_indexers.more", "TokenIndexer"),
-        ("model.text_field_embedder", "TextFieldEmbedder"),
-        ("model.text_field_embedder.token_embedders.more", "TokenEmbedder"),
-        ("model", "Model"),
+        ({"dataset_reader.token_indexers.more": OUTSIDE}, "TokenIndexer:"),
+        ({"model.text_field_embedder": OUTSIDE}, "TextFieldEmbedder:"),
+        ({f"{EMBEDDERS}.more": OUTSIDE}, "TokenEmbedder:"),
+        ({"model": OUTSIDE}, "Model:"),
+        # These are built later.
+        ({"evaluation": {"batch_serializer": OUTSIDE}}, OUTSIDE),
+        ({"data_loader": {"sampler": OUTSIDE}}, OUTSIDE),
+        # Of both, transformers asks only whether they are empty.
+        *((from_hub(trust_remote_code=value), "trust_remote_code:") for value in (True, "no", [False], {})),
+        *((from_hub(weights_only=value), "weights_only:") for value in (False, 0, [])),
     ],
 )
-def test_no_name_is_imported_where_a_string_stands_for_a_block(run, config, tmp_path, key, kind, monkeypatch):
+def test_no_name_is_imported_and_nothing_unpickled(run, config, tmp_path, changes, place, monkeypatch):
     (tmp_path / "imported_by_an_archive.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    params = with_overrides(config, {key: "imported_by_an_archive.Class"})
-    archive = changed(run, tmp_path / "x", config=json.dumps(params))
-    assert mentions(error_of(archive), f"{kind}:", "'imported_by_an_archive.Class'")
-
-
-@pytest.mark.parametrize(
-    "block", [{"evaluation": {"batch_serializer": "os.x"}}, {"data_loader": {"sampler": "os.x"}}]
-)
-def test_what_is_built_later_is_checked_too(run, config, tmp_path, block):
-    archive = changed(run, tmp_path / "x", config=json.dumps(config | block))
-    assert "'os.x'" in error_of(archive)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(("trust_remote_code", value) for value in (True, 1, "no", [True], [False], {"a": 1}, {})),
-        *(("weights_only", value) for value in (False, 0, [], "")),
-    ],
-)
-def test_code_of_a_hub(run, config, tmp_path, key, value):
-    """With `weights_only: false` transformers unpickles; of both it asks only whether they are empty."""
-    more = {"type": "pretrained_transformer", "transformer_kwargs": {key: value}}
-    config["model"]["text_field_embedder"] = {"token_embedders": {"more": more}}
-    archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert mentions(error_of(archive), f"{key}:", f"{value!r}")
+    archive = changed(run, tmp_path / "x", config=json.dumps(with_overrides(config, changes)))
+    assert place in error_of(archive)
 
 
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
@@ -176,14 +161,10 @@ def test_names_of_the_trainer_do_not_matter(run, config, tmp_path):
         "std.foldl(function(a, b) a + a, std.range(1, 60), 'x')",
         "import '/etc/hostname'",
         '{"model": std.extVar("HOME")}',
-        '{"a": 1,}',
         "[" * 100_000,
         "[]",
-        '{"a": ' + "1" * 5000 + "}",
-        '{"a": NaN}',
         b"\xff{}",
         "",
-        "{}",
         '{"model": 3, "dataset_reader": []}',
         None,
     ],
@@ -244,12 +225,10 @@ def test_other_models_are_opened_too(run, config, tmp_path):
         Model.from_params(Params({"type": "from_archive", "archive_file": str(archive)}))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("position", ["first", "middle", "last"])
+@pytest.mark.parametrize(("value", "position"), [(float("nan"), 0), (-float("inf"), -1)])
 def test_weights_that_are_no_numbers(run, tmp_path, value, position):
     weights = torch.load(run / "best.th")
-    names = [name for name, weight in weights.items() if weight.is_floating_point()]
-    name = names[{"first": 0, "middle": len(names) // 2, "last": -1}[position]]
+    name = [name for name, weight in weights.items() if weight.is_floating_point()][position]
     weights[name].view(-1)[-1] = value
     torch.save(weights, tmp_path / "weights")
     archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())

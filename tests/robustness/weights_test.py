@@ -10,14 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks.commands.arguments import BilmArguments
-from elmo_tasks.commands.embed import Embed, EmbedRayArguments
-from elmo_tasks.commands.partial_outputs import RunArguments
+from elmo_tasks.commands.embed import Embed
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights
+from tests.commands.texts import parsed
 from tests.elmo.files import make_files
 from tests.robustness.attempt import attempt
 
@@ -65,14 +64,8 @@ def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
     encode = FrozenBiLm.encode
     monkeypatch.setattr(FrozenBiLm, "encode", lambda *arguments: encode(*arguments) / 0)
     (tmp_path / "text").write_text("\none sentence\n")
-    bilm = {"options_file": str(options_file), "weight_file": str(weight_file)}
-    verb = Embed(
-        input=str(tmp_path / "text"),
-        output=str(tmp_path / "out"),
-        bilm=BilmArguments(**bilm),
-        mode=RunArguments(),
-        ray=EmbedRayArguments(),
-    )
+    arguments = ["--options-file", options_file, "--weight-file", weight_file]
+    verb = parsed(Embed, tmp_path / "text", tmp_path / "out", *arguments)
     with pytest.raises(ElmoError, match="line 2:"):
         verb.run()
     assert not (tmp_path / "out").exists()

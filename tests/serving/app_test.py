@@ -71,31 +71,12 @@ def test_eight_clients(service, inputs):
 
 
 REFUSALS = {
-    "nothing": (400, ""),
-    "no JSON": (400, "Expecting property name enclosed in double quotes"),
-    "half an object": (400, "Unterminated string"),
-    "two objects": (400, "Extra data"),
-    "no UTF-8": (400, "0xe4 in position 14"),
-    "NaN": (400, "NaN"),
-    "half of a surrogate pair": (400, "surrogate pair"),
-    "deep": (400, ""),
-    "many digits": (400, "4300 digits"),
-    "a string": (422, '"Ana"'),
-    "null": (422, "null"),
-    "a list in a list": (422, "input 1 of 1 "),
-    "no fields": (422, '"sentence"'),
-    "another task's field": (422, '"premise"'),
-    "a number": (422, '"sentence"'),
-    "tokens in a string": (422, '"tokens"'),
-    "a token that is none": (422, "position 1"),
-    "a bad one among good ones": (422, "input 2 of 2: "),
-    "many tokens": (422, "10,001 tokens"),
-    "a long word": (422, "10,001 characters"),
-    "many inputs": (413, "257"),
-    "many bytes": (413, "1,048,576"),
-    "a great many bytes": (413, "1,048,576"),
+    **dict.fromkeys(("many inputs", "many bytes", "a great many bytes"), 413),
+    **dict.fromkeys(("a string", "null", "a list in a list", "no fields", "another task's field"), 422),
+    **dict.fromkeys(("a number", "tokens in a string", "a token that is none"), 422),
+    **dict.fromkeys(("a bad one among good ones", "many tokens", "a long word"), 422),
 }
-"""The status, and a part of the reason."""
+"""The statuses of bodies that are JSON; others are refused with 400."""
 
 
 def parts(content):
@@ -107,10 +88,9 @@ def parts(content):
 @pytest.mark.parametrize("split", [bytes, parts])
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_body(service, name, split):
-    status, reason = REFUSALS[name]
     response = httpx.post(service.ner, content=split(BAD[name]))
-    assert response.status_code == status
-    assert reason in response.json()["error"]
+    assert response.status_code == REFUSALS.get(name, 400)
+    assert ("input 2 of 2: " in response.json()["error"]) == (name == "a bad one among good ones")
     assert "Traceback" not in response.text
 
 

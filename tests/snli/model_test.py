@@ -1,19 +1,13 @@
-import copy
-
 import allennlp_models.pair_classification  # noqa: F401  registers `esim`
 import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader
-from allennlp.training.optimizers import Optimizer
 
-from benchmarks.configs import read_config
-from benchmarks.peers import Snli
 from tests.modules.models import (
     build,
     check_alone,
-    check_dropout,
     indexed,
     tensors,
     tiny_elmo,
@@ -120,37 +114,3 @@ def test_penalty_of_the_matrices_and_the_mixes(tmp_path):
         mix.scores.data = torch.tensor([1.0, 2.0, 3.0])
     expected = 1e-4 * sum(weight.square().sum().item() for weight in matrices) + 0.001 * 2 * 14
     assert model.get_regularization_penalty().item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_dropout_in_training_only(tmp_path):
-    model, instances = build_pairs(settings(tmp_path, "input"))
-    layers = (model.lstm_dropout, model.attention_dropout, model.dropout)
-    check_dropout(model, tensors(instances, model.vocab), layers)
-
-
-def test_it_trains_as_esim():
-    """Without ELMo: the same weights from one seed, and after the same updates."""
-    ours = read_config(
-        "snli", {"model.hidden_size": 5, "model.text_field_embedder.token_embedders.tokens.embedding_dim": 7}
-    )
-    peer = Snli().peer(copy.deepcopy(ours), elmo_dim=0)
-    trained = []
-    for config in (ours, peer):
-        model, pairs = build_pairs(config)
-        batch = tensors(pairs, model.vocab)
-        model.train()
-        parameters = [[name, parameter] for name, parameter in model.named_parameters()]
-        optimizer = Optimizer.from_params(Params(config["trainer"]["optimizer"]), model_parameters=parameters)
-        losses = []
-        for _ in range(5):
-            optimizer.zero_grad()
-            loss = model(**batch)["loss"]
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        trained.append((losses, list(model.parameters())))
-    (losses, weights), (losses_of_peer, weights_of_peer) = trained
-    assert len(set(losses)) == 5
-    assert losses == pytest.approx(losses_of_peer, rel=1e-5)
-    for ours, theirs in zip(weights, weights_of_peer, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)

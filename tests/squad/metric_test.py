@@ -4,7 +4,6 @@ import importlib.util
 import json
 import random
 import string
-from collections import Counter
 from pathlib import Path
 
 import allennlp_models
@@ -80,12 +79,8 @@ def evaluate_1(dataset, predictions):
     """Computes the scores of evaluate-v1.1.py, in its order; its F1 without common words is 0."""
 
     def f1_score(prediction, truth):
-        predicted, gold = (OFFICIAL.normalize_answer(text).split() for text in (prediction, truth))
-        same = sum((Counter(predicted) & Counter(gold)).values())
-        if same == 0:
-            return 0
-        precision, recall = 1.0 * same / len(predicted), 1.0 * same / len(gold)
-        return (2 * precision * recall) / (precision + recall)
+        both = OFFICIAL.get_tokens(prediction) and OFFICIAL.get_tokens(truth)
+        return OFFICIAL.compute_f1(prediction, truth) if both else 0
 
     f1 = exact = total = 0
     for question in questions_of(dataset):

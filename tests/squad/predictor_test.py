@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.squad import SquadPredictor
@@ -37,12 +36,6 @@ def test_an_answer_is_text_of_the_passage(predictor):
         "text": result["answer"],
         **{key: value for key, value in result.items() if key not in ("answer", "n_best")},
     }
-
-
-@pytest.mark.parametrize("number", [0, 21])
-def test_as_many_answers_as_there_are(run, number):
-    with pytest.raises(ConfigurationError, match=f"n_best: {number}"):
-        Predictor.from_path(str(run), import_plugins=False, n_best=number)
 
 
 def test_options(run):

@@ -85,20 +85,6 @@ def test_equals_it_with_dropout(monkeypatch):
     assert not torch.allclose(without, ours.train()(inputs, MASK))
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_gradients(dropout):
-    lstm = HighwayLstm(input_dim=3, hidden_dim=2, num_layers=2, dropout=dropout).double()
-    inputs = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
-    mask = torch.arange(4) < torch.tensor([[2], [4], [1]])
-    names, parameters = zip(*lstm.named_parameters(), strict=True)
-
-    def run(given, *weights):
-        torch.manual_seed(0)
-        return torch.func.functional_call(lstm, dict(zip(names, weights, strict=True)), (given, mask))
-
-    assert torch.autograd.gradcheck(run, (inputs, *parameters), fast_mode=True)
-
-
 def test_a_sequence_alone_and_in_a_batch():
     lstm = HighwayLstm(input_dim=6, hidden_dim=8, num_layers=3, dropout=0.1).eval()
     inputs = torch.randn(5, 9, 6)

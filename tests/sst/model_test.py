@@ -14,7 +14,6 @@ from elmo_tasks.sst.model import Maxout
 from tests.modules.models import (
     build,
     check_alone,
-    check_dropout,
     indexed,
     tensors,
     tiny_elmo,
@@ -132,12 +131,6 @@ def test_maxout_is_trained(tmp_path):
     of_norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     names = {"linear.weight", "linear.bias", *(f"norm.{name}" for name in of_norm)}
     assert set(layer.state_dict()) == names
-
-
-def test_dropout_in_training_only(tmp_path):
-    model, instances = build_sentences(settings(tmp_path, "input"))
-    layers = (model.projection[0], model.encoder.dropout, model.classifier[0])
-    check_dropout(model, tensors(instances, model.vocab), layers)
 
 
 def test_a_vocabulary_without_labels(tmp_path):
