@@ -36,11 +36,8 @@ CONFIGS = {
     "classification": "agnews_elmo",
 }
 """The tasks, and a config of each; those that read fewer files come first."""
-OVERRIDES: dict[str, dict[str, Any]] = {
-    "classification": {f"dataset_reader.{key}": None for key in ("label_names", "columns")}
-    | {"dataset_reader.format": "auto"}
-}
-"""The keys that those configs have, and other data do not."""
+_VERBS = {"classification": "classify", "ner": "tag"}
+"""The verbs that train on data as they are."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
     ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV", 1.0),
@@ -123,11 +120,11 @@ class Inspect(Verb):
             )
             raise InputError(f"no format of {', '.join(tasks)} fits ({reasons})", where=self.path)
         fits = [each for each in fits if each.evidence >= POSSIBLE] or fits
-        print(
-            json.dumps(_object(fits), ensure_ascii=False, indent=2)
-            if self.json
-            else "\n".join([*description(self.path, fits[0]), *_blocks(self.path, fits)])
-        )
+        if self.json:
+            also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in fits[1:]]
+            print(json.dumps({**asdict(fits[0]), "also": also}, ensure_ascii=False, indent=2))
+        else:
+            print("\n".join([*description(self.path, fits[0]), *_commands(self.path, fits)]))
 
 
 def _line_of(problem: str) -> int:
@@ -239,20 +236,26 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
     has_sentences = sample.has_blank_lines or any("_" in line.split("\t") for line in sample.lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
     for task, read, command, evidence in _PROBES:
-        if evidence < least:
+        is_of_words = task in ("similarity", "analogies")
+        if evidence < least or (task == "parts of speech" and not has_sentences):
             continue
-        if task in ("similarity", "analogies") and (has_sentences or is_json or names_texts(sample)):
-            continue
-        if task == "parts of speech" and not has_sentences:
+        if is_of_words and (has_sentences or is_json or names_texts(sample)):
             continue
         try:
             records = read(path)
         except (ConfigurationError, ValueError, OSError):
             continue
-        if task == "similarity" and not _are_words(records):
-            continue
-        yield _of_probe(task, sample, evidence, len(records), 0, command.format(path=shlex.quote(path)))
-        return
+        if task != "similarity" or _are_words(records):
+            yield Inspection(
+                task=task,
+                format=task,
+                encoding=sample.encoding,
+                records=len(records),
+                tokens=0,
+                command=command.format(path=shlex.quote(path)),
+                evidence=evidence,
+            )
+            return
     sizes = [len(line.split()) for line in sample.lines]
     is_table = sample.files[0].suffix == ".csv" or has_header(sample)
     is_text = not is_table and not any(
@@ -266,33 +269,21 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
             for _, line in nonblank_lines(file, sample.encoding):
                 sentences += 1
                 tokens += len(line.split())
-        yield _of_probe("text for a biLM", sample, _TEXT, sentences, tokens, command)
+        yield Inspection(
+            task="text for a biLM",
+            format="text for a biLM",
+            encoding=sample.encoding,
+            records=sentences,
+            tokens=tokens,
+            command=command,
+            evidence=_TEXT,
+        )
 
 
 def _are_words(pairs: Sequence[Any]) -> bool:
     """Tells whether most pairs are different, and of words, not of sentences."""
     longest = max(word.count(" ") for pair in pairs for word in pair[:2])
     return longest <= _MOST_BLANKS and 2 * len({pair[:2] for pair in pairs}) >= len(pairs)
-
-
-def _of_probe(
-    task: str, sample: FileSample, evidence: float, records: int, tokens: int, command: str
-) -> Inspection:
-    return Inspection(
-        task=task,
-        format=task,
-        encoding=sample.encoding,
-        records=records,
-        tokens=tokens,
-        command=command,
-        evidence=evidence,
-    )
-
-
-def _object(fits: list[Inspection]) -> dict[str, Any]:
-    first, *others = fits
-    also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in others]
-    return {**asdict(first), "also": also}
 
 
 def description(path: str, found: Inspection) -> list[str]:
@@ -303,10 +294,12 @@ def description(path: str, found: Inspection) -> list[str]:
     labels = list(found.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
     columns = [f"{role}: {', '.join(names)}" for role, names in found.columns.items() if names]
+    tokenizer = found.dataset_reader.get("tokenizer")
+    by_tokenizer = f" by the tokenizer {tokenizer}" if tokenizer else ""
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return [
         f"{path}: {found.task}, format {found.format}, {found.encoding}",
-        f"  {found.records:,} records, {found.tokens:,} tokens{_by_tokenizer(found)}",
+        f"  {found.records:,} records, {found.tokens:,} tokens{by_tokenizer}",
         *([f"  {'; '.join(columns)}"] if columns else []),
         f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
         f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
@@ -315,32 +308,25 @@ def description(path: str, found: Inspection) -> list[str]:
     ]
 
 
-def _by_tokenizer(found: Inspection) -> str:
-    name = found.dataset_reader.get("tokenizer")
-    return f" by the tokenizer {name}" if name else ""
-
-
-def _blocks(path: str, fits: list[Inspection]) -> list[str]:
-    """Returns lines with the blocks of the config, and the command that trains by the first."""
+def _commands(path: str, fits: list[Inspection]) -> list[str]:
+    """Returns lines with the block of the config, other possibilities, and the command that reads data."""
     first, *others = fits
-    if first.command:
-        return [*_also_possible(others), "", first.command]
-    keys = {f"dataset_reader.{key}": value for key, value in first.dataset_reader.items() if key != "type"}
+    block = json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)
+    also = [each.command or json.dumps(each.dataset_reader, ensure_ascii=False) for each in others]
+    return [
+        *([] if first.command else ["", f"dataset_reader: {block}"]),
+        *(f"also possible: {each}" for each in also),
+        "",
+        first.command or _training(path, first),
+    ]
+
+
+def _training(path: str, found: Inspection) -> str:
+    """Returns the command that trains on data."""
+    if verb := _VERBS.get(found.task):
+        return f"allennlp elmo {verb} {shlex.quote(path)} -o runs/{found.task}"
+    keys = {f"dataset_reader.{key}": value for key, value in found.dataset_reader.items() if key != "type"}
     paths = {"train_data_path": path, "validation_data_path": "DEV"}
-    pairs = {"model.pairs": True} if "sentence2" in first.dataset_reader else {}
-    overrides = json.dumps(OVERRIDES.get(first.task, {}) | keys | pairs | paths, ensure_ascii=False)
-    config = f"training_configs/{CONFIGS[first.task]}.jsonnet"
-    return [
-        "",
-        f"dataset_reader: {json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)}",
-        *_also_possible(others),
-        "",
-        f"allennlp train {config} -s runs/{first.task} --overrides {shlex.quote(overrides)}",
-    ]
-
-
-def _also_possible(fits: list[Inspection]) -> list[str]:
-    return [
-        f"also possible: {each.command or json.dumps(each.dataset_reader, ensure_ascii=False)}"
-        for each in fits
-    ]
+    overrides = shlex.quote(json.dumps(keys | paths, ensure_ascii=False))
+    config = f"training_configs/{CONFIGS[found.task]}.jsonnet"
+    return f"allennlp train {config} -s runs/{found.task} --overrides {overrides}"

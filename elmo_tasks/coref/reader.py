@@ -17,7 +17,6 @@ from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.data.fields import no_prediction
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.coreference import FORMATS, NO_SPEAKER, read_documents
 from elmo_tasks.data.input_files import InputError
@@ -72,13 +71,11 @@ class CorefReader(TaskReader):
         self.genre_pattern = _pattern(genre_pattern)
         self.skip_bad = skip_bad
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
-        paths = gold_files(file_path)
-        for document in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
-            if isinstance(document, InputError):
-                yield no_prediction(document)
-            else:
-                yield self.text_to_instance(document)
+    def examples(self, file_path: str) -> Iterator[CorefDocument | InputError]:
+        return self.read_files(file_path, self._file, _describe, gold_files(file_path))
+
+    def instances(self, example: CorefDocument) -> Iterator[Instance]:
+        yield self.text_to_instance(example)
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
         """Yields `cluster` and `mention` for each of a document."""

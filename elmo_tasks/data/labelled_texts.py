@@ -13,7 +13,7 @@ from allennlp.data import Instance
 from allennlp.data.fields import Field, MetadataField, TextField
 
 from elmo_tasks.common.values import Name, Names, OneOf
-from elmo_tasks.data.fields import Metadata, check_label, labelled_instance, no_prediction
+from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.formats.records import (
     ANSWER,
     DelimitedLayout,
@@ -173,7 +173,7 @@ class LabelledTextReader(TaskReader):
             found = self.format
         return found or record_format(files[0], encoding=self.encoding)
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
+    def examples(self, file_path: str) -> Iterator[_Example | InputError]:
         files = input_files(file_path)
         format = self._format(files)
         if format in CLASS_PATHS and not self.every_record:
@@ -182,13 +182,12 @@ class LabelledTextReader(TaskReader):
         if format == "class_folders":  # one log for all files
             groups = {cast(Path, file_path): files}
         read = partial(self._files, groups=groups, format=format if format in CLASS_PATHS else None)
-        for example in self.shard_iterable(self.read_files(file_path, read, self._describe, list(groups))):
-            if isinstance(example, InputError):
-                yield no_prediction(example)
-            else:
-                instance = self.instance(example.texts, example.label)
-                instance["metadata"].metadata.ids = example.ids
-                yield instance
+        return self.read_files(file_path, read, self._describe, list(groups))
+
+    def instances(self, example: _Example) -> Iterator[Instance]:
+        instance = self.instance(example.texts, example.label)
+        instance["metadata"].metadata.ids = example.ids
+        yield instance
 
     def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
         """Returns the files of classes, and counts the others in the log; all files if none is of a class."""

@@ -23,7 +23,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
-from elmo_tasks.data.fields import ClosedLabelField, TagField
+from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
 from elmo_tasks.data.formats import CERTAIN, FileSample, Finding, Format
 from elmo_tasks.data.input_files import InputError, NoWordsError, check_found, first_lines, input_files
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
@@ -78,7 +78,7 @@ class ShardedReader(StrictParams, DatasetReader):
 
 class TaskReader(ShardedReader):
     """
-    Base class of the tasks' readers. Their `_read` distributes examples to the workers by `shard_iterable`.
+    Base class of the tasks' readers, which give `examples` and the `instances` of each.
 
     # Parameters
 
@@ -143,6 +143,21 @@ class TaskReader(ShardedReader):
     def text_tokenizer(self) -> Tokenizer:
         """The tokenizer of the config, or the default."""
         return self.tokenizer or cached_tokenizer(None)
+
+    def examples(self, file_path: str) -> Iterator[Any]:
+        """Yields what `instances` makes instances of, or the error of a bad record, for all workers."""
+        raise NotImplementedError
+
+    def instances(self, example: Any) -> Iterator[Instance]:
+        """Yields the instances of an example, which one worker takes together."""
+        raise NotImplementedError
+
+    def _read(self, file_path: str) -> Iterator[Instance]:
+        for example in self.shard_iterable(self.examples(file_path)):
+            if isinstance(example, InputError):
+                yield no_prediction(example)
+            else:
+                yield from self.instances(example)
 
     def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         """Reads instances, see `DatasetReader`; an error about data that exist says how to look at them."""

@@ -15,7 +15,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names
-from elmo_tasks.data.fields import Metadata, TagField, no_prediction
+from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.formats import FileSample, Finding, Format, sample_of
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
@@ -63,7 +63,7 @@ class NerSentence(Metadata):
 @DatasetReader.register("elmo_ner")
 class NerReader(TaskReader):
     """
-    Reads sentences with entities, in any format of `data.formats.entities`. In columns a line is a token, an
+    Reads sentences with entities, in any format of docs/data.md. In columns a line is a token, an
     empty line ends a sentence, and lines that begin with `-DOCSTART-` separate documents.
 
     Columns: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `metadata` (a
@@ -71,7 +71,7 @@ class NerReader(TaskReader):
 
     # Parameters
 
-    format : of the files, see `data.formats.entities`; `auto` finds the format of each file.
+    format : of the files, see docs/ner.md; `auto` finds the format of each file.
     columns : names of the columns in order: `word` and `tag` once each; all others are ignored.
     delimiter : text between two columns; by default any run of blanks and tabs.
     comments : the start of lines that are comments, see `ColumnLayout`; null: there are none.
@@ -119,14 +119,12 @@ class NerReader(TaskReader):
         self.skip_bad = skip_bad
         self.tag_scheme = tag_scheme
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
-        paths = gold_files(file_path, COMPANIONS)
-        for example in self.shard_iterable(self.read_files(file_path, self._file, _describe, paths)):
-            if isinstance(example, InputError):
-                yield no_prediction(example)
-            else:
-                sentence, spans = example
-                yield _instance(sentence.text or join_words(sentence.words), spans, sentence.ids)
+    def examples(self, file_path: str) -> Iterator[_Example | InputError]:
+        return self.read_files(file_path, self._file, _describe, gold_files(file_path, COMPANIONS))
+
+    def instances(self, example: _Example) -> Iterator[Instance]:
+        sentence, spans = example
+        yield _instance(sentence.text or join_words(sentence.words), spans, sentence.ids)
 
     @classmethod
     def find(cls, sample: FileSample) -> Finding:

@@ -15,7 +15,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextField
 
 from elmo_tasks.common.values import Name
-from elmo_tasks.data.fields import Metadata, TagField, no_prediction
+from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.formats import Format
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.roles import (
@@ -149,27 +149,22 @@ class SrlReader(TaskReader):
         self.strict = strict
         self.skip_bad = skip_bad
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
-        # A worker takes all predicates of its sentences.
-        for example in self.shard_iterable(self._sentences(file_path)):
-            if isinstance(example, InputError):
-                yield no_prediction(example)
-                continue
-            # One text for all predicates, so that it is in memory once
-            sentence, tags = example
-            words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
-            if self.every_record:
-                # Without tags, since some sentences of a batch may have none
-                predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
-                instances = [_instance(words, tokens, predicate, None) for predicate in predicates]
-                reason = "" if instances else "no predicate is marked in the sentence"
-                found = instances if sentence.marked else None
-                yield SentenceInstance(join_words(words), found, reason, sentence.ids)
-                continue
-            for predicate, tags_of_predicate in zip(sentence.predicates, tags, strict=True):
-                yield _instance(words, tokens, predicate.index, tags_of_predicate)
-            if not sentence.predicates:
-                yield _instance(words, tokens, None, ["O"] * len(words))
+    def instances(self, example: _Example) -> Iterator[Instance]:
+        # One text for all predicates, so that it is in memory once
+        sentence, tags = example
+        words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
+        if self.every_record:
+            # Without tags, since some sentences of a batch may have none
+            predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
+            instances = [_instance(words, tokens, predicate, None) for predicate in predicates]
+            reason = "" if instances else "no predicate is marked in the sentence"
+            found = instances if sentence.marked else None
+            yield SentenceInstance(join_words(words), found, reason, sentence.ids)
+            return
+        for predicate, tags_of_predicate in zip(sentence.predicates, tags, strict=True):
+            yield _instance(words, tokens, predicate.index, tags_of_predicate)
+        if not sentence.predicates:
+            yield _instance(words, tokens, None, ["O"] * len(words))
 
     formats = FORMATS
     record_field = "tokens"
@@ -208,7 +203,7 @@ class SrlReader(TaskReader):
             raise ConfigurationError(f"the predicate {predicate} is not a word from 0 to {len(words) - 1}")
         return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
-    def _sentences(self, file_path: str) -> Iterator[_Example | InputError]:
+    def examples(self, file_path: str) -> Iterator[_Example | InputError]:
         paths = word_files(gold_files(file_path))
         total = yield from self.read_files(file_path, self._file, self._describe, paths)
         if not total["instances"] and not self._keep:

@@ -82,8 +82,11 @@ class SstReader(TaskReader):
         self.classes = list(dict.fromkeys(filter(None, self._class_of)))
         """The classes of the granularity, from negative to positive."""
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
-        yield from self.shard_iterable(self.read_files(file_path, self._file, self._describe))
+    def examples(self, file_path: str) -> Iterator[Instance]:
+        return self.read_files(file_path, self._file, self._describe)
+
+    def instances(self, example: Instance) -> Iterator[Instance]:
+        yield example
 
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Lets the vocabulary count the words of phrases that are in no other phrase among the instances."""

@@ -1,26 +1,11 @@
 """
-Documents with coreference chains.
+Documents with coreference chains, in columns or as JSON. `docs/data.md` shows the formats.
 
-CoNLL-2012 (https://conll.cemantix.org/2012/data.html) has one token a line in columns, an empty line between
-sentences, and `#begin document (ID); part 000` and `#end document` around each part of a document. Columns
-are separated by tabs, or by runs of blanks in a line without tabs. Three are read: the word (4th), the
-speaker (10th) and the chains (last). The chains are `-`, `_` or empty, or brackets, joined by `|` or by
-nothing: `(12` where a mention of chain 12 starts, `12)` where it ends, `(12)` for one token. The open mention
-of a chain that started last ends first. `/.` and `/?`, which end some sentences of OntoNotes, are read as `.`
-and `?`. GUM and OntoGUM have three columns: number, word and chains; files for the CoNLL scorer five:
-document, part, number, word and chains. SemEval-2010 has 17 or more: number, word, others and chains. Other
-lines that begin with `#` are comments.
-
-JSON Lines have one object a line, of one of three layouts:
-
-- e2e-coref: `{"doc_key": "...", "sentences": [["..."]], "speakers": [["..."]], "clusters": [[[first,
-  last]]]}`. Only `sentences` is required.
-- The same, made for BERT, with `subtoken_map`, the index of each piece's word. Words are put together again,
-  without `[CLS]` and `[SEP]`; `sentence_map`, the index of each piece's sentence, makes the sentences.
-- PreCo: `{"id": "...", "sentences": [["..."]], "mention_clusters": [[[sentence, first, end]]]}`, where `end`
-  is the token after the last.
-
-`document_values` gives the records of all formats the keys of e2e-coref.
+CoNLL-2012 and its like have columns between tabs, or between runs of blanks in a line without tabs. Three are
+read: the word, the speaker and the chains. In the chains, the open mention of a chain that started last ends
+first. Other lines that begin with `#` are comments. JSON has a document a line, of one of three layouts:
+e2e-coref's; the same made for BERT, with `subtoken_map`; and PreCo's, with `mention_clusters`.
+`document_values` gives all records the keys of e2e-coref.
 """
 
 import re

@@ -1,20 +1,6 @@
-r"""
-Sentences with entities, in the formats of files that have them.
-
-| format | a file | |
-| --- | --- | --- |
-| `columns` | `EU NNP B-NP B-ORG` | CoNLL-2003, W-NUT and the like; words alone are read without tags |
-| `conll2012` | `nw/wsj 0 0 EU NNP ... (ORG) -` | OntoNotes; the entities are in column 11 |
-| `conllu` | ten columns, `name=B-ORG` in the last | NorNE; `NER=B-org`: hr500k, ParlaMint |
-| `json`, `parquet` | `{"tokens": ["EU"], "ner_tags": ["B-ORG"]}` | names, or numbers of classes |
-| | `{"tokens": ["EU"], "entities": [{"type": "ORG", "start": 0, "end": 1}]}` | SpERT; ends are excluded |
-| | `{"text": "EU", "label": [[0, 2, "ORG"]]}` | doccano; `spans`: Prodigy; Label Studio's JSON-MIN |
-| | `{"text": "EU", "label": {"ORG": {"EU": [[0, 1]]}}}` | CLUENER; ends are included |
-| | `["EU", {"entities": [[0, 2, "ORG"]]}]` | spaCy's training data, also in a list |
-| `csv` | `Sentence: 1,EU,NNP,B-org` | GMB |
-| `wikiner` | `EU\|NNP\|I-ORG rejects\|VBZ\|O` | WikiNER, a sentence a line |
-| `atis` | `seq.in`, and `seq.out` in the same folder | ATIS, SNIPS |
-| `spacy` | `.spacy` | spaCy's `DocBin` |
+"""
+Sentences with entities: `columns`, `conll2012`, `conllu`, `json`, `parquet`, `csv`, `wikiner`, `atis` and
+`spacy`. `docs/data.md` shows a file of each format.
 """
 
 import re
@@ -44,6 +30,7 @@ from elmo_tasks.data.formats.records import (
     ANSWER,
     RecordFormat,
     class_names,
+    first_values,
     is_parquet,
     is_rejected,
     read_delimited,
@@ -69,11 +56,11 @@ Sentences = Iterator[EntitySentence | InputError | None]
 """The sentences of a file, or their errors; `None` for a record that annotators have rejected."""
 _WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
 _CSV = (
-    ("sentence #", "sentence_id", "sentence"),
+    ("sentence#", "sentence_id", "sentence"),
     ("word", "words", "token"),
     ("tag", "tags", "labels", "label"),
 )
-"""The names of the columns of the sentence, of the word and of the tag."""
+"""The names of the columns of the sentence, of the word and of the tag, without blanks."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
 _TOKEN_SPANS = ("entities", "spans")
@@ -124,13 +111,13 @@ def _read_csv(path: Path, options: EntityOptions) -> Sentences:
 
 def _csv_cells(record: dict[str, Any]) -> list[str]:
     """Returns the id of the sentence, the word and the tag of a row."""
-    values = {name.lower(): value for name, value in record.items()}
+    values = {name.lower().replace(" ", ""): value for name, value in record.items()}
     return [next(values[name] for name in names if name in values) for names in _CSV]
 
 
 def _detect_csv(sample: FileSample) -> float:
-    header = re.split("[,;\t]", first_row(sample).lower().replace('"', ""))
-    return CERTAIN if all(any(name in header for name in names) for names in _CSV) else 0.0
+    header = {cell.replace(" ", "") for cell in sample.first_cells}
+    return 0.0 if any(header.isdisjoint(names) for names in _CSV) else CERTAIN
 
 
 def _read_wikiner(path: Path, options: EntityOptions) -> Sentences:
@@ -188,11 +175,7 @@ def _detect_records(sample: FileSample, format: RecordFormat) -> float:
     path = sample.files[0]
     if not (sample.lines or is_parquet(path)) or record_format(path, encoding=sample.encoding) != format:
         return 0.0
-    try:
-        values = next(read_records(path, encoding=sample.encoding)).values
-    except (InputError, StopIteration):
-        return POSSIBLE
-    names = {key.lower() for key, value in values.items() if isinstance(value, list)}
+    names = {key.lower() for key, value in first_values(sample).items() if isinstance(value, list)}
     if not names.isdisjoint(_TOKENS):
         return LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else CERTAIN
     return POSSIBLE if names.isdisjoint(_SPANS) else CERTAIN

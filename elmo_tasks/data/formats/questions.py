@@ -1,14 +1,9 @@
 """
-Questions about passages, with the answers in them.
+Questions about passages, with the answers in them. `docs/data.md` shows the formats.
 
-- The official JSON of SQuAD 1.1 and 2.0, https://rajpurkar.github.io/SQuAD-explorer/: `data` is a list of
-  articles with a `title` and `paragraphs`; a paragraph has a `context` and `qas`; a question has `id`,
-  `question` and `answers` with `text` and `answer_start`, a character of the context, and in 2.0
-  `is_impossible`.
-- A question a record, as JSON Lines, a list, `{"data": [...]}` or Parquet: `context`, `question`, `id`, and
-  `answers` as above or as `{"text": [...], "answer_start": [...]}`, whose lists are empty if there is none.
-- MRQA, https://github.com/mrqa/MRQA-Shared-Task-2019: JSON Lines with a header, a `context` and `qas` a line;
-  a question has `qid`, `question` and `detected_answers` with `char_spans`, whose ends are inclusive.
+They are the official JSON of SQuAD 1.1 and 2.0, https://rajpurkar.github.io/SQuAD-explorer/; a question a
+record, as JSON or Parquet, whose `answers` are as in SQuAD or lists by name; and MRQA,
+https://github.com/mrqa/MRQA-Shared-Task-2019, whose `char_spans` have inclusive ends.
 """
 
 from collections.abc import Iterator

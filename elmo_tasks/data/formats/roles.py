@@ -1,25 +1,14 @@
 """
-Sentences with predicates and their arguments, from files of several formats.
+Sentences with predicates and their arguments. `docs/data.md` shows the formats.
 
 Columns have one word a line and an empty line between sentences. Each predicate has a column of arguments, in
-the order of the predicates: `(LABEL*` where an argument starts, `*)` where it ends, `(LABEL*)` for a single
-word, and `*` elsewhere.
+the order of the predicates: `conll2012`, and `conll2005`, whose words and props may be two files, such as
+`train.words` and `train.props`, also in two folders. `words` has a word a line, without predicates.
 
-- `conll2012`: OntoNotes (https://conll.cemantix.org/2012/data.html). Lines that begin with `#begin document`
-  and `#end document` are not words. `/.` and `/?`, which end some sentences, are read as `.` and `?`.
-- `conll2005`: the words and the props of CoNLL-2005 (https://www.cs.upc.edu/~srlconll/) side by side: word,
-  predicate, arguments; or all of its columns, as in `train-set.gz`. Words and props may be two files, such as
-  `train.words` and `train.props`, also in two folders `words` and `props`.
-- `words`: a word a line, without predicates.
-
-`json_lines`: one sentence a line: `{"tokens": ["Ana", "flew", "to", "Lisbon"], "predicates": [{"index": 1,
-"arguments": [{"label": "ARG0", "spans": [[0, 1]]}, {"label": "ARG4", "spans": [[2, 4]]}]}]}`. Spans are
-half-open; an argument in parts has several. The predicate's own span has the label V; the word at `index`
-gets it if it is in no span. `pos`, the parts of speech, is optional. Other keys are ignored, so that the
-predictor's output can be read. Without `arguments`, or as a number, a predicate is for prediction.
-
-`he2017`: a proposition a line, as in the code of He et al. 2017: the index of the predicate, the words,
-`|||`, and tags in IOB2, which may be missing: `1 Ana flew . ||| B-A0 B-V O`.
+In `json_lines` spans are half-open, and an argument in parts has several. The predicate's own span has the
+label V; the word at `index` gets it if it is in no span. Other keys are ignored, so that the predictor's
+output can be read. Without `arguments`, or as a number, a predicate is for prediction. `he2017` has a
+proposition a line: the index of the predicate, the words, `|||`, and tags in IOB2, which may be missing.
 """
 
 import re
