@@ -19,7 +19,7 @@ from benchmarks.classification import ag_news, paths
 from benchmarks.comparison import add_experiment_arguments, best_metrics, epoch_times
 from benchmarks.configs import add_json_argument, read_config
 from benchmarks.results import Results, show
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.archives import confusion_table
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.experiments import WITHOUT_ELMO, text_vectors, train_and_report

@@ -31,7 +31,7 @@ from torch import nn
 
 from benchmarks.comparison import finished_run
 from benchmarks.results import Results, add_results_argument, show
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.modules.layers import attention, dot_products
 from elmo_tasks.snli import SnliModel
 from elmo_tasks.squad import SquadModel

@@ -12,7 +12,7 @@ from allennlp.data import DatasetReader, Instance, Token, Tokenizer
 from benchmarks.comparison import Comparison, equally_spaced
 from benchmarks.configs import Settings, add_dev_tags, bilstm, feedforward, with_stock_training
 from benchmarks.coref import AVERAGE_F1, average_f1
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.formats.trees import NUM_LABELS

@@ -20,8 +20,7 @@ from allennlp.models.archival import CONFIG_NAME
 
 from benchmarks.results import Results, add_results_argument, show, shown
 from elmo_tasks import __version__, load
-from elmo_tasks.archives.opening import extracted_archive
-from elmo_tasks.archives.slim import TRAINED, slim
+from elmo_tasks.archives import TRAINED, extracted_archive, slim
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.files import atomic_file, bundled

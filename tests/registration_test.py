@@ -17,7 +17,7 @@ REGISTERED = """
 import sys, elmo_tasks
 assert "elmo_tasks.suite" in sys.modules
 from allennlp.models import Model, archival
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 assert Model.by_name("elmo_ner") is elmo_tasks.ner.NerModel
 assert archival.load_archive is open_archive
 """
@@ -38,7 +38,7 @@ import sys, elmo_tasks, importlib.util
 assert importlib.util.find_spec("allennlp") and importlib.util.find_spec("elmo_tasks.ner")
 assert not {{"allennlp", "torch", "elmo_tasks.suite"}} & set(sys.modules)
 from allennlp.models.archival import load_archive
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 assert load_archive is open_archive
 from allennlp.predictors import Predictor
 print(Predictor.from_path({str(tmp_path / "run")!r}).predict('Ana flew to Lisbon.')['tokens'])

@@ -84,9 +84,9 @@ class ClassificationModel(Classifier):
     def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:
         """*Shape:* `logits` `(batch, classes)`. Pairs for a model of single sentences are an error."""
         if (sentence2 is not None) != self.pairs:
-            found = "single sentences" if self.pairs else "pairs of sentences"
+            texts = "single sentences" if self.pairs else "pairs of sentences"
             raise ConfigurationError(
-                f"the data are {found}, but the model has pairs: {str(self.pairs).lower()}"
+                f"the data are {texts}, but the model has pairs: {str(self.pairs).lower()}"
             )
         if sentence2 is None:
             # (batch, sentence_dim)

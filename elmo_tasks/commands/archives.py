@@ -10,8 +10,7 @@ from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks import __version__
-from elmo_tasks.archives.opening import extracted_archive, packed_archive
-from elmo_tasks.archives.slim import slim, trained_archives, trained_card
+from elmo_tasks.archives import extracted_archive, packed_archive, slim, trained_archives, trained_card
 from elmo_tasks.commands.base import (
     DType,
     Input,

@@ -33,7 +33,7 @@ from allennlp.commands import ArgumentParserWithDefaults
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import Archive
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.common.files import check_sources_stay, local_or_bundled
 from elmo_tasks.common.machine import chosen_device, device_name, read_gpu
 from elmo_tasks.compat.commands import USER_ERRORS, exit_code, print_error

@@ -18,7 +18,7 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.arguments import BilmArguments, copy_corpus
 from elmo_tasks.commands.base import (
     DType,

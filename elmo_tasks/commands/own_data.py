@@ -15,7 +15,7 @@ from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, positional
 from elmo_tasks.commands.inspect import CONFIGS, Inspection, description, inspect
 from elmo_tasks.common.files import bundled

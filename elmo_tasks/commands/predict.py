@@ -13,7 +13,7 @@ from allennlp.data import Instance
 from allennlp.models.archival import Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives.opening import local_archive, packed_archive
+from elmo_tasks.archives import local_archive, packed_archive
 from elmo_tasks.commands.arguments import copy_piped, is_piped
 from elmo_tasks.commands.base import (
     Gpu,

@@ -7,13 +7,13 @@ from allennlp.data import Vocabulary
 from allennlp.models import archival
 from allennlp.nn import util
 
-from elmo_tasks.archives.opening import (
+from elmo_tasks.archives import (
     extracted_archive,
     open_archive,
+    read_whole_state,
     resolve_registered,
     vocabulary_from_files,
 )
-from elmo_tasks.archives.slim import read_whole_state
 
 __all__ = ["open_archive", "open_archives_safely"]
 

@@ -85,8 +85,8 @@ def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
     """Checks the arguments of `allennlp evaluate`; rewrites a path that would be taken for JSON."""
     data = _data(arguments["input_file"])
     arguments["input_file"] = json.dumps(data)[1:-1]
-    given = (arguments["metrics_output_file"], arguments["predictions_output_file"])
-    outputs = [name for names in given if names is not None for name in names.split(",")]
+    files = (arguments["metrics_output_file"], arguments["predictions_output_file"])
+    outputs = [name for names in files if names is not None for name in names.split(",")]
     for output in map(Path, outputs):
         if not output.parent.is_dir():
             raise ConfigurationError(f"{output}: the folder {output.parent} does not exist")

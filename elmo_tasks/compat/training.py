@@ -181,9 +181,9 @@ def _trainer_from_params(
     cls: type[GradientDescentTrainer], params: Params, *args: Any, **options: Any
 ) -> Trainer:
     """Checks the keys of the trainer, which drops unknown ones: `num_epoch` would train 20 epochs."""
-    known = from_params.infer_params(cls, options.get("constructor_to_inspect"))
-    for key in params.keys() - known.keys():
-        what, hint = f"{cls.__name__} has no parameter {key!r}", did_you_mean(key, known)
+    parameters = from_params.infer_params(cls, options.get("constructor_to_inspect"))
+    for key in params.keys() - parameters.keys():
+        what, hint = f"{cls.__name__} has no parameter {key!r}", did_you_mean(key, parameters)
         if hint:
             raise ConfigError(what + hint, key=f"{params.history}{key}")
         logger.warning("%s%s: %s; here it has no effect", params.history, key, what)

@@ -60,7 +60,9 @@ class MentionFinder(nn.Module):
         super().__init__()
         self.max_width = max_width
         self.spans_per_word = spans_per_word
-        self.attention = feed_forward(context_dim, hidden_sizes, dropout)
+        self.attention = nn.Sequential(
+            nn.Linear(context_dim, hidden_sizes[0]), scoring_layers(hidden_sizes, dropout)
+        )
         self.width = feature(max_width, feature_dim)
         self.parts = [context_dim, context_dim, word_dim, feature_dim]
         self.output_dim = sum(self.parts)
@@ -187,11 +189,6 @@ def best_without_crossing(spans: torch.Tensor, scores: torch.Tensor, max_spans: 
             longest_end[first] = max(longest_end[first], last)
             longest_start[last] = min(longest_start[last], first)
     return torch.tensor(sorted(taken), dtype=torch.long, device=spans.device)
-
-
-def feed_forward(input_dim: int, hidden_sizes: list[int], dropout: float) -> nn.Sequential:
-    """Returns a feed-forward network. *Shape:* `(..., input_dim)` to scores `(..., 1)`."""
-    return nn.Sequential(nn.Linear(input_dim, hidden_sizes[0]), scoring_layers(hidden_sizes, dropout))
 
 
 def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
@@ -398,5 +395,5 @@ def _pair_kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tenso
     bounds = torch.tensor(_DISTANCES, device=rows.device)
     distance = torch.bucketize(rows.unsqueeze(1) - columns, bounds, right=True)
     speaker, other = speakers[rows].unsqueeze(1), speakers[columns]
-    known = (speaker != UNKNOWN_SPEAKER) & (other != UNKNOWN_SPEAKER)
-    return distance * _SPEAKERS + known.long() * (1 + (speaker == other).long())
+    both_known = (speaker != UNKNOWN_SPEAKER) & (other != UNKNOWN_SPEAKER)
+    return distance * _SPEAKERS + both_known.long() * (1 + (speaker == other).long())

@@ -223,12 +223,12 @@ def _check_vocabulary(
     """Checks that a biLM that reads words has a vocabulary file, and another none; or `needed` says it."""
     if needed is None:
         needed = not options.reads_characters
-    if needed and vocabulary_file is None:
-        raise ElmoError("the biLM reads words", remedy="set its vocabulary_file, which has one word a line")
-    if not needed and vocabulary_file is not None:
-        raise ElmoError(
-            "the biLM needs no vocabulary_file", where=vocabulary_file, remedy="remove vocabulary_file"
-        )
+    if needed == (vocabulary_file is not None):
+        return
+    what, remedy = "the biLM needs no vocabulary_file", "remove vocabulary_file"
+    if needed:
+        what, remedy = "the biLM reads words", "set its vocabulary_file, which has one word a line"
+    raise ElmoError(what, where=vocabulary_file or "", remedy=remedy)
 
 
 def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:

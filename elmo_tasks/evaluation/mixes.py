@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models import Model
 from torch import nn
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.elmo import Elmo, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model.scalar_mix import ScalarMix
 

@@ -55,12 +55,12 @@ def _read_tagged_file(file: Path, column: str) -> Iterator[TaggedSentence]:
             yield _tagged_sentence(file, rows, column)
         return
     layout = ColumnLayout(["word", "tag"], None, needed=["word", "tag"])
-    found = False
+    has_sentences = False
     for lines in layout.sentences(file):
-        found = True
+        has_sentences = True
         cells = ((line_number, layout.row(file, line_number, line)) for line_number, line in lines)
         yield _tagged_sentence(file, [(line_number, word, tag) for line_number, (word, tag) in cells], column)
-    check_found(found, "sentences", file)
+    check_found(has_sentences, "sentences", file)
 
 
 def _tagged_sentence(file: Path, rows: list[tuple[int, str, str]], column: str) -> TaggedSentence:

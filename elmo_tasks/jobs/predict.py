@@ -9,7 +9,7 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Advance, Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader

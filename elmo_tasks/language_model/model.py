@@ -120,8 +120,8 @@ class BiLmModel(StrictParams, Model):
                 )
         self._warned_of_unknown = False
         if (counts := (vocab._retained_counter or {}).get(NAMESPACE)) is not None:
-            known = vocab.get_token_to_index_vocabulary(NAMESPACE)
-            unknown = sum(count for word, count in counts.items() if word not in known)
+            ids = vocab.get_token_to_index_vocabulary(NAMESPACE)
+            unknown = sum(count for word, count in counts.items() if word not in ids)
             self._warn_of_unknown(unknown / max(1, sum(counts.values())))
         self.softmax = softmax.construct(num_classes=self.num_classes, dim=self.bilm.options.projection_dim)
         self.softmax_is_new = False

@@ -48,7 +48,7 @@ class ArchivePipe(FilesPipe):
         from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor
 
-        from elmo_tasks.archives.opening import ArchiveError, local_archive, open_archive
+        from elmo_tasks.archives import ArchiveError, local_archive, open_archive
 
         source = cast(str, sources[_ARCHIVE])
         path = local_archive(source)
@@ -72,7 +72,7 @@ class ArchivePipe(FilesPipe):
         import torch
         from allennlp.models.archival import CONFIG_NAME, archive_model
 
-        from elmo_tasks.archives.opening import local_archive
+        from elmo_tasks.archives import local_archive
 
         path = local_archive(source)
         if path.is_file():

@@ -186,10 +186,10 @@ class ElmoModel(StrictParams, Model):
         reads = self.elmo.bilm.reads
         indexed = tokens.get(ELMO_INDEXER)
         if indexed is None or reads not in indexed:
-            found = ", ".join(tokens) if indexed is None else f"of another kind: {', '.join(indexed)}"
+            indexers = ", ".join(tokens) if indexed is None else f"of another kind: {', '.join(indexed)}"
             raise ConfigurationError(
                 f"the model has ELMo, but the token_indexers of dataset_reader or validation_dataset_reader "
-                f'are {found}; add "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}} to both'
+                f'are {indexers}; add "{ELMO_INDEXER}": {{"type": "elmo_{reads}"}} to both'
             )
         elmo = self.elmo(indexed[reads])
         return append(vectors, elmo.input), elmo

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives.slim import TRAINED, trained_card
+from elmo_tasks.archives import TRAINED, trained_card
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.data.input_files import shorten

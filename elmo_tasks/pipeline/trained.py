@@ -10,8 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives.opening import open_archive
-from elmo_tasks.archives.slim import TRAINED, trained_archives
+from elmo_tasks.archives import TRAINED, open_archive, trained_archives
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten

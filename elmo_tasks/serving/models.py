@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
-from elmo_tasks.archives.opening import open_archive
-from elmo_tasks.archives.slim import TRAINED, trained_archives
+from elmo_tasks.archives import TRAINED, open_archive, trained_archives
 from elmo_tasks.common.progress import progress
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.pipeline.trained import task_predictor

@@ -11,7 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives.slim import trained_archives
+from elmo_tasks.archives import trained_archives
 from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words

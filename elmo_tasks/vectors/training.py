@@ -138,7 +138,7 @@ def ppmi_svd(
     seed : draws the vector from which the decomposition starts; it affects only rounding.
 
     # Raises
-    `ConfigurationError`: there are not more frequent words than `dim`, or no two words occur together.
+    `ConfigurationError`: there are not more frequent words than `dim`.
     """
     words = list(frequent_words(sentences, min_count))
     if len(words) <= dim:
@@ -147,11 +147,6 @@ def ppmi_svd(
             "longer text, or a lower --dim or --min-count"
         )
     matrix = positive_information(cooccurrences(sentences, words, window), shift=shift, smoothing=smoothing)
-    if not matrix.nnz:
-        raise ConfigurationError(
-            "no two words are near each other more often than by chance; use sentences of several words, or "
-            "a lower --shift"
-        )
     start = np.random.default_rng(seed).standard_normal(len(words))
     from scipy.sparse.linalg import svds
 

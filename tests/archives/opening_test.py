@@ -12,7 +12,7 @@ import torch
 from allennlp.models import Model, archival
 from allennlp.models.archival import archive_model
 
-from elmo_tasks.archives.opening import ArchiveError, open_archive
+from elmo_tasks.archives import ArchiveError, open_archive
 from tests.compat.repairs_test import stock
 from tests.evaluation.archives import make_run
 

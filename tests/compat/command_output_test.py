@@ -13,7 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.common import progress
 from elmo_tasks.compat import commands
 from tests.compat.repairs_test import stock

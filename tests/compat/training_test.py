@@ -15,7 +15,7 @@ from allennlp.training import GradientDescentTrainer, Trainer
 from allennlp.training import util as training_util
 from torch import nn
 
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat import training
 from elmo_tasks.ner.crf import Chain

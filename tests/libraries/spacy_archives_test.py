@@ -13,7 +13,7 @@ from spacy import displacy
 from spacy.tokens import Span
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
-from elmo_tasks.archives.opening import ArchiveError
+from elmo_tasks.archives import ArchiveError
 from tests.coref.tiny import Tiny
 from tests.elmo.files import make_files
 from tests.ner.archives import write_run

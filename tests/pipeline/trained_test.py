@@ -5,7 +5,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks import load
-from elmo_tasks.archives.opening import open_archive
+from elmo_tasks.archives import open_archive
 from elmo_tasks.pipeline.results import Mention
 from elmo_tasks.pipeline.trained import TrainedModel
 from tests.errors import mentions

@@ -17,7 +17,7 @@ from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.archives.opening import ArchiveError
+from elmo_tasks.archives import ArchiveError
 from elmo_tasks.ner import NerReader
 from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt

@@ -10,7 +10,7 @@ from torch import nn
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, UnicodeEncoder, WordEncoder
-from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm, as_bytes
+from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
 
@@ -163,5 +163,5 @@ def digest(
     hashed.update(json.dumps([options.to_json(), precision]).encode())
     for name, weight in sorted(weights):
         hashed.update(name.encode())
-        hashed.update(as_bytes(weight))
+        hashed.update(weight.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return hashed.hexdigest()

@@ -29,13 +29,8 @@ class LstmState(NamedTuple):
         """Returns a hash of `size` bytes that tells states apart."""
         hashed = hashlib.blake2b(digest_size=size)
         for part in self:
-            hashed.update(as_bytes(part))
+            hashed.update(part.detach().cpu().flatten().view(torch.uint8).numpy().data)
         return hashed.hexdigest()
-
-
-def as_bytes(tensor: torch.Tensor) -> memoryview:
-    """Returns the bytes of a tensor of any type, to be hashed."""
-    return tensor.detach().cpu().flatten().view(torch.uint8).numpy().data
 
 
 class ProjectedLstm(nn.Module):

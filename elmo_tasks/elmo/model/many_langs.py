@@ -211,7 +211,7 @@ class _State:
 
 def _has_shape(weight: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
     return weight.dim() == len(shape) and all(
-        size in (None, found) for size, found in zip(shape, weight.shape, strict=True)
+        expected in (None, size) for expected, size in zip(shape, weight.shape, strict=True)
     )
 
 

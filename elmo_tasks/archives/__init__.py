@@ -1,1 +1,0 @@
-"""Archives of models: opening them safely, slim archives, and the models that come trained."""
