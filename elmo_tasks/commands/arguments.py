@@ -111,9 +111,10 @@ def _lines(
     source: str, folder: Path, read: Callable[[str | Path], Iterator[tuple[int, str]]]
 ) -> Generator[SourceLine, None, None]:
     if source != "-":
-        output = folder.with_name(folder.name.removesuffix(PARTIAL))
+        partial = folder.parent
+        output = partial.with_name(partial.name.removesuffix(PARTIAL))
         # All files are listed before the first line is written to the folder.
-        for file in texts_among(list(map(str, input_files(source))), source, [str(folder), str(output)]):
+        for file in texts_among(list(map(str, input_files(source))), source, [str(partial), str(output)]):
             for line_number, line in read(file):
                 yield SourceLine(file, line_number, line)
         return

@@ -27,10 +27,10 @@ from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT
-from elmo_tasks.embedding.vector_file import check_name, lay_out
+from elmo_tasks.embedding.vector_file import check_name, check_writable
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
-from elmo_tasks.jobs.locations import Folder, input_sources, texts_among
+from elmo_tasks.jobs.locations import WORK, Folder, input_sources, texts_among
 from elmo_tasks.jobs.runs import PLAN, Reading, Settings, must_run
 from elmo_tasks.jobs.sinks import Hdf5Sink
 
@@ -113,27 +113,29 @@ class Embed(Verb):
         with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
-            encoder = self._encoder()
-            text = copy_corpus(self.input, folder.path, format=self.format, tokenize=self.tokenize)
+            work, encoder = folder.path / WORK, self._encoder()
+            text = copy_corpus(self.input, work, format=self.format, tokenize=self.tokenize)
             if self.format == "fasta" and self.bilm.weight_file is None:
                 raise ConfigurationError(
                     "--format fasta needs a biLM of proteins, since the default one reads English; name one, "
                     f"such as {SEQVEC}, by --options-file and --weight-file"
                 )
+            with_index = not (self.forget_sentences or text.has_keys)
+            dim = encoder.bilm.options.output_dim
             if PLAN not in folder.names():
-                lay_out(
-                    folder.path,
-                    text,
-                    layers=encoder.num_layers if self.layers == "all" else None,
-                    dim=encoder.bilm.options.output_dim,
-                    pooled=self.pool != "none",
-                    with_index=not (self.forget_sentences or text.has_keys),
-                )
+                vectors = encoder.num_layers * (text.tokens if self.pool == "none" else len(text))
+                # The parts are on the disk until the file is complete.
+                check_writable(work, text, values=2 * vectors * dim, with_index=with_index)
+            leading = (encoder.num_layers,) if self.layers == "all" else ()
+
+            def shape(tokens: int) -> tuple[int, ...]:
+                return (*leading, tokens, dim) if self.pool == "none" else (*leading, dim)
+
             job = EmbedJob(
                 encoder=encoder,
                 device=self.bilm.device,
-                reading=Reading(str(folder.path), check_utf8=False),
-                sink=Hdf5Sink(folder, output),
+                reading=Reading(str(work), check_utf8=False),
+                sink=Hdf5Sink(folder, output, text=text, shape=shape, with_index=with_index),
                 has_keys=text.has_keys,
             )
             settings = {

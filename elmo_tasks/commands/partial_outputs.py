@@ -19,8 +19,8 @@ from filelock import lock_descriptor
 from elmo_tasks.commands.base import Positive, flag, option, refuse_given
 from elmo_tasks.common.files import naming_when_full, put_in_place
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine
-from elmo_tasks.jobs.locations import MARK, Folder
-from elmo_tasks.jobs.runs import PLAN, must_run
+from elmo_tasks.jobs.locations import MARK, WORK, Folder
+from elmo_tasks.jobs.runs import must_run, remove_run
 
 PARTIAL = ".partial"
 
@@ -36,33 +36,30 @@ def check_output(output: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
+def partial_folder(output: Path, *, with_run: bool = False) -> Iterator[Path]:
     """
-    Makes the folder `OUT.partial`, for this process alone, and the folders above it.
+    Makes the empty folder `OUT.partial/_work`, for this process alone, and the folders above it.
 
-    It is removed at the end, unless it holds the file `keep`, which a later run needs. Without that file, the
-    files of a process that was killed are removed at the start. `MARK` tells such a folder.
+    It is removed at the end, and `OUT.partial` with it unless other files are there: of a run that can be
+    resumed, `with_run`. `MARK` tells such a folder. A `_work` that a killed process left is removed at the
+    start; all other files stay.
 
     # Raises
-    `ConfigurationError`: the folder is not of a command, or another process works in it.
+    `ConfigurationError`: there are other files, or another process works in the folder.
     """
     if not output.name:
         raise ConfigurationError(f"{str(output)!r} is not the name of a file or folder")
     folder = output.with_name(f"{output.name}{PARTIAL}")
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
-
-    def is_needed() -> bool:
-        return keep is not None and (folder / keep).exists()
-
-    mark = folder / MARK
+    mark, work = folder / MARK, folder / WORK
     try:
-        if stranger := _stranger(folder):
+        if stranger := _stranger(folder, with_run=with_run):
             raise ConfigurationError(
                 f"{folder}: found {stranger}, which this command did not write; name another output"
             )
         with naming_when_full(output):
-            file = open(mark, "ab")  # noqa: SIM115
+            file = open(mark, "ab", opener=_open_no_link)  # noqa: SIM115
     except FileNotFoundError as error:
         raise _in_use(folder) from error
     with naming_when_full(output), file:
@@ -70,17 +67,27 @@ def partial_folder(output: Path, *, keep: str | None = None) -> Iterator[Path]:
         # The process that worked in it before may have removed it just now.
         if locked is False or not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):
             raise _in_use(folder)
-        if locked and not is_needed():
-            _remove_files(folder)
+        if locked:
+            _remove_folder(work)
+        work.mkdir(exist_ok=not locked)
         try:
-            yield folder
+            yield work
         finally:
-            if folder.exists() and not is_needed():
-                _remove_files(folder)
+            _remove_folder(work)
+            if os.listdir(folder) == [MARK]:
                 # Another process may have made a mark of its own by now.
                 with suppress(OSError):
                     _remove_open(mark, file)
                     folder.rmdir()
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _remove_folder(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.unlink() if path.is_symlink() else shutil.rmtree(path)
 
 
 def _remove_open(path: Path, file: BinaryIO) -> None:
@@ -92,29 +99,24 @@ def _remove_open(path: Path, file: BinaryIO) -> None:
         path.unlink()
 
 
-def _remove_files(folder: Path) -> None:
-    """Removes everything except the mark, which goes last, since the process may be killed."""
-    for path in folder.iterdir():
-        if path.name != MARK:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _stranger(folder: Path) -> str | None:
-    """Returns what is there that no command has made, if anything."""
+def _stranger(folder: Path, *, with_run: bool) -> str | None:
+    """Returns what is there that no command has made, if anything. The files of a run are not looked at."""
     if folder.is_symlink():
         return "a link"
     if not folder.is_dir():
         return "a file"
     names = set(os.listdir(folder))
-    if MARK in names:
-        return MARK if (folder / MARK).is_symlink() else None
-    return min(names, default=None)
+    if MARK in names and (folder / MARK).is_symlink():
+        return MARK
+    if MARK in names and with_run:
+        return None
+    return min(names - {MARK, WORK}, default=None)
 
 
 @contextmanager
 def partial_file(output: Path, *, force: bool) -> Iterator[Path]:
     """
-    Yields a path in the folder `OUT.partial`. The file that is written there becomes `output` at the end,
+    Yields a path in a folder of `OUT.partial`. The file that is written there becomes `output` at the end,
     unless an exception leaves the context. For errors see `check_output` and `partial_folder`.
     """
     check_output(output, force=force)
@@ -188,21 +190,21 @@ def engine_of(run: RunArguments, ray: RayArguments, output: str) -> LocalEngine 
 def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
     """
     Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
-    alone, and stays only if a later run can resume the run in it.
+    alone, has the empty folder `WORK`, and stays only if a later run can resume the run in it.
 
     # Raises
     `ConfigurationError`: no file can be written to OUT; and see `partial_folder` and `must_run`.
     """
     remote = "://" in output
-    context = nullcontext(f"{output}.partial") if remote else partial_folder(Path(output), keep=PLAN)
-    with context as path:
+    with nullcontext() if remote else partial_folder(Path(output), with_run=True) as work:
         if not remote:
             check_output(Path(output), force=True)
-        folder = Folder(str(path))
+        folder = Folder(f"{output}{PARTIAL}" if work is None else str(work.parent))
         if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
             print(f"{output} is complete; use --force to overwrite it")
             yield None
             return
         yield folder
+        remove_run(folder)
         if remote:
             folder.remove_itself()

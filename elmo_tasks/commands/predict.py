@@ -40,7 +40,7 @@ from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import unwrapped_reader
 from elmo_tasks.jobs.engines import LocalEngine, run_job
-from elmo_tasks.jobs.locations import input_sources, texts_among
+from elmo_tasks.jobs.locations import WORK, input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
@@ -88,7 +88,8 @@ class Predict(Verb):
             if folder is None:
                 return
             if piped:
-                base, sources = str(folder.path), [copy_piped(source, folder.path).name]
+                base = str(folder.path / WORK)
+                sources = [copy_piped(source, folder.path / WORK).name]
             # Every worker gets the file.
             archive = (local_archive if here else packed_archive)(self.archive)
             settings: Settings = {

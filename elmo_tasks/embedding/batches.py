@@ -107,27 +107,31 @@ class BatchEncoder:
         """The layers of a vector."""
         return self.bilm.num_layers if self.layers == "all" else 1
 
-    def batches(
-        self, window: Iterable[NumberedSentence]
-    ) -> Iterator[tuple[list[NumberedSentence], np.ndarray]]:
+    def vectors(self, window: Sequence[NumberedSentence]) -> list[np.ndarray]:
         """
-        Yields the batches of a window with their vectors. Sentences without words are left out.
-
-        *Shape:* `(layers, sentences, longest, dim)`. With `pool`, `longest` is 1.
+        Returns the vectors of each sentence, in their order. *Shape:* `(layers, tokens, dim)`; with `pool`
+        `(layers, 1, dim)`, zeros for a sentence without words.
 
         # Raises
         `ElmoError`, with `line` and the sentence's number: the batch does not fit into the device's memory; a
         vector is not finite, or has a value that `dtype` cannot hold.
         """
+        dim = self.bilm.options.output_dim
+        without_words = np.zeros((self.num_layers, int(self.pool != "none"), dim), self.dtype)
+        vectors = {sentence.number: without_words for sentence in window}
         if self.stateful:
-            each: Iterable[list[NumberedSentence]] = ([sentence] for sentence in window if sentence.words)
+            batches: Iterable[list[NumberedSentence]] = ([each] for each in window if each.words)
         else:
-            each = batches_by_length(window, self.batch_tokens, sentences=self.batch_sentences)
-        for batch in each:
-            yield batch, self._vectors(batch)
+            batches = batches_by_length(window, self.batch_tokens, sentences=self.batch_sentences)
+        for batch in batches:
+            layers = self._vectors(batch)
+            for row, sentence in enumerate(batch):
+                vectors[sentence.number] = layers[:, row, : len(sentence.words)]
+        return list(vectors.values())
 
     @torch.no_grad()
     def _vectors(self, batch: list[NumberedSentence]) -> np.ndarray:
+        """*Shape:* `(layers, sentences, longest, dim)`; with `pool`, `longest` is 1."""
         ids = padded_ids(batch, self.bilm)
         try:
             if self.stateful:

@@ -4,6 +4,7 @@ A text on disk, one tokenised sentence a line, so that memory does not grow with
 `write_corpus` copies the lines of a text. After that, changes of the file that they came from do not matter.
 """
 
+import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -56,14 +57,21 @@ class Corpus:
             return self._split(file.readline())[1]
 
     def __iter__(self) -> Iterator[str]:
-        return (text for _, text in self.items())
+        return (text for _, text in self.keyed_lines())
 
-    def items(self) -> Iterator[tuple[str, str]]:
+    def keyed_lines(self) -> Iterator[tuple[str, str]]:
         """Yields each line with its name, by default its number from 0."""
         with open(self.path, "rb") as file:
             for number, line in enumerate(file):
                 key, text = self._split(line)
                 yield key if self.has_keys else str(number), text
+
+    def sentence_to_index(self) -> Iterator[bytes]:
+        """Yields JSON that maps each line to its number, in pieces: `{"a line": "0", ...}`."""
+        yield b"{"
+        for number, sentence in enumerate(self):
+            yield f'{", " if number else ""}{json.dumps(sentence)}: "{number}"'.encode()
+        yield b"}"
 
     def _split(self, line: bytes) -> tuple[str, str]:
         text = line[:-1].decode()

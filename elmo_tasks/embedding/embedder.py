@@ -30,7 +30,7 @@ from elmo_tasks.embedding.batches import (
     windows,
 )
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.vector_file import VECTORS, VectorFile, check_name, lay_out
+from elmo_tasks.embedding.vector_file import check_name, check_writable, write_vectors
 
 BATCHES_AHEAD = 8
 
@@ -186,21 +186,25 @@ class ElmoEmbedder:
                 layers=output_format,
                 batch_sentences=size,
             )
-            layers = self.num_layers if output_format == "all" else None
-            lay_out(folder, text, layers=layers, dim=self.dim, with_index=not forget_sentences)
+            with_index = not forget_sentences
+            values = encoder.num_layers * text.tokens * self.dim
+            check_writable(folder, text, values=values, with_index=with_index)
             sentences = (
                 NumberedSentence(line_number, line.split()) for line_number, line in enumerate(text, start=1)
             )
-            with (
-                progress_bar(work="embed", total=len(text), unit="lines", disable=not self.progress) as bar,
-                VectorFile.open(folder) as file,
-            ):
-                for window in windows(sentences):
-                    for batch, vectors in encoder.batches(window):
-                        file.write(batch, vectors)
-                        bar.update(len(batch))
-                file.sync()
-            put_in_place(folder / VECTORS, output)
+            leading = (encoder.num_layers,) if output_format == "all" else ()
+            vectors = (each for window in windows(sentences) for each in encoder.vectors(window))
+            bar = progress_bar(
+                vectors, work="embed", total=len(text), unit="lines", disable=not self.progress
+            )
+            write_vectors(
+                folder / output.name,
+                text,
+                bar,
+                shape=lambda tokens: (*leading, tokens, self.dim),
+                with_index=with_index,
+            )
+            put_in_place(folder / output.name, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)

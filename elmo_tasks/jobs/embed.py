@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from elmo_tasks.common.errors import ElmoError
@@ -12,9 +13,8 @@ from elmo_tasks.elmo.files import move_to
 from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
 from elmo_tasks.embedding.corpus import END_OF_KEY, MAX_TOKENS
-from elmo_tasks.jobs.engines import Advance, Job
+from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader, note_name, read_json
-from elmo_tasks.jobs.sinks import Batches
 
 
 @dataclass(kw_only=True)
@@ -51,7 +51,7 @@ class EmbedShard:
         start = LstmState(*(part.to(bilm.device) for part in job.encoder.start))
         self._encoder = replace(job.encoder, bilm=bilm, start=start)
 
-    def __call__(self, shard: Shard, advance: Advance) -> Outcome:
+    def __call__(self, shard: Shard) -> Outcome:
         sink, encoder = self._job.sink, self._encoder
         if encoder.stateful and encoder.state is None:
             encoder.state = self._state_before(shard)
@@ -59,7 +59,7 @@ class EmbedShard:
         sentences = tokens = 0
         with sink.part(shard) as write:
             for window in windows(self._sentences(shard, rejects), tokens=sink.window_tokens):
-                write(window, self._batches(shard, window, advance))
+                write(window, self._vectors(shard, window))
                 sentences += len(window)
                 tokens += sum(len(sentence.words) for sentence in window)
         counts = {"sentences": sentences, "tokens": tokens, "rejected": len(rejects)}
@@ -88,11 +88,9 @@ class EmbedShard:
                     {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
                 )
 
-    def _batches(self, shard: Shard, window: list[NumberedSentence], advance: Advance) -> Batches:
+    def _vectors(self, shard: Shard, window: list[NumberedSentence]) -> list[np.ndarray]:
         try:
-            for batch, vectors in self._encoder.batches(window):
-                yield batch, vectors
-                advance(len(batch))
+            return self._encoder.vectors(window)
         except ElmoError as error:
             raise ElmoError(error.what, where=shard.source, line=error.line) from error
 

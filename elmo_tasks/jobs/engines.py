@@ -30,9 +30,7 @@ RETRIES = 4
 ERRORS_OF_USERS = (ElmoError, OSError)
 """The errors that end a run without a traceback."""
 
-Advance = Callable[[int], None]
-"""Is called with the number of lines that are done within a shard."""
-Work = Callable[[Shard, Advance], Outcome]
+Work = Callable[[Shard], Outcome]
 
 
 @dataclass(kw_only=True)
@@ -61,7 +59,7 @@ class Pool(NamedTuple):
     """Workers that have started."""
 
     workers: int
-    outcomes: Callable[[Sequence[Shard], Advance], Generator[Outcome, None, None]]
+    outcomes: Callable[[Sequence[Shard]], Generator[Outcome, None, None]]
     """Yields the outcome of each shard as it comes; the workers end when it is closed."""
 
 
@@ -88,14 +86,15 @@ def run_job(
             return run
         error: Outcome | None = None
         if left := run.left():
-            with run.telling_how_to_resume(), job.sink.open():
-                error = _first_error(run, pool.outcomes(left, run.advance), name)
+            with run.telling_how_to_resume():
+                error = _first_error(run, pool.outcomes(left), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
         problem.add_note("fix this, then run the same command with --resume")
         raise problem
-    job.sink.finish(run)
+    with run.telling_how_to_resume():
+        job.sink.finish(run)
     return run
 
 
@@ -117,12 +116,7 @@ class LocalEngine:
     @contextmanager
     def start(self, job: Job) -> Iterator[Pool]:
         work = job.worker()
-
-        def outcomes(shards: Sequence[Shard], advance: Advance) -> Generator[Outcome, None, None]:
-            for shard in shards:
-                yield work(shard, advance)
-
-        yield Pool(1, outcomes)
+        yield Pool(1, lambda shards: (work(shard) for shard in shards))
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,7 @@ class RayEngine:
 
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
             workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
-            yield Pool(workers, lambda shards, advance: _on_ray(job, shards, workers))
+            yield Pool(workers, lambda shards: _on_ray(job, shards, workers))
 
 
 def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
@@ -194,7 +188,7 @@ class _Worker:
         if self._work is None:
             return {"number": shard.number, "error": self._error}
         try:
-            outcome = self._work(shard, lambda lines: None)
+            outcome = self._work(shard)
         except ERRORS_OF_USERS as error:
             outcome = {"error": str(error)}
         return outcome | {

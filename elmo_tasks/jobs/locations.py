@@ -20,6 +20,8 @@ _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
 _URI = re.compile(r"[\w+.-]+://")
 MARK = "_elmo_tasks"
 """The empty file that marks a folder OUT.partial as made by a command."""
+WORK = "_work"
+"""The folder in OUT.partial for the files of one process."""
 _UNQUOTED = "/:=@+,~!$&'()*;"
 """The characters that a URI holds unquoted, in addition to letters, digits and `_.-`."""
 
@@ -132,7 +134,7 @@ class Folder:
         """Writes the file `name`, or the file at `to`; after an exception it does not appear."""
         partial = f"{self._path}/_{name}.{socket.gethostname()}.{os.getpid()}"
         try:
-            with self._store.open(partial, "wb") as file:
+            with self._create(partial) as file:
                 yield file
                 file.flush()
                 with suppress(UnsupportedOperation):  # in a store
@@ -141,6 +143,14 @@ class Folder:
         finally:
             with suppress(OSError):
                 self._store.rm_file(partial)
+
+    def _create(self, path: str) -> BinaryIO:
+        """Opens a new file. On a disk, a link of its name is replaced, not followed."""
+        if not isinstance(self._store, LocalFileSystem):
+            return self._store.open(path, "wb")
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return open(path, "xb")
 
     def remove(self, names: Iterable[str]) -> None:
         """Removes files. Another process may have removed them before."""

@@ -11,7 +11,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.engines import Advance, Job
+from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import predictor_of, read_json_records
 from elmo_tasks.pipeline.predictor import predict_records, value_of
@@ -58,7 +58,7 @@ class PredictShard:
         if isinstance(job.archive, bytes):
             self._check_order(None)
 
-    def __call__(self, shard: Shard, advance: Advance) -> Outcome:
+    def __call__(self, shard: Shard) -> Outcome:
         self._check_order(shard.number)
         named = self._job.named
         records = read_json_records(
@@ -73,7 +73,6 @@ class PredictShard:
                 for result in predict_records(self._predictor, records, self._job.batch_size):
                     write(self._predictor.dump_line(value_of(result)).encode("utf-8"))
                     written += 1
-                    advance(1)
             except (ConfigurationError, ElmoError) as error:
                 return {"number": shard.number, "error": str(error)}
         return self._job.sink.done(shard, {"sentences": written})

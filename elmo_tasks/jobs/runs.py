@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import UNREADABLE, decompressed, not_utf8
 from elmo_tasks.common.progress import progress
-from elmo_tasks.jobs.locations import MARK, Folder, byte_size, exists, open_source
+from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -272,10 +272,8 @@ MANIFEST = "_manifest.json"
 VERSION = 3
 """The version of these files, and of how an input is put into shards, windows and batches."""
 _NOTE = re.compile(r"_part-(\d{6,})\.json")
-_OURS = re.compile(r"__?(part-\d{6,}|plan|manifest|rejected|result)\..*|part-\d{6,}\.(jsonl|parquet)")
+_OURS = re.compile(r"__?(part-\d{6,}|plan|manifest|rejected|result)\..*|part-\d{6,}\.(jsonl|parquet|vectors)")
 """The names of a run's files."""
-_IN_PARTIAL = ("stdin", "text", "offsets", "index", "vectors.hdf5")
-"""The names of further files in OUT.partial."""
 
 Settings = dict[str, str | int | None]
 """The settings that a run must share with the one it resumes. The key of an argument is its name, `--...`."""
@@ -292,14 +290,16 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
     `ElmoError`: there are other files in the folder; or, without `resume` or `force`, an output or an
     unfinished run.
     """
-    names = folder.names() - {MARK}
+    names = folder.names() - {MARK, WORK}
     for name in sorted(names):
-        if not _OURS.fullmatch(name) and (output is None or name not in _IN_PARTIAL):
+        if not _OURS.fullmatch(name):
             raise ElmoError(
                 f"{folder.location} holds {name}, which this command did not write", remedy="name another OUT"
             )
     complete = MANIFEST in names if output is None else exists(output)
     stopped = PLAN in names
+    if output is not None and not stopped:
+        remove_run(folder)  # of a run that was killed when it was complete
     if resume and (stopped or complete):
         return stopped
     if not force and complete and (output is None or not stopped):
@@ -309,9 +309,15 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
             f"{folder.location} holds an unfinished run",
             remedy=f"use {'--resume to continue it, or ' if stopped else ''}--force to start over",
         )
-    # A kill must not leave a manifest or a plan without the parts.
-    folder.remove([MANIFEST, PLAN, *sorted(names - {MANIFEST, PLAN})])
+    remove_run(folder)
     return True
+
+
+def remove_run(folder: Folder) -> None:
+    """Removes the files of a run, and no others."""
+    names = filter(_OURS.fullmatch, folder.names())
+    # A kill must not leave a manifest or a plan without the parts.
+    folder.remove([MANIFEST, PLAN, *sorted(set(names) - {MANIFEST, PLAN})])
 
 
 @dataclass(kw_only=True)
@@ -323,7 +329,6 @@ class Run:
     done: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the shards that are done, by their numbers."""
     complete: bool = False
-    _bar: Any = None
 
     def __post_init__(self) -> None:
         self._resumed = set(self.done)
@@ -343,18 +348,13 @@ class Run:
         done = sum(lines[number] for number in self.done)
         with (
             closing(outcomes),
-            progress(work=name, unit="lines", total=sum(lines), initial=done, unit_scale=True) as self._bar,
+            progress(work=name, unit="lines", total=sum(lines), initial=done, unit_scale=True) as bar,
         ):
             for outcome in outcomes:
                 if "error" not in outcome:
                     self.done[outcome["number"]] = outcome
-                    done += lines[outcome["number"]]
-                    self._bar.update(done - self._bar.n)
+                    bar.update(lines[outcome["number"]])
                 yield outcome
-
-    def advance(self, lines: int) -> None:
-        """Moves the bar within a shard."""
-        self._bar.update(lines)
 
     @contextmanager
     def telling_how_to_resume(self) -> Iterator[None]:

@@ -6,22 +6,24 @@ pyarrow is imported when Parquet is written.
 """
 
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmo_tasks.common.files import put_in_place
+from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.batches import WINDOW_TOKENS, NumberedSentence
-from elmo_tasks.embedding.vector_file import VECTORS, VectorFile
+from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.embedding.vector_file import write_vectors
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     MANIFEST,
-    PLAN,
     VERSION,
     Outcome,
     Run,
@@ -35,9 +37,6 @@ from elmo_tasks.jobs.runs import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Batches = Iterable[tuple[list[NumberedSentence], np.ndarray]]
-"""Batches of sentences with their vectors, see `BatchEncoder.batches`."""
-
 
 class Sink(ABC):
     """The output of a run that works in `folder`: shards are written one by one, then assembled."""
@@ -47,10 +46,6 @@ class Sink(ABC):
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-
-    def open(self) -> AbstractContextManager[object]:
-        """Returns the context in which shards are done. It ends when everything is on the disk."""
-        return nullcontext()
 
     @abstractmethod
     def part(self, shard: Shard) -> AbstractContextManager[Callable[..., Any]]:
@@ -71,35 +66,57 @@ class Sink(ABC):
 
 
 class Hdf5Sink(Sink):
-    """An HDF5 file that `lay_out` has made in the folder. Vectors are written in place."""
+    """
+    An HDF5 file, see `embedding.vector_file`. A part has the vectors of its lines, one after the other.
 
-    def __init__(self, folder: Folder, output: str) -> None:
+    # Parameters
+
+    text : whose lines have the vectors.
+    shape : the shape of a line's dataset, by its number of tokens.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        output: str,
+        *,
+        text: Corpus,
+        shape: Callable[[int], tuple[int, ...]],
+        with_index: bool,
+    ) -> None:
         super().__init__(folder)
         self._output = Path(output)
+        self._text = text
+        self._shape = shape
+        self._with_index = with_index
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        with VectorFile.open(self.folder.path) as self._file:
-            yield
+    def part(self, shard: Shard) -> Iterator[Callable[[list[NumberedSentence], list[np.ndarray]], None]]:
+        with self.folder.writing(f"{shard.name}.vectors") as file:
 
-    def part(self, shard: Shard) -> AbstractContextManager[Callable[[list[NumberedSentence], Batches], None]]:
-        return nullcontext(self._write)
+            def write(window: list[NumberedSentence], vectors: list[np.ndarray]) -> None:
+                for each in vectors:
+                    file.writelines(np.ascontiguousarray(layer).data for layer in each)
 
-    def _write(self, window: list[NumberedSentence], batches: Batches) -> None:
-        for batch, vectors in batches:
-            self._file.write(batch, vectors)
-
-    def done(self, shard: Shard, counts: dict[str, int], **note: Any) -> Outcome:
-        """Writes the note after the vectors, on the thread that writes them."""
-        self._file.sync(partial(super().done, shard, counts, **note))
-        return {"number": shard.number, **counts}
+            yield write
 
     def finish(self, run: Run) -> None:
-        vectors = self.folder.path / VECTORS
-        # A run that was killed at its end may have moved the file already.
-        if vectors.exists() or not self._output.exists():
-            put_in_place(vectors, self._output)
-        self.folder.remove([PLAN])
+        path = self.folder.path / "_result.hdf5"
+        path.unlink(missing_ok=True)
+        vectors = progress(
+            self._vectors(run.shards), work="writing", unit="lines", total=len(self._text), unit_scale=True
+        )
+        write_vectors(path, self._text, vectors, shape=self._shape, with_index=self._with_index)
+        put_in_place(path, self._output)
+
+    def _vectors(self, shards: Sequence[Shard]) -> Iterator[np.ndarray]:
+        lengths = (len(line.split()) for line in self._text)
+        for shard in shards:
+            with open(self.folder.path / f"{shard.name}.vectors", "rb") as file:
+                for tokens in islice(lengths, shard.lines):
+                    shape = self._shape(tokens)
+                    content = file.read(math.prod(shape) * np.dtype(np.float32).itemsize)
+                    yield np.frombuffer(content, np.float32)[np.newaxis]
 
 
 class JsonLinesSink(Sink):
@@ -116,7 +133,6 @@ class JsonLinesSink(Sink):
 
     def finish(self, run: Run) -> None:
         self._concatenate(run.shards)
-        self.folder.remove([PLAN])
 
     def end_at(self, run: Run, number: int) -> None:
         """Leaves the results before the error in the output."""
@@ -173,7 +189,7 @@ class ParquetSink(Sink):
         )
 
     @contextmanager
-    def part(self, shard: Shard) -> Iterator[Callable[[list[NumberedSentence], Batches], None]]:
+    def part(self, shard: Shard) -> Iterator[Callable[[list[NumberedSentence], list[np.ndarray]], None]]:
         from pyarrow import parquet as pq
 
         schema = self._schema
@@ -184,26 +200,20 @@ class ParquetSink(Sink):
             ) as writer,
         ):
 
-            def write(window: list[NumberedSentence], batches: Batches) -> None:
-                writer.write_batch(self._rows(shard.source, window, batches, schema))
+            def write(window: list[NumberedSentence], vectors: list[np.ndarray]) -> None:
+                writer.write_batch(self._rows(shard.source, window, vectors, schema))
 
             yield write
 
     def _rows(
-        self, source: str, window: list[NumberedSentence], batches: Batches, schema: "pa.Schema"
+        self, source: str, window: list[NumberedSentence], vectors: list[np.ndarray], schema: "pa.Schema"
     ) -> "pa.RecordBatch":
         import pyarrow as pa
 
         layers, dim = self._layers, self._dim
         lengths = np.array([len(sentence.words) for sentence in window])
-        # The values of all rows are in one array, one row after the other.
         ends = np.cumsum(lengths * layers * dim)
-        values: np.ndarray = np.empty(int(ends[-1]), dtype=self._dtype)
-        end_of = {sentence.number: end for sentence, end in zip(window, ends, strict=True)}
-        for batch, vectors in batches:
-            for row, (line, words) in enumerate(batch):
-                target = values[end_of[line] - layers * len(words) * dim : end_of[line]]
-                target.reshape(layers, len(words), dim)[:] = vectors[:, row, : len(words)]
+        values = np.concatenate([each.ravel() for each in vectors])
         shapes = np.stack([np.full_like(lengths, layers), lengths, np.full_like(lengths, dim)], axis=1)
         return pa.record_batch(
             [

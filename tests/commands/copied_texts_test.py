@@ -15,8 +15,8 @@ STRIPPED = [line.strip() for line in LINES]
 @pytest.fixture
 def folder(tmp_path):
     """Where a verb works."""
-    folder = tmp_path / "out.partial"
-    folder.mkdir()
+    folder = tmp_path / "out.partial/_work"
+    folder.mkdir(parents=True)
     return folder
 
 
@@ -41,8 +41,8 @@ def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
     for part, lines in (("a", LINES[:3]), ("b", LINES[3:])):
         (tmp_path / "folder").mkdir(exist_ok=True)
         (tmp_path / "folder" / part).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    copy = tmp_path / "copy"
-    copy.mkdir()
+    copy = tmp_path / "out.partial/_work"
+    copy.mkdir(parents=True)
     text = copy_corpus(str(source), copy)
     digest = text.digest
 
@@ -68,8 +68,8 @@ ERRORS = {
 def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, content, message):
     source.write_bytes(content)
     feed_stdin(monkeypatch, content)
-    copy = tmp_path / "copy"
-    copy.mkdir()
+    copy = tmp_path / "out.partial/_work"
+    copy.mkdir(parents=True)
     for name, shown in ((str(source), str(source)), ("-", "standard input")):
         with pytest.raises(ElmoError) as caught:
             copy_corpus(name, copy)
@@ -80,14 +80,14 @@ def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, conte
 def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):
     texts = tmp_path / "texts"
     texts.mkdir()
-    folder.rename(texts / "out.partial")
+    folder.parent.rename(texts / "out.partial")
     # More than a write buffer, so that it would be read while it is written
     (texts / "a.txt").write_text("a b c\n" * 5000)
     for name in (str(texts), f"{texts}/*"):
-        text = copy_corpus(name, texts / "out.partial")
+        text = copy_corpus(name, texts / "out.partial/_work")
         assert len(text) == 5000
     (texts / "out").write_text("what was there before\n")
-    text = copy_corpus(str(texts), texts / "out.partial")
+    text = copy_corpus(str(texts), texts / "out.partial/_work")
     assert len(text) == 5000
     with pytest.raises(ElmoError, match="out is what"):
-        copy_corpus(str(texts / "out"), texts / "out.partial")
+        copy_corpus(str(texts / "out"), texts / "out.partial/_work")

@@ -269,7 +269,7 @@ def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
         assert pool.workers == 2
         shards = [Shard(n, "text", 0, 1, 1, 0, "") for n in (0, 3)]
         Folder(f"{tmp_path}/part").create()
-        done = list(pool.outcomes(shards, print))
+        done = list(pool.outcomes(shards))
     assert sorted(outcome["number"] for outcome in done) == [0, 3]
     assert all(outcome["peak_memory"] > 1 << 20 for outcome in done)
 

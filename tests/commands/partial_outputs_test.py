@@ -6,7 +6,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.partial_outputs import partial_file, partial_folder
-from elmo_tasks.jobs.locations import MARK
+from elmo_tasks.jobs.locations import MARK, WORK
 
 
 def test_a_file_appears_in_the_end(tmp_path):
@@ -58,15 +58,30 @@ def test_a_folder_is_for_one_process_alone(tmp_path):
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
     left = tmp_path / "out.partial"
-    (left / "vocabulary").mkdir(parents=True)
-    (left / "vocab.txt").write_text("of another model")
+    (left / WORK / "vocabulary").mkdir(parents=True)
+    (left / WORK / "vocab.txt").write_text("of another model")
     (left / MARK).touch()
-    with partial_folder(tmp_path / "out", keep="plan") as folder:
-        assert {path.name for path in folder.iterdir()} == {MARK}
-        (folder / "plan").touch()
-    (left / "vectors").touch()
-    with partial_folder(tmp_path / "out", keep="plan") as folder:
-        assert {path.name for path in folder.iterdir()} == {"plan", "vectors", MARK}
+    with partial_folder(tmp_path / "out") as folder:
+        assert not list(folder.iterdir())
+        (folder / "vectors").touch()
+    assert not list(tmp_path.iterdir())
+
+
+def test_links_are_replaced_and_files_of_a_user_stay(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/text").write_text("mine")
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    (partial / MARK).touch()
+    (partial / WORK).symlink_to("../thesis")
+    with partial_folder(tmp_path / "out") as folder:
+        (folder / "text").write_text("new")
+        (partial / "notes").mkdir()
+    assert (tmp_path / "thesis/text").read_text() == "mine"
+    assert sorted(path.name for path in partial.iterdir()) == [MARK, "notes"]
+    with pytest.raises(ConfigurationError, match="notes"), partial_folder(tmp_path / "out"):
+        pass
+    assert (partial / "notes").exists()
 
 
 @pytest.mark.parametrize("output", [".", "-"])

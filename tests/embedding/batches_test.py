@@ -34,19 +34,20 @@ def test_batches_of_any_sentences(lengths, tokens):
 def test_layers_and_pools(layers, pool, dtype):
     bilm, texts = default_bilm(), ["A", "The cat sat on the mat .", "", "A dog"]
     encoder = BatchEncoder(bilm=bilm, start=bilm.initial_state(1), layers=layers, pool=pool, dtype=dtype)
-    ((batch, vectors),) = encoder.batches(
-        [NumberedSentence(n, text.split()) for n, text in enumerate(texts, 1)]
-    )
-    assert [sentence.number for sentence in batch] == [2, 4, 1]
-    assert vectors.dtype == dtype
-    for row, (_, words) in enumerate(batch):
+    vectors = encoder.vectors([NumberedSentence(n, text.split()) for n, text in enumerate(texts, 1)])
+    for text, vector in zip(texts, vectors, strict=True):
+        assert vector.dtype == dtype
+        words = text.split()
+        if not words:
+            assert vector.shape == (encoder.num_layers, int(pool == "mean"), bilm.options.output_dim)
+            assert not vector.any()
+            continue
         expected = encode(bilm, [words])[0].numpy()[:, 0]
         if layers != "all":
             total = expected.sum(axis=0, keepdims=True)
             expected = {"top": expected[-1:], "average": total / len(expected), "sum": total}[layers]
         if pool == "mean":
             expected = expected.mean(axis=1, keepdims=True)
-        vector = vectors[:, row, : expected.shape[1]]
         assert np.allclose(vector, expected, rtol=0, atol=2e-6 if dtype == "float32" else 5e-3)
 
 
@@ -72,9 +73,9 @@ def test_vectors_that_cannot_be_written_name_their_line(monkeypatch, value, dtyp
     monkeypatch.setattr(FrozenBiLm, "encode", damaged)
     bilm = default_bilm()
     encoder = BatchEncoder(bilm=bilm, start=bilm.initial_state(1), layers=layers, dtype=dtype)
-    batches = encoder.batches([NumberedSentence(1, ["a"]), NumberedSentence(2, ["b", "b"])])
+    window = [NumberedSentence(1, ["a"]), NumberedSentence(2, ["b", "b"])]
     if message is None:
-        assert len(list(batches)) == 1
+        assert len(encoder.vectors(window)) == 2
         return
     with pytest.raises(ElmoError, match=rf"^line 2: .*{message}"):
-        list(batches)
+        encoder.vectors(window)

@@ -12,13 +12,13 @@ def test_keys(tmp_path):
     ]
     text = write_corpus(lines, tmp_path)
     assert not text.has_keys
-    assert list(text.items()) == [("0", "a b"), ("1", ""), ("2", "c")]
+    assert list(text.keyed_lines()) == [("0", "a b"), ("1", ""), ("2", "c")]
     digest = text.digest
     keys = ["first", "second\u2028", "a/third"]
     named = (line._replace(key=key) for line, key in zip(lines, keys, strict=True))
     text = write_corpus(named, tmp_path)
     assert text.has_keys
-    assert list(text.items()) == list(zip(keys, ["a b", "", "c"], strict=True))
+    assert list(text.keyed_lines()) == list(zip(keys, ["a b", "", "c"], strict=True))
     assert text.tokens == 3
     assert text.digest != digest
 

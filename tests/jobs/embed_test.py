@@ -41,7 +41,7 @@ def embed(bilm: FrozenBiLm, folder: Path, *, layers: str = "all", dtype: str = "
     )
     job = EmbedJob(encoder=encoder, device="cpu", reading=Reading(str(folder)), sink=sink)
     (shard,) = make_shards(["text"], 10_000, job.reading)
-    return EmbedShard(pickle.loads(pickle.dumps(job)))(shard, lambda lines: None)
+    return EmbedShard(pickle.loads(pickle.dumps(job)))(shard)
 
 
 def rows(folder: Path) -> list[dict]:

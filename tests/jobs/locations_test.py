@@ -1,5 +1,6 @@
 import os
 import re
+import socket
 
 import pytest
 
@@ -98,6 +99,17 @@ def test_a_file_appears_when_it_is_whole(tmp_path, scheme):
     assert folder.names() == set()
     folder.remove_itself()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    (tmp_path / "thesis").write_text("mine")
+    name = f"_x.{socket.gethostname()}.{os.getpid()}"
+    for link in (name, "x"):
+        (tmp_path / link).symlink_to("thesis")
+    with Folder(str(tmp_path)).writing("x") as file:
+        file.write(b"new")
+    assert (tmp_path / "thesis").read_text() == "mine"
+    assert (tmp_path / "x").read_text() == "new"
 
 
 @pytest.mark.parametrize("uri", ["memory://out", "hdfs://host/out", "abfs://box@account/out"])

@@ -106,10 +106,10 @@ def test_a_model_that_carries_a_state(tmp_path):
 def stopped_at_shard(number: int) -> AbstractContextManager:
     work = predict.PredictShard.__call__
 
-    def stop(self, shard, advance):
+    def stop(self, shard):
         if shard.number == number:
             raise KeyboardInterrupt
-        return work(self, shard, advance)
+        return work(self, shard)
 
     return patch.object(predict.PredictShard, "__call__", stop)
 
@@ -131,7 +131,7 @@ def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(
         predict.PredictShard,
         "__call__",
-        lambda self, shard, advance: (done.append(shard.number), work(self, shard, advance))[1],
+        lambda self, shard: (done.append(shard.number), work(self, shard))[1],
     )
     assert predicted(job_of(tmp_path, path.read_bytes()), source, 1) == expected
     assert done[0] == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.engines import Advance, Job, LocalEngine, RayEngine, run_job
+from elmo_tasks.jobs.engines import Job, LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import Outcome, Reading, Shard
 from elmo_tasks.jobs.sinks import JsonLinesSink
@@ -30,7 +30,7 @@ class Stumble(Job):
     def worker(self) -> "Stumble":
         return self
 
-    def __call__(self, shard: Shard, advance: Advance) -> Outcome:
+    def __call__(self, shard: Shard) -> Outcome:
         (self.folder / f"{shard.number}.{time.time_ns()}").touch()
         if shard.number == 1 and len(list(self.folder.glob("1.*"))) <= self.deaths:
             os.kill(os.getpid(), signal.SIGKILL)
