@@ -15,7 +15,6 @@ from benchmarks.coref import AVERAGE_F1, average_f1
 from elmo_tasks.archives import open_archive
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.formats.columns import line_groups
-from elmo_tasks.data.formats.trees import NUM_LABELS
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.sst import SstReader
@@ -390,7 +389,7 @@ class Sst(Comparison):
             "integrator": bilstm(6 * hidden, hidden),
             "integrator_dropout": dropout,
             "output_layer": feedforward(
-                8 * hidden, *sizes, NUM_LABELS, dropout=[dropout] * len(sizes) + [0.0], last="linear"
+                8 * hidden, *sizes, 5, dropout=[dropout] * len(sizes) + [0.0], last="linear"
             ),
         }
         for reader in ("dataset_reader", "validation_dataset_reader"):

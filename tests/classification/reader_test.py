@@ -67,15 +67,6 @@ def test_instances(tmp_path, caplog):
     assert f"{tmp_path / 'a'}: 3 instances (good 2, bad 1)" in caplog.text
 
 
-def test_text_to_pretrain_on(tmp_path, caplog):
-    of = reader(format="text", label=None)
-    with caplog.at_level(logging.INFO):
-        instances = read(tmp_path / "a", 'One "line".\n\nAnother\tone\n', of)
-    assert words(instances) == [["One", '"line".'], ["Another", "one"]]
-    assert "label" not in instances[0].fields
-    assert "2 instances (no labels)" in caplog.text
-
-
 def test_several_columns_are_one_text(tmp_path):
     of = reader(format="csv", columns=["class", "title", "text"], sentence1=["title", "text"])
     instances = read(tmp_path / "a", "good,Rain,It rains\nbad,,Sun\n", of)

@@ -16,7 +16,6 @@ from elmo_tasks.data.tag_schemes import (
 
 LABELS = ("A", "B")
 
-EXAMPLE = [Span(0, 1, "A"), Span(1, 3, "A"), Span(4, 7, "B-c"), Span(7, 8, "A")]
 EXAMPLE_TAGS = {
     Scheme.IOB1: "I-A B-A I-A O I-B-c I-B-c I-B-c I-A O",
     Scheme.IOB2: "B-A B-A I-A O B-B-c I-B-c I-B-c B-A O",

@@ -299,16 +299,6 @@ def test_epochs_of_a_data_loader(tmp_path, workers):
     assert run() == first
 
 
-def test_long_sentences(tmp_path, caplog):
-    path = write(tmp_path / "text")
-    with caplog.at_level(logging.INFO):
-        found = texts(BiLmReader(streams=1, max_sentence=3, shuffle_buffer=0, passage=None), path)
-    pieces = [[s[n : n + 3] for s in d for n in range(0, len(s), 3)] for d in DOCUMENTS]
-    assert found == pieces
-    assert f"{sum(map(len, pieces))} sentences, {sum(map(len, SENTENCES))} words" in caplog.text
-    assert "3 sentences of more" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("lines", "word"),
     [

@@ -117,16 +117,6 @@ def test_other_sets(tmp_path, content, parameters, label, ids):
     assert list(labels_of_vocab) == parameters.get("classes", list(ENTAILMENT_LABELS))
 
 
-def test_every_pair_has_an_instance_for_prediction(tmp_path):
-    reader = SnliReader()
-    reader.every_record = True
-    unlabelled = {"pairID": "p", "sentence1": "A.", "sentence2": "B."}
-    (tmp_path / "a").write_text(lines(*SNLI, unlabelled, {"sentence1": "", "sentence2": "B."}))
-    instances = list(reader.read(str(tmp_path / "a")))
-    assert [dict(each["metadata"].metadata.ids) for each in instances] == [{}, {}, {}, {"pairID": "p"}, {}]
-    assert [len(each.fields) for each in instances] == [3, 3, 3, 3, 1]
-
-
 def test_text_to_instance_and_parameters():
     reader = SnliReader()
     instance = reader.text_to_instance("It's late.", ["A", "b c"])

@@ -99,13 +99,6 @@ def sentences_of(path, content):
     return list(reader.read(str(path)))
 
 
-@pytest.mark.parametrize("content", [CONLL, lines(JSON_LINES)])
-def test_words_and_predicates(tmp_path, content):
-    sentences = sentences_of(tmp_path / "a", content)
-    assert [sentence.text.words for sentence in sentences] == [each["tokens"] for each in JSON_LINES]
-    assert [len(sentence.propositions) for sentence in sentences] == [2, 0, 1]
-
-
 def test_ends_of_sentences_as_in_ontonotes(tmp_path):
     sentences = sentences_of(tmp_path / "a", CONLL.replace("0 1 ! .", "0 1 /. ."))
     assert sentences[1].text.words == ["Gulls", "."]

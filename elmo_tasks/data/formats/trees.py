@@ -18,9 +18,8 @@ from elmo_tasks.data.formats import CERTAIN, FileSample, Format
 from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
 from elmo_tasks.data.tokenization import Words
 
-NUM_LABELS = 5
-_LABELS = {str(label): label for label in range(NUM_LABELS)}
-_TOKEN = re.compile(r"[()]|[^() \t]+")
+_PART = re.compile(r"[ \t]*(?:\([ \t]*(?P<label>[0-4])(?:[ \t]+(?P<word>[^() \t]+)[ \t]*\)|(?=[ \t]*\())|\))")
+"""A phrase of one word, the start of a longer one, or its end."""
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
@@ -61,15 +60,6 @@ def read_trees(
             raise
 
 
-# The tokens that `parse` may expect, as errors name them
-_TREE = "("
-_LABEL = f"a label from 0 to {NUM_LABELS - 1}"
-_CONTENT = "a word or ("
-_CLOSING = ")"
-_MORE = "( or )"
-_NOTHING = "the end of the line"
-
-
 def parse(line: str) -> Tree:
     r"""
     Returns the tree in a line. Blanks and tabs separate. The treebank's escapes of brackets, slashes and
@@ -83,31 +73,27 @@ def parse(line: str) -> Tree:
     labels: list[int] = []
     starts: list[int] = []
     ends: list[int] = []
-    # For each open bracket, the index of its phrase, and the column
-    opened: list[tuple[int, int]] = []
-    expected = _TREE
-    for match in _TOKEN.finditer(line):
-        token = match[0]
-        if token == "(" and (expected is _CONTENT or expected is _MORE or expected is _TREE):
-            opened.append((len(labels), match.start() + 1))
-            expected = _LABEL
-        elif token == ")" and (expected is _CLOSING or expected is _MORE):
-            ends[opened.pop()[0]] = len(words)
-            expected = _MORE if opened else _NOTHING
-        elif expected is _LABEL and token in _LABELS:
-            labels.append(_LABELS[token])
+    # The indices of the phrases whose brackets are open
+    opened: list[int] = []
+    position, end = 0, len(line.rstrip(" \t"))
+    while position < end and (opened or not labels):
+        part = _PART.match(line, position)
+        if part is None or not (part["label"] or opened):
+            break
+        if part["label"]:
+            opened.append(len(labels))
+            labels.append(int(part["label"]))
             starts.append(len(words))
             ends.append(len(words))
-            expected = _CONTENT
-        elif expected is _CONTENT and token != ")":
-            words.append(_BRACKETS.get(token) or token.replace("\\/", "/").replace("\\*", "*"))
-            expected = _CLOSING
-        else:
-            problem = f"{shorten(token)!r} in column {match.start() + 1} is not {expected}"
-            raise InputError(f"{problem}, which the tree needs there")
-    if expected is not _NOTHING:
-        where = f", where the bracket of column {opened[-1][1]} is open" if opened else ""
-        raise InputError(f"the line ends{where}, but the tree needs {expected}")
+        if word := part["word"]:
+            words.append(_BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*"))
+        if word or not part["label"]:
+            ends[opened.pop()] = len(words)
+        position = part.end()
+    if position < end or opened or not words:
+        rest = shorten(line[position:].strip()) or "the end of the line"
+        problem = f"the tree is not complete, or does not go on, at {rest!r} in column {position + 1}"
+        raise InputError(problem, remedy="write one tree a line, such as (3 (2 It) (4 works)), labels 0 to 4")
     return Tree(words, list(map(Phrase, labels, starts, ends)))
 
 
