@@ -40,7 +40,7 @@ from allennlp.nn import util
 from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path
 from elmo_tasks.common.files import bundled, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
-from elmo_tasks.common.strict_params import ConfigError, block_errors
+from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions
@@ -93,7 +93,7 @@ def open_archive(
     """
     path = local_archive(archive_file)
     gpu = -1 if cuda_device == -1 else _gpu(cuda_device)
-    with _override_errors():
+    with jsonnet_errors("overrides"):
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None:
         weights_file = cached_path(weights_file)
@@ -112,20 +112,12 @@ def open_archive(
             _archives_being_opened.reset(token)
 
 
-@contextmanager
-def _override_errors() -> Iterator[None]:
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        raise ConfigError(" ".join(str(error).split()), where="overrides") from error
-
-
 def _read(
     folder: Path, name: str | PathLike[str], overrides: dict[str, Any], weights_file: str | None, gpu: int
 ) -> Archive:
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
     content = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
-    with _override_errors():
+    with jsonnet_errors("overrides"):
         config = Params(with_overrides(content, overrides) if overrides else content)
     readers = archival._load_dataset_readers(config.duplicate(), str(folder))
     model = Model.load(
@@ -197,12 +189,11 @@ def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
     """Turns errors into an `ArchiveError` that names the archive, except for failures of the machine."""
     try:
         yield
-    except (SigTermReceived, ArchiveError):
-        raise
     except Exception as error:
         of_machine = isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError)
         if of_machine:
             error.add_note(f"while opening {archive}")
+        if of_machine or isinstance(error, SigTermReceived | ArchiveError):
             raise
         raise ArchiveError(_fault(error), where=archive) from error
 

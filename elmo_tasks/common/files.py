@@ -251,13 +251,13 @@ def json_value(text: str) -> Any:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
-    except UnicodeEncodeError as error:
-        assert surrogate is not None
-        problem = "Half of a surrogate pair is not a character"
-        raise json.JSONDecodeError(problem, text, surrogate.start()) from error
     except (ValueError, RecursionError) as error:
-        constants = (match.start() for match in _TEXT_OR_CONSTANT.finditer(text) if match[1])
-        raise json.JSONDecodeError(str(error), text, next(constants, 0)) from error
+        if isinstance(error, UnicodeEncodeError) and surrogate:
+            problem, position = "Half of a surrogate pair is not a character", surrogate.start()
+        else:
+            constants = (match.start() for match in _TEXT_OR_CONSTANT.finditer(text) if match[1])
+            problem, position = str(error), next(constants, 0)
+        raise json.JSONDecodeError(problem, text, position) from error
     return value
 
 

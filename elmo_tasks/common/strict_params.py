@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.values import check_block, checked, parameters_of
 
 
@@ -105,6 +105,17 @@ def block_errors(block: str = "") -> Iterator[None]:
         config_error = ConfigError.of(error)
         _locate(config_error, block)
         raise config_error from error
+
+
+@contextmanager
+def jsonnet_errors(where: FilePath) -> Iterator[None]:
+    """Raises the errors of wrong Jsonnet, and of overrides that do not fit a config, as a `ConfigError`."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(" ".join(str(error).split()), where=where) from error
 
 
 def _locate(error: ConfigError, block: str) -> None:

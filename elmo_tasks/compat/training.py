@@ -33,7 +33,7 @@ from torch.nn import Module
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.machine import gpu_index
-from elmo_tasks.common.strict_params import ConfigError, block_errors
+from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.compat.repairs import around, wrap
 from elmo_tasks.data.reader import check_readable
 
@@ -238,19 +238,13 @@ def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args:
 
 
 def _parse_overrides(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
-    try:
+    with jsonnet_errors("overrides"):
         return stock(*args, **options)
-    except RuntimeError as error:
-        raise ConfigError(" ".join(str(error).split()), where="overrides") from error
 
 
 def _from_file(
     stock: Callable[..., Params], cls: type[Params], path: str | os.PathLike[str], *args: Any, **options: Any
 ) -> Params:
     """Raises a `ConfigError` for what is not Jsonnet, and for overrides that do not fit the config."""
-    try:
+    with jsonnet_errors(path):
         return stock(cls, path, *args, **options)
-    except ConfigError:
-        raise
-    except (RuntimeError, ValueError) as error:
-        raise ConfigError(" ".join(str(error).split()), where=path) from error

@@ -28,12 +28,12 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     # Raises
     `ElmoError`: the biLM does not read UTF-8 bytes; or the extra `onnx` is not installed. `OSError`.
     """
-    if missing := [package for package in _NEEDED if find_spec(package) is None]:
-        raise ElmoError(
-            f"ONNX needs {' and '.join(missing)}", remedy="install the extra: make install EXTRAS='onnx'"
-        )
-    if bilm.reads != "character_ids":
-        raise ElmoError(f"ONNX needs a biLM that reads character_ids, not {bilm.reads}")
+    needed = [package for package in _NEEDED if find_spec(package) is None]
+    remedy = "install the extra: make install EXTRAS='onnx'"
+    if not needed and bilm.reads != "character_ids":
+        needed, remedy = [f"a biLM that reads character_ids, not {bilm.reads}"], ""
+    if needed:
+        raise ElmoError(f"ONNX needs {' and '.join(needed)}", remedy=remedy)
     model = Layers(bilm)
     log = logging.getLogger("torch.onnx")
     level = log.level

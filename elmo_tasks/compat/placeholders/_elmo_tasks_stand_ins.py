@@ -34,7 +34,7 @@ class _Placeholder(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            return super().__getattribute__(name)  # an AttributeError
         _refuse(f"{self.__name__}.{name}")
 
 
@@ -92,16 +92,23 @@ class Deferred:
     def _target(self) -> Any:
         try:
             return pkgutil.resolve_name(self._path)
-        except (ImportError, AttributeError):
+        except (ImportError, AttributeError) as error:
             if self._path in _DROPPED:
                 return pkgutil.resolve_name(_DROPPED[self._path])
-            raise
+            if isinstance(error, ImportError):
+                raise
+            from allennlp.common.checks import ConfigurationError
+
+            package, _, name = self._path.partition(".")
+            raise ConfigurationError(
+                f"this version of {package} has no {name}, which AllenNLP uses; install an older {package}"
+            ) from error
 
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
             return self._target.__version__
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
+            return super().__getattribute__(name)  # an AttributeError
         part = vars(self)[name] = Deferred(f"{self._path}.{name}")
         return part
 
@@ -146,7 +153,7 @@ def draft(name: str, load: Callable[..., Any]) -> ModuleType:
 class _Postponed(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            return super().__getattribute__(name)  # an AttributeError
         execute = vars(self).pop("_execute")
         self.__class__ = ModuleType
         execute(self)

@@ -1,9 +1,7 @@
 """A folder or zip that holds all files of a biLM."""
 
-import lzma
 import shutil
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -18,8 +16,6 @@ MAX_UNPACKED_BYTES = 1 << 34
 MAX_TEXT = 1 << 26
 """The largest file of text; the largest dictionaries of ELMoForManyLangs have some MB."""
 _ZIP_MAGIC = b"PK\3\4"
-_UNPACKING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
-"""Damage, or a `RuntimeError` for encryption and unknown ways of packing."""
 
 
 @contextmanager
@@ -35,10 +31,8 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
         yield BiLmFolder(path)
     elif path.is_file() and _first_bytes(path) == _ZIP_MAGIC:
         with TemporaryDirectory() as scratch:
-            try:
+            with _zip_errors(str(path)):
                 folder = BiLmFolder(path, Path(scratch))
-            except Exception as error:  # zipfile raises errors of many kinds for a damaged file
-                raise ElmoError(f"not a complete zip ({error})", where=path) from error
             try:
                 yield folder
             except ElmoError as error:
@@ -46,6 +40,14 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
                 raise
     else:
         yield None
+
+
+@contextmanager
+def _zip_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # zipfile raises errors of many kinds for a damaged file
+        raise ElmoError(f"the zip cannot be unpacked ({error})", where=where) from error
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -106,15 +108,13 @@ class BiLmFolder:
                 f"the file has {member.file_size:,} bytes, more than {max_bytes:,}", where=self.where(name)
             )
         if not target.exists():
-            try:
-                with (
-                    zipfile.ZipFile(self._path) as archive,
-                    archive.open(member) as packed,
-                    open(target, "wb") as unpacked,
-                ):
-                    shutil.copyfileobj(packed, unpacked)
-            except _UNPACKING_ERRORS as error:
-                raise ElmoError(f"cannot be unpacked ({error})", where=self.where(name)) from error
+            with (
+                _zip_errors(self.where(name)),
+                zipfile.ZipFile(self._path) as archive,
+                archive.open(member) as packed,
+                open(target, "wb") as unpacked,
+            ):
+                shutil.copyfileobj(packed, unpacked)
         return target
 
     def text(self, name: str) -> str:
