@@ -16,7 +16,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import BufferedReader
@@ -294,11 +294,12 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
     for name in sorted(names):
         if not _OURS.fullmatch(name):
             raise ElmoError(
-                f"{folder.location} holds {name}, which this command did not write", remedy="name another OUT"
+                f"{folder.location} holds {name}, which this command did not write",
+                remedy="remove it, or name another OUT",
             )
     complete = MANIFEST in names if output is None else exists(output)
     stopped = PLAN in names
-    if output is not None and not stopped:
+    if output is not None and not stopped and names:
         remove_run(folder)  # of a run that was killed when it was complete
     if resume and (stopped or complete):
         return stopped
@@ -309,7 +310,8 @@ def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: 
             f"{folder.location} holds an unfinished run",
             remedy=f"use {'--resume to continue it, or ' if stopped else ''}--force to start over",
         )
-    remove_run(folder)
+    if names:
+        remove_run(folder)
     return True
 
 
@@ -362,13 +364,11 @@ class Run:
         try:
             yield
         except BaseException as error:
-            with suppress(OSError):
-                names = self.folder.names()
-                done = sum(shard.lines for shard in self.shards if note_name(shard.number) in names)
-                error.add_note(
-                    f"{done:,} of {sum(shard.lines for shard in self.shards):,} lines are done; the same "
-                    "command with --resume continues from there"
-                )
+            done = sum(self.shards[number].lines for number in self.done)
+            error.add_note(
+                f"{done:,} of {sum(shard.lines for shard in self.shards):,} lines are done; the same "
+                "command with --resume continues from there"
+            )
             raise
 
 

@@ -140,7 +140,6 @@ def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
     run = opened(stopped, resume=True)
 
     def outcomes():
-        write_note(run.folder, run.shards[1], {"number": 1})
         yield {"number": 1}
         raise OSError("gone")
 
