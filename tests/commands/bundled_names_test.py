@@ -7,14 +7,8 @@ import allennlp.commands
 import pytest
 
 from elmo_tasks.commands.base import Source
-from elmo_tasks.commands.bilm import Calibrate
-from elmo_tasks.commands.intrinsic import Intrinsic, Neighbors, TagProbe
-from elmo_tasks.commands.own_data import Tag
-from elmo_tasks.commands.predict import Explain
-from elmo_tasks.commands.serve import Serve
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo.files import local_file
-from tests.commands.texts import parsed
 from tests.ner.archives import write_run
 
 CORPUS, CONLL = "fixtures/evaluation/corpus.txt", "fixtures/ner/dev.conll"
@@ -25,16 +19,6 @@ COMMANDS = [
     "elmo predict NER fixtures/ner/predict.jsonl out",
     f"elmo embed fixtures/elmo/sentences.txt out.hdf5 --options-file {OPTIONS} --weight-file {WEIGHTS}",
     f"elmo inspect {CONLL} --task ner",
-]
-ARGUMENTS = [
-    (Explain, ("NER", "fixtures/ner/predict.jsonl", "out"), "input"),
-    (Calibrate, (CORPUS, "out", "--options-file", OPTIONS), "bilm.options_file"),
-    (Calibrate, (CORPUS, "out", "--weight-file", WEIGHTS), "bilm.weight_file"),
-    (Intrinsic, ("--wordsim", "fixtures/evaluation/wordsim.csv"), "wordsim"),
-    (Neighbors, ("bank", "--corpus", CORPUS), "corpus"),
-    (TagProbe, ("fixtures/evaluation/pos_train.conllu", CONLL), "train"),
-    (Serve, ("--corpus", CORPUS), "page.corpus"),
-    (Tag, ("fixtures/ner/train.conll", CONLL, "-o", "run"), "dev"),
 ]
 
 
@@ -56,15 +40,6 @@ def test_of_commands(command, ner, monkeypatch):
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner).split()])
     allennlp.commands.main(prog="allennlp")
-
-
-@pytest.mark.parametrize(("verb", "arguments", "path"), ARGUMENTS)
-@pytest.mark.usefixtures("elsewhere")
-def test_of_arguments(verb, arguments, path):
-    value = parsed(verb, *arguments)
-    for name in path.split("."):
-        value = getattr(value, name)
-    assert Path(value).is_file()
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -38,6 +38,7 @@ from elmo_tasks.common.ray_cluster import connected
 pytestmark = pytest.mark.slow
 
 BOM = "\ufeff"
+SENTENCE = "Ana Silva flew to Lisbon with Peter Blackburn of the United Nations yesterday ."
 
 
 @pytest.fixture(scope="module")
@@ -185,22 +186,7 @@ def archive(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def lines() -> list[str]:
-    words = [
-        "Ana",
-        "Silva",
-        "flew",
-        "to",
-        "Lisbon",
-        "with",
-        "Peter",
-        "Blackburn",
-        "of",
-        "the",
-        "United",
-        "Nations",
-        "yesterday",
-        ".",
-    ]
+    words = SENTENCE.split()
     return [json.dumps({"tokens": words[n % 7 : 8 + n % 5], "n": n}) for n in range(40)]
 
 

@@ -11,7 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.common.files import bundled
 from tests.commands.texts import feed_stdin
 from tests.errors import mentions
-from tests.sst.archives import write_archive
+from tests.pipeline.archives import write_archive
 
 
 def test_a_line_for_each(elmo, tmp_path, monkeypatch, capsys):

@@ -20,10 +20,10 @@ from tests.errors import mentions
 from tests.language_model.archives import TEXT
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import write_run as write_ner
+from tests.pipeline.archives import write_archive as write_sst
 from tests.squad.archives import DEV as SQUAD
 from tests.squad.archives import UNANSWERABLE
 from tests.squad.archives import write_run as write_squad
-from tests.sst.archives import write_archive as write_sst
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.pipeline.command import PredictManager
-from tests.pipeline.archives import SIZES, predictor_of
-from tests.sst.archives import write_archive
+from tests.pipeline.archives import SIZES, predictor_of, write_archive
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
@@ -90,7 +89,7 @@ def test_bytes_are_text(tmp_path, monkeypatch):
 
 def test_a_model_that_carries_a_state(tmp_path):
     """It is for one process, which reads all lines."""
-    path = write_archive(tmp_path / "run", **{"model.elmo.stateful": True})
+    path = write_archive(tmp_path / "run", **{"elmo.stateful": True})
     with pytest.raises(ElmoError, match=r"state .*--engine ray"):
         predict.PredictShard(job_of(tmp_path, path.read_bytes()))
     source = bundled("fixtures/sst/predict.jsonl")

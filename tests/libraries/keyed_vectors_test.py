@@ -1,11 +1,8 @@
 import pytest
-import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.vectors.encoder import in_contexts
 from tests.elmo.files import make_files
-from tests.vectors.examples import tiny_encoder
 
 gensim = pytest.importorskip("gensim")
 
@@ -32,18 +29,13 @@ def test_words_alone(embedder, layer):
     assert len(vectors.most_similar("cat", topn=2)) == 2
 
 
-def test_words_in_contexts(embedder, tmp_path):
+def test_words_in_contexts(embedder):
     vectors = keyed_vectors(WORDS, contexts=CONTEXTS, embedder=embedder)
     assert vectors.index_to_key == ["cat", "New York", "Dog"]
     one, two = (embedder.embed_sentence(CONTEXTS[number]).mean(axis=0) for number in (0, 2))
     assert vectors["cat"] == pytest.approx((one[1] + two[1]) / 2, abs=1e-6)
     assert vectors["New York"] == pytest.approx(one[3], abs=1e-6)
     assert vectors["Dog"] == pytest.approx(two[4], abs=1e-6)
-    # Sentences may also be text with blanks between tokens.
-    encoder = tiny_encoder(tmp_path)
-    tokens = in_contexts(encoder, ["cat"], CONTEXTS[2:], limit=1, seed=1)
-    texts = in_contexts(encoder, ["cat"], [" ".join(CONTEXTS[2])], limit=1, seed=1)
-    assert all(torch.equal(a.vectors, b.vectors) for a, b in zip(tokens, texts, strict=True))
 
 
 def test_no_words_have_no_vectors(embedder):

@@ -1,8 +1,5 @@
 import pickle
-import shutil
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,39 +80,6 @@ def test_a_bilm_of_words(tmp_path):
     assert (tmp_path / "saved/elmo/vocab.txt").exists()
     expected = ElmoEmbedder(**files).embed_sentence(["The", "cat"]).mean(axis=0)
     assert spacy.load(tmp_path / "saved")("The cat").tensor == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_saved_pickled_in_batches_and_from_threads(files, tmp_path):
-    shutil.copytree(Path(files["options_file"]).parent, tmp_path / "bilm")
-    own = {key: str(tmp_path / "bilm" / Path(path).name) for key, path in files.items()}
-    nlp = pipeline(own, "sentencizer", layer=1, keep_layers=True, batch_size=3)
-    alone = [nlp(text).tensor for text in TEXTS]
-    nlp.to_disk(tmp_path / "saved")
-    data, pickled = nlp.to_bytes(), pickle.dumps(nlp.get_pipe("elmo"))
-    shutil.rmtree(tmp_path / "bilm")
-    again = spacy.blank("en")
-    again.add_pipe("sentencizer")
-    again.add_pipe("elmo", config=own | {"layer": 1})
-    from_bytes = again.from_bytes(data)
-    from_disk = spacy.load(tmp_path / "saved")
-    shutil.rmtree(tmp_path / "saved")
-    component = pickle.loads(pickled)
-    sentencizer = nlp.get_pipe("sentencizer")
-
-    def equal(docs):
-        tensors = [doc.tensor for doc in docs]
-        assert len(tensors) == len(alone)
-        for one, other in zip(tensors, alone, strict=True):
-            assert one == pytest.approx(other, abs=1e-6)
-        return True
-
-    for size in (2, 100):
-        assert equal(from_disk.pipe(TEXTS, batch_size=size))
-    assert equal(map(from_bytes, TEXTS))
-    assert equal(component(sentencizer(nlp.make_doc(text))) for text in TEXTS)
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(lambda _: equal(from_disk.pipe(TEXTS, batch_size=4)), range(8)))
 
 
 def test_docs_are_saved_with_their_vectors(files):

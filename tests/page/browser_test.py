@@ -137,14 +137,6 @@ def test_a_mark_keeps_its_label_over_lines(page):
     assert label["y"] + label["height"] <= mark["y"] + mark["height"]
 
 
-def test_the_mix_shows_small_differences(page):
-    bars = page.goto("/show/ner") and page.locator("#mix ~ * .bar rect:nth-child(2)")
-    widths = [bars.nth(i).bounding_box()["width"] for i in range(3)]
-    track = page.locator("#mix ~ * .bar rect.track").first.bounding_box()["width"]
-    assert max(widths) > track / 8
-    assert re.search(r"Layer \d weighs most \(\d+%\), layer \d least", page.locator("main").inner_text())
-
-
 @pytest.mark.parametrize(
     ("tab", "field", "keys", "sends"),
     [
@@ -164,11 +156,6 @@ def test_keys_that_submit(page, tab, field, keys, sends):
     page.get_by_label(field, exact=True).fill("play")
     page.get_by_label(field, exact=True).press(keys)
     assert (page.title() == "sent") == sends
-
-
-def test_documents_of_the_service(page):
-    page.goto("/docs")
-    page.get_by_text("/predict/ner").first.wait_for()
 
 
 @pytest.mark.parametrize("tab", ["srl", "coref", "squad", "sst"])

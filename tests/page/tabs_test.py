@@ -66,12 +66,6 @@ def test_examples_are_of_the_validation_data(config, data, starts):
     assert len(tab.examples) == EXAMPLES
 
 
-def test_validation_data_of_several_files():
-    predictor = predictor_of("srl")
-    one, both = (Tab.of("who", predictor, validation=n * ["fixtures/srl/dev.conll"]) for n in (1, 2))
-    assert one.examples == both.examples != []
-
-
 @pytest.mark.slow
 def test_validation_data_that_is_not_there(tmp_path, srl):
     bad = tmp_path / "bad.conll"

@@ -70,19 +70,6 @@ def test_results_in_their_order(predictor):
     assert predictor.batches == [2, 1]
 
 
-@pytest.mark.parametrize("line", [b"[1]", b'{"text": }', b'{"words": "a"}', b'{"text": "\xe9"}'])
-@pytest.mark.parametrize(("source", "where"), [("in", "in, line 3: "), (None, "line 2 (")])
-@pytest.mark.parametrize("batch_size", [1, 5])
-def test_results_before_a_bad_line_come_out(predictor, line, source, where, batch_size):
-    """Of a file, its blank lines count."""
-    good = b'{"text": "a"}\n'
-    results = results_of(predictor, [good, b" \n", line + b"\n", good], batch_size, source)
-    assert next(results) == {"doubled": 2}
-    with pytest.raises(ConfigurationError) as caught:
-        next(results)
-    assert str(caught.value).startswith(where)
-
-
 @pytest.mark.parametrize("error", [IndexError, MemoryError])
 def test_results_before_a_line_that_breaks_the_model_come_out(predictor, error):
     predictor.error = error

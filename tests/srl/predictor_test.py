@@ -162,6 +162,9 @@ def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
         another(predictor).predict(SENTENCE)
     assert '"predicates"' in str(error.value)
     assert "en_core_web_sm" in str(error.value)
+    (tmp_path / "a").write_text("Anna\nsold\nit\n")
+    (result,) = lines_of(SrlPredictor(predictor._model, reader_of(predictor)), tmp_path / "a", 1)
+    assert "spacy" in result["no_prediction"]
     spacy.blank("en").to_disk(tmp_path / "en_blank")
     with pytest.raises(ConfigurationError, match="parts of speech"):
         another(predictor, spacy_model=str(tmp_path / "en_blank")).predict(SENTENCE)
@@ -212,15 +215,6 @@ def test_each_sentence_of_a_file_has_a_line(predictor, tmp_path, tagger, batch_s
     assert ["no_prediction" in result for result in results] == [not each for each in indices]
     alone = predictor.predict_json({"tokens": ["She", "sold", "it"], "predicates": [1, 0]})
     assert results[0]["predicates"] == alone["predicates"]
-
-
-def test_without_a_model_that_finds_verbs_the_reason_says_so(predictor, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy.util.get_installed_models", list)
-    monkeypatch.setattr("elmo_tasks.srl.predictor.trained_archives", dict)
-    (tmp_path / "a").write_text("Anna\nsold\nit\n")
-    (result,) = lines_of(SrlPredictor(predictor._model, reader_of(predictor)), tmp_path / "a", 1)
-    assert result["predicates"] == []
-    assert "spacy" in result["no_prediction"]
 
 
 def test_the_trained_archive_finds_predicates_whatever_spacy_models_are_installed(predictor, monkeypatch):
