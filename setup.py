@@ -133,7 +133,6 @@ setup(
     packages=find_packages(include=["elmo_tasks", "elmo_tasks.*"]),
     package_data={
         "elmo_tasks": ["py.typed"],
-        "elmo_tasks.commands": ["*.html"],
         "elmo_tasks.page": ["templates/**/*.html", "assets/*"],
         "elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"],
     },

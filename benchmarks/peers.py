@@ -167,7 +167,8 @@ class Coref(Comparison):
         proposed = []
         for instance in reader.read(dev):
             reader.apply_token_indexers(instance)
-            proposed.append(model.forward_on_instance(instance)["clusters"])
+            clusters = model.forward_on_instance(instance)["clusters"]
+            proposed.append([list(map(tuple, cluster)) for cluster in clusters])
         return {
             self.metric: average_f1(proposed, CorefReader().read(dev)),
             WITHOUT_SINGLETONS: average_f1(proposed, CorefReader(singletons=False).read(dev)),

@@ -1,10 +1,12 @@
 """The classifier of sentences and pairs: a biLSTM, pooling, and a linear layer over the classes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import torch
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
@@ -16,6 +18,7 @@ from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
 from elmo_tasks.modules.layers import BiLstm
+from elmo_tasks.pipeline.results import LabelResult
 
 
 def max_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -33,6 +36,23 @@ POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "last": partial(get_final_encoder_states, bidirectional=True),
 }
 """*Shape:* `(batch, tokens, dim)`, `(batch, tokens)` to `(batch, dim)`."""
+
+
+@dataclass
+class ClassificationResult(LabelResult):
+    """The label of a sentence or pair, `None` if a sentence has no words."""
+
+    sentence1_tokens: list[str]
+    sentence2_tokens: list[str] | None
+    """`None` for a single sentence."""
+    label: str | None
+    probabilities: dict[str, float]
+
+    def to_json(self) -> JsonDict:
+        fields = super().to_json()
+        if self.sentence2_tokens is None:
+            del fields["sentence2_tokens"]
+        return fields
 
 
 @Model.register("elmo_classifier")
@@ -111,10 +131,10 @@ class ClassificationModel(Classifier):
         # (batch, sentence_dim)
         return torch.cat(pooled, dim=1)
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the words, the `label`, and the `probabilities` by label."""
-        texts: list[ClassifierText] = output_dict["metadata"]
-        words = {"sentence1_tokens": [text.sentence1 for text in texts]}
-        if self.pairs:
-            words["sentence2_tokens"] = [text.sentence2 or [] for text in texts]
-        return words | super().make_output_human_readable(output_dict)
+    def results(self, outputs: Outputs) -> list[ClassificationResult]:
+        """Returns the label of each sentence or pair."""
+        texts: list[ClassifierText] = outputs["metadata"]
+        return [
+            ClassificationResult(text.sentence1, text.sentence2, *label)
+            for text, label in zip(texts, self.best_labels(outputs), strict=True)
+        ]

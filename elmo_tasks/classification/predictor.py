@@ -1,8 +1,8 @@
 """The class of sentences and of pairs of sentences, from JSON Lines."""
 
-from allennlp.common import JsonDict
 from allennlp.predictors import Predictor
 
+from elmo_tasks.classification.model import ClassificationResult
 from elmo_tasks.pipeline.predictor import LabelPredictor
 
 
@@ -21,14 +21,8 @@ class ClassificationPredictor(LabelPredictor):
             return {name: f"{name}_tokens" for name in ("sentence1", "sentence2")}
         return {"sentence": "tokens"}
 
-    def predict(self, sentence1: str, sentence2: str | None = None) -> JsonDict:
-        """Returns the class of one sentence, or of one pair."""
-        if sentence2 is None:
-            return self.predict_json({"sentence": sentence1})
-        return self.predict_json({"sentence1": sentence1, "sentence2": sentence2})
-
-    def empty_result(self, content: list[list[str]]) -> JsonDict | None:
+    def empty_result(self, content: list[list[str]]) -> ClassificationResult | None:
         if all(content):
             return None
-        words = {f"sentence{i}_tokens": words for i, words in enumerate(content, start=1)}
-        return {**words, "label": None, "probabilities": {}}
+        sentence1, sentence2 = content if self._dataset_reader.pairs else (content[0], None)
+        return ClassificationResult(sentence1, sentence2, None, {})

@@ -11,7 +11,6 @@ from typing import Any
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.models.archival import Archive
-from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import local_archive, packed_archive
 from elmo_tasks.commands.arguments import copy_piped, is_piped
@@ -44,10 +43,11 @@ from elmo_tasks.jobs.locations import WORK, input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
-from elmo_tasks.page.templates import page_template
+from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import json_lines_file, predictor_arguments, read_file
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
+from elmo_tasks.pipeline.predictor import attempt, with_place
+from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
 
@@ -173,9 +173,6 @@ def predictions(archive: Archive, instances: list[Instance], *, batch_size: int)
     return answers
 
 
-TEMPLATE = Path(__file__).with_name("explain.html")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Explain(ModelVerb):
     name = "explain"
@@ -210,9 +207,23 @@ class Explain(ModelVerb):
             partial_file(page, force=self.force) as html,
             partial_file(output, force=self.force) as path,
         ):
-            predictor = _predictor(self.archive, self.open())
+            archive = self.open()
+            predictor = task_predictor(archive, self.archive)
+            if not can_explain(predictor):
+                raise ConfigurationError(
+                    f"{self.archive}: a {type(archive.model).__name__} cannot be explained, only a single "
+                    "model of NER, SST, SNLI, SQuAD, classification or coreference"
+                )
             predictor.through_elmo = self.through_elmo
-            explained, problem = _explain(predictor, self.input, self.method)
+            explainer = Explainer(predictor, self.method)
+            explained: list[dict[str, Any]] = []
+            problem = None
+            for record in progress(list(read_file(predictor, self.input)), work="explain", unit="inputs"):
+                result = with_place(attempt(explainer, record.content), record.where)
+                if isinstance(result, Exception):
+                    problem = result
+                    break
+                explained.append(result)
             if problem is not None and not explained:
                 raise problem
             lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
@@ -227,32 +238,7 @@ def _page(output: Path) -> Path:
     return output.with_name(f"{output.name}.html")
 
 
-def _explain(
-    predictor: TaskPredictor, source: str, method: str
-) -> tuple[list[dict[str, Any]], Exception | None]:
-    """Returns the explanations of the inputs before one that cannot be read, and the error of that one."""
-    explainer = Explainer(predictor, method)
-    explained: list[dict[str, Any]] = []
-    for record in progress(list(read_file(predictor, source)), work="explain", unit="inputs"):
-        result = with_place(attempt(explainer, record.content), record.where)
-        if isinstance(result, Exception):
-            return explained, result
-        explained.append(result)
-    return explained, None
-
-
 def render(explained: list[dict[str, Any]]) -> str:
     """Returns the page of HTML."""
     to_json = partial(json.dumps, ensure_ascii=False)
-    return page_template(TEMPLATE, json=to_json).render(explained=explained)
-
-
-def _predictor(name: str, archive: Archive) -> TaskPredictor:
-    """Returns the predictor of an archive."""
-    predictor = Predictor.from_archive(archive)
-    if not can_explain(predictor):
-        raise ConfigurationError(
-            f"{name}: a {type(archive.model).__name__} cannot be explained, only a single model of NER, SST, "
-            "SNLI, SQuAD, classification or coreference"
-        )
-    return predictor
+    return template("explain.html").render(explained=explained, json=to_json)

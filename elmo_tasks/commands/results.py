@@ -17,14 +17,13 @@ from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
 from elmo_tasks.common.table import Cell, Table, save, shown
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.page.templates import page_template
+from elmo_tasks.page.templates import template
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
-REPORT_TEMPLATE = Path(__file__).with_name("report.html")
 SUBJECTS = {
     "query": "Nearest neighbours",
     "archive": "Learned mixes",
@@ -185,7 +184,7 @@ def report_page(entries: Sequence[ReportEntry]) -> str:
         for entry in entries
     ]
     results = list(zip(titles, entries, strict=True))
-    return page_template(REPORT_TEMPLATE, shown=_shown_in_report).render(results=results)
+    return template("report.html").render(results=results, shown=_shown_in_report)
 
 
 def _shown_in_report(cell: Cell, column: str) -> str:

@@ -174,21 +174,6 @@ def _replace_words(words: Words, replacements: Mapping[int, str]) -> str:
     return "".join([*parts, words.text[before:]])
 
 
-def mentions_with_offsets(words: Words, clusters: Sequence[Cluster]) -> list[list[dict[str, Any]]]:
-    """Returns for each mention `text`, `char_start` and `char_end` (half-open)."""
-    return [
-        [
-            {
-                "text": _text(words, span),
-                "char_start": words.offsets[span[0]][0],
-                "char_end": words.offsets[span[1]][1],
-            }
-            for span in cluster
-        ]
-        for cluster in clusters
-    ]
-
-
 def _text(words: Words, span: Mention) -> str:
     return words.text[words.offsets[span[0]][0] : words.offsets[span[1]][1]]
 

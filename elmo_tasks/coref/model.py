@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Any
 
 import torch
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
@@ -20,7 +22,6 @@ from elmo_tasks.coref.documents import (
     CorefDocument,
     Mention,
     mark_mentions,
-    mentions_with_offsets,
     replace_pronouns,
 )
 from elmo_tasks.coref.metric import CorefScores
@@ -30,10 +31,40 @@ from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.modules.metrics import gather_from_workers
+from elmo_tasks.pipeline.results import Mention as TextMention
+from elmo_tasks.pipeline.results import TaskResult
 
 ENCODED_WORDS = 4096
 """Words, and padding, of sentences that are encoded together."""
 _WITH, _WITHOUT = "with gold clusters", "without gold clusters"
+
+
+@dataclass
+class CorefResult(TaskResult):
+    """The clusters of a document."""
+
+    document: CorefDocument
+    clusters: list[Cluster]
+
+    @property
+    def value(self) -> list[list[TextMention]]:
+        text, offsets = self.document.words.text, self.document.words.offsets
+        bounds = [[(offsets[first][0], offsets[last][1]) for first, last in each] for each in self.clusters]
+        return [[TextMention(text[start:end], start, end) for start, end in each] for each in bounds]
+
+    def to_json(self) -> JsonDict:
+        """Returns also the text with marked mentions, and with pronouns replaced."""
+        words = self.document.words
+        return {
+            "tokens": words.words,
+            "clusters": [list(map(list, cluster)) for cluster in self.clusters],
+            "mentions": [
+                [{"text": text, "char_start": start, "char_end": end} for text, start, end in mentions]
+                for mentions in self.value
+            ],
+            "marked": mark_mentions(words, self.clusters),
+            "resolved": replace_pronouns(self.document, self.clusters),
+        }
 
 
 @Model.register("elmo_coref")
@@ -171,20 +202,9 @@ class CorefModel(ElmoModel):
             self._documents[_WITHOUT] += 1
         return outputs
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """
-        Returns the tokens, the clusters, their mentions with their characters, and the text with marked
-        mentions and with pronouns replaced.
-        """
-        documents: list[CorefDocument] = output_dict["metadata"]
-        pairs = list(zip(documents, output_dict["clusters"], strict=True))
-        return {
-            "tokens": [document.words.words for document in documents],
-            "clusters": output_dict["clusters"],
-            "mentions": [mentions_with_offsets(document.words, clusters) for document, clusters in pairs],
-            "marked": [mark_mentions(document.words, clusters) for document, clusters in pairs],
-            "resolved": [replace_pronouns(document, clusters) for document, clusters in pairs],
-        }
+    def results(self, outputs: Outputs) -> list[CorefResult]:
+        """Returns the clusters of each document."""
+        return list(map(CorefResult, outputs["metadata"], outputs["clusters"]))
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error without gold clusters."""

@@ -15,10 +15,10 @@ from allennlp.nn.util import get_text_field_mask
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument
+from elmo_tasks.coref.model import CorefResult
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
-from elmo_tasks.pipeline.results import Mention
 
 _INPUT_FORMS = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
@@ -40,33 +40,23 @@ class CorefPredictor(TextPredictor):
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
     optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
 
-    def predict(self, document: str) -> JsonDict:
-        """Returns the result of one document."""
-        return self.predict_json({"document": document})
-
-    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+    def run(self, instances: list[Instance]) -> list[CorefResult]:
         """Predicts the documents one by one, since a batch of the model is one document."""
-        predict = super().predict_batch_instance
-        return [result for instance in instances for result in predict([instance])]
+        run = super().run
+        return [result for instance in instances for result in run([instance])]
 
-    def empty_result(self, content: CorefDocument | None) -> JsonDict | None:
+    def empty_result(self, content: CorefDocument | None) -> CorefResult | None:
         if content is not None:
             return None
-        return {"tokens": [], "clusters": [], "mentions": [], "marked": "", "resolved": ""}
+        return CorefResult(CorefDocument("", [], [], words=join_words([])), [])
 
     def to_instance(self, content: CorefDocument) -> Instance:
         return self._dataset_reader.text_to_instance(content)
 
-    def typed(self, value: JsonDict) -> list[list[Mention]]:
-        keys = ("text", "char_start", "char_end")
-        return [
-            [Mention(*(each[key] for key in keys)) for each in mentions] for mentions in value["mentions"]
-        ]
-
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """Returns an instance for each cluster, with no other cluster; without any, one without clusters."""
         document: CorefDocument = instance["metadata"].metadata
-        clusters = [[cluster] for cluster in outputs["clusters"]]
+        clusters = [[list(map(tuple, cluster))] for cluster in outputs["clusters"]]
         return [
             Instance({**instance.fields, "metadata": MetadataField(replace(document, clusters=one))})
             for one in clusters or [[]]

@@ -14,7 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import predictor_of, read_json_records
-from elmo_tasks.pipeline.predictor import predict_records, value_of
+from elmo_tasks.pipeline.predictor import predict_records
 
 
 @dataclass(kw_only=True)
@@ -71,7 +71,7 @@ class PredictShard:
         with self._job.sink.part(shard) as write:
             try:
                 for result in predict_records(self._predictor, records, self._job.batch_size):
-                    write(self._predictor.dump_line(value_of(result)).encode("utf-8"))
+                    write(self._predictor.dump_line(result).encode("utf-8"))
                     written += 1
             except (ConfigurationError, ElmoError) as error:
                 return {"number": shard.number, "error": str(error)}

@@ -1,13 +1,17 @@
 """The predictor of the biLM: the probabilities of a sentence's words."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Instance
+from allennlp.data import Instance, Token
+from allennlp.data.fields import TextField
 from allennlp.predictors import Predictor
 
-from elmo_tasks.language_model.metric import DIRECTIONS, perplexity
+from elmo_tasks.language_model.metric import perplexity
 from elmo_tasks.pipeline.predictor import TaskPredictor, require_text
+from elmo_tasks.pipeline.results import TaskResult
 
 
 @Predictor.register("elmo_bilm")
@@ -31,11 +35,7 @@ class BiLmPredictor(TaskPredictor):
 
     forms = ({"sentence": str}, {"tokens": list[str]})
 
-    def predict(self, sentence: str) -> JsonDict:
-        """Returns the probabilities of one sentence."""
-        return self.predict_json({"sentence": sentence})
-
-    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+    def run(self, instances: list[Instance]) -> list[TaskResult]:
         sentences = [instance.words for instance in instances if isinstance(instance, _Sentence)]
         if len(sentences) < len(instances):
             raise ConfigurationError(
@@ -48,9 +48,6 @@ class BiLmPredictor(TaskPredictor):
         boundaries = np.cumsum([len(words) + 1 for words in sentences])[:-1]
         parts = np.split(scores, boundaries, axis=1)
         return [_result(words, *part) for words, part in zip(sentences, parts, strict=True)]
-
-    def num_tokens(self, instance: Instance) -> int:
-        return len(instance.words) if isinstance(instance, _Sentence) else 0
 
     def read(self, json_dict: JsonDict) -> list[str]:
         """Returns the words of a sentence."""
@@ -65,19 +62,34 @@ class _Sentence(Instance):
     """A sentence that will be put into a block together with others."""
 
     def __init__(self, words: list[str]) -> None:
-        super().__init__({})
+        super().__init__({"tokens": TextField(list(map(Token, words)))})
         self.words = words
 
 
-def _result(words: list[str], forward: np.ndarray, backward: np.ndarray) -> JsonDict:
+@dataclass
+class BiLmResult(TaskResult):
+    """The log probabilities of a sentence's words, in nats, and their perplexities."""
+
+    tokens: list[str]
+    log_probabilities_forward: list[float]
+    log_probabilities_backward: list[float]
+    log_probability_end: float
+    log_probability_begin: float
+    perplexity_forward: float
+    perplexity_backward: float
+    perplexity: float
+
+
+def _result(words: list[str], forward: np.ndarray, backward: np.ndarray) -> BiLmResult:
     """*Shape:* log probabilities of each direction, in its reading order, `(words + 1,)`."""
     losses = -forward.mean(), -backward.mean()
-    return {
-        "tokens": words,
-        "log_probabilities_forward": forward[:-1].tolist(),
-        "log_probabilities_backward": backward[-2::-1].tolist(),
-        "log_probability_end": float(forward[-1]),
-        "log_probability_begin": float(backward[-1]),
-        **{f"perplexity_{name}": perplexity(loss) for name, loss in zip(DIRECTIONS, losses, strict=True)},
-        "perplexity": perplexity(sum(losses) / 2),
-    }
+    return BiLmResult(
+        words,
+        forward[:-1].tolist(),
+        backward[-2::-1].tolist(),
+        float(forward[-1]),
+        float(backward[-1]),
+        perplexity(losses[0]),
+        perplexity(losses[1]),
+        perplexity(sum(losses) / 2),
+    )

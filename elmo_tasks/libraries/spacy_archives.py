@@ -128,11 +128,11 @@ class NerPipe(ArchivePipe):
                 for doc_index, token_indices in batch
             ]
             for (doc_index, token_indices), result in zip(
-                batch, self.content.predict_batch_json(inputs), strict=True
+                batch, self.content.predict_all(inputs), strict=True
             ):
-                for entity in result["entities"]:
-                    first, last = token_indices[entity["token_start"]], token_indices[entity["token_end"] - 1]
-                    entities[doc_index].append(Span(docs[doc_index], first, last + 1, label=entity["type"]))
+                for span in result.spans:
+                    first, last = token_indices[span.start], token_indices[span.end - 1]
+                    entities[doc_index].append(Span(docs[doc_index], first, last + 1, label=span.label))
         for doc, spans in zip(docs, entities, strict=True):
             earlier = [*doc.ents, *_blocked(doc)]
             # `set_ents` does not remove the ids of replaced entities.
@@ -185,10 +185,10 @@ class CorefPipe(ArchivePipe):
             content: Any = {"sentences": [[doc[i].text for i in each] for each in indices_by_sentence]}
         else:
             content = {"tokens": [doc[i].text for i in token_indices]}
-        result = self.content.predict_json(content)
+        (result,) = self.content.predict_all([content])
         return [
             Span(doc, token_indices[first], token_indices[last] + 1, label=str(cluster_index))
-            for cluster_index, cluster in enumerate(result["clusters"])
+            for cluster_index, cluster in enumerate(result.clusters)
             for first, last in cluster
         ]
 

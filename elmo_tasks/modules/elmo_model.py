@@ -29,6 +29,7 @@ from elmo_tasks.elmo import Elmo, ElmoRepresentations, FrozenBiLm, LstmState, Tr
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER, archived_block, archived_state, elmo_from_state
 from elmo_tasks.modules.metrics import ClassificationMetric
+from elmo_tasks.pipeline.results import Label, TaskResult
 
 Scores = dict[str, torch.Tensor]
 """The result of a model's network for a batch; an ensemble decodes from the mean of its members' scores."""
@@ -149,6 +150,15 @@ class ElmoModel(StrictParams, Model):
         Returns the outputs for scores. With gold fields, they contain the `loss`, and the metrics count the
         batch. The other parameters of a task's `decode` are fields by their names; gold ones are optional.
         """
+
+    @abstractmethod
+    def results(self, outputs: Outputs) -> Sequence[TaskResult]:
+        """Returns the result of each instance, for the outputs of `decode`."""
+
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
+        """Returns the `results` as JSON; AllenNLP wants a list for each of their keys."""
+        rows = [result.to_json() for result in self.results(output_dict)]
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:
@@ -276,13 +286,12 @@ class Classifier(ElmoModel):
 
     average = staticmethod(average_with_logits)
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the most probable `label`, and the `probabilities` by label."""
-        rows: list[list[float]] = output_dict["probabilities"].tolist()
-        return {
-            "label": [self.labels[row.index(max(row))] for row in rows],
-            "probabilities": [dict(zip(self.labels, row, strict=True)) for row in rows],
-        }
+    def best_labels(self, outputs: Outputs) -> list[Label]:
+        """Returns the most probable label of each instance, and the probabilities by label."""
+        rows: list[list[float]] = outputs["probabilities"].tolist()
+        return [
+            Label(self.labels[row.index(max(row))], dict(zip(self.labels, row, strict=True))) for row in rows
+        ]
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         return self.metric.get_metric(reset)
@@ -348,6 +357,9 @@ class EnsembleModel(StrictParams, Model):
         with self._encoder:
             scores = [member.scores(**inputs) for member in cast(list[ElmoModel], self.members)]
         return self.first.decode(self.first.average(scores), **gold)
+
+    def results(self, outputs: Outputs) -> Sequence[TaskResult]:
+        return self.first.results(outputs)
 
     def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
         return self.first.make_output_human_readable(output_dict)

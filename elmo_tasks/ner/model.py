@@ -1,8 +1,10 @@
 """The biLSTM-CRF tagger of the ELMo paper."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
@@ -16,6 +18,44 @@ from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
+from elmo_tasks.pipeline.results import Entity, TaskResult
+
+
+@dataclass
+class NerResult(TaskResult):
+    """The entities of a sentence: their words `[start, end)`, and the probability of each."""
+
+    sentence: NerSentence
+    spans: list[Span]
+    probabilities: list[float]
+
+    @property
+    def value(self) -> list[Entity]:
+        text, offsets = self.sentence.text, self.sentence.offsets
+        entities = []
+        for span, probability in zip(self.spans, self.probabilities, strict=True):
+            start, end = offsets[span.start][0], offsets[span.end - 1][1]
+            entities.append(Entity(text[start:end], span.label, start, end, probability))
+        return entities
+
+    def to_json(self) -> JsonDict:
+        words = self.sentence.words
+        return {
+            "tokens": words,
+            "tags": from_spans(self.spans, len(words), Scheme.IOB2),
+            "entities": [
+                {
+                    "text": entity.text,
+                    "type": entity.type,
+                    "token_start": span.start,
+                    "token_end": span.end,
+                    "char_start": entity.start,
+                    "char_end": entity.end,
+                    "probability": entity.probability,
+                }
+                for span, entity in zip(self.spans, self.value, strict=True)
+            ],
+        }
 
 
 @Model.register("elmo_ner")
@@ -81,25 +121,14 @@ class NerModel(ElmoModel):
             self.metric(predicted, [sentence.gold_tags or [] for sentence in metadata])
         return outputs
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the words, their tags (IOB2), and the entities with their position and probability."""
-        chain = Chain(**{name: output_dict[name] for name in Chain._fields})
-        spans = self._spans(output_dict["tags"], chain.mask)
+    def results(self, outputs: Outputs) -> list[NerResult]:
+        """Returns the entities of each sentence, with their probabilities."""
+        chain = Chain(**{name: outputs[name] for name in Chain._fields})
+        spans = self._spans(outputs["tags"], chain.mask)
         probabilities = chain.span_probabilities(
-            output_dict["tags"], [[(span.start, span.end) for span in row] for row in spans]
+            outputs["tags"], [[(span.start, span.end) for span in row] for row in spans]
         )
-        sentences: list[NerSentence] = output_dict["metadata"]
-        return {
-            "tokens": [sentence.words for sentence in sentences],
-            "tags": [
-                from_spans(row, len(sentence.words), Scheme.IOB2)
-                for row, sentence in zip(spans, sentences, strict=True)
-            ],
-            "entities": [
-                [_entity(*entity, sentence) for entity in zip(row, row_probabilities, strict=True)]
-                for row, row_probabilities, sentence in zip(spans, probabilities, sentences, strict=True)
-            ],
-        }
+        return list(map(NerResult, outputs["metadata"], spans, probabilities))
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
@@ -118,17 +147,3 @@ class NerModel(ElmoModel):
             to_spans([self.tags[tag] for tag in row[:length]], Scheme.BIOUL)
             for row, length in zip(tags.tolist(), lengths, strict=True)
         ]
-
-
-def _entity(span: Span, probability: float, sentence: NerSentence) -> Outputs:
-    """Returns an entity as JSON. Positions are half-open: from `start` up to, not including, `end`."""
-    start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
-    return {
-        "text": sentence.text[start:end],
-        "type": span.label,
-        "token_start": span.start,
-        "token_end": span.end,
-        "char_start": start,
-        "char_end": end,
-        "probability": probability,
-    }

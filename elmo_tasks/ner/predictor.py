@@ -11,10 +11,10 @@ from elmo_tasks.data.fields import TagField
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
 from elmo_tasks.data.tokenization import Words
+from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.pipeline.explanations import labelled
 from elmo_tasks.pipeline.predictor import SentencePredictor
-from elmo_tasks.pipeline.results import Entity
 
 
 @Predictor.register("elmo_ner")
@@ -27,17 +27,13 @@ class NerPredictor(SentencePredictor):
     its `probability` under the CRF, whatever the other entities are.
     """
 
-    def empty_result(self, content: Words) -> JsonDict | None:
-        return None if content.words else {"tokens": [], "tags": [], "entities": []}
+    def empty_result(self, content: Words) -> NerResult | None:
+        return None if content.words else NerResult(NerSentence([], content.text, []), [], [])
 
     def to_instance(self, content: Words) -> Instance:
         return self._dataset_reader.text_to_instance(
             content.words, text=content.text, offsets=content.offsets
         )
-
-    def typed(self, value: JsonDict) -> list[Entity]:
-        keys = ("text", "type", "char_start", "char_end", "probability")
-        return [Entity(*(entity[key] for key in keys)) for entity in value["entities"]]
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """Returns an instance for each entity, with no other entity; without any, one without entities."""

@@ -2,10 +2,10 @@
 
 import re
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from allennlp.common import JsonDict
@@ -86,63 +86,29 @@ class Mark(NamedTuple):
     """Shown after the label."""
 
 
-class Located(NamedTuple):
-    """A text, and the characters `[start, end)` of each of its tokens."""
-
-    text: str
-    offsets: list[tuple[int, int]]
-
-    def part(self, start: int, end: int) -> str:
-        return self.text[self.offsets[start][0] : self.offsets[end - 1][1]]
-
-    def mark(self, start: int, end: int, label: str) -> Mark:
-        return Mark(self.offsets[start][0], self.offsets[end - 1][1], label)
-
-
-def page_template(path: Path, **filters: Callable[..., Any]) -> Template:
+@cache
+def template(name: str) -> Template:
     """
-    Returns a template whose values are escaped and must all be given. It may include the templates of this
-    folder, and the style sheet.
-
-    # Parameters
-
-    filters : the template's own filters, by name.
+    Returns a template of this folder, whose values are escaped and must all be given. It may include others,
+    and the style sheet.
     """
     environment = Environment(
-        loader=FileSystemLoader([path.parent, HERE / "templates", ASSETS]),
+        loader=FileSystemLoader([HERE / "templates", ASSETS]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"starred": starred, "percent": percent, **filters}
+    filters = (starred, percent, named, answered, arguments, mentions)
+    environment.filters |= {each.__name__: each for each in filters}
     environment.globals |= {"marked": marked, "heat": heat, "meaning": meaning, "percent": percent}
     environment.globals["version"] = __version__
-    return environment.get_template(path.name)
-
-
-@cache
-def template(name: str) -> Template:
-    filters = {each.__name__: each for each in (named, answered, arguments, mentions, located)}
-    return page_template(HERE / "templates" / name, **filters)
+    return environment.get_template(name)
 
 
 def percent(share: float) -> str:
     """Returns a share in percent, such as `83%`."""
     return f"{100 * share:.0f}%"
-
-
-def located(tokens: list[str], text: str) -> Located:
-    """Returns the text with the offsets of its tokens, or the joined tokens if the text has others."""
-    offsets, position = [], 0
-    for token in tokens:
-        start = text.find(token, position)
-        if start < 0:
-            joined = " ".join(tokens)
-            return located(tokens, joined)
-        position = start + len(token)
-        offsets.append((start, position))
-    return Located(text, offsets)
 
 
 def named(entities: list[JsonDict]) -> Iterator[Mark]:
@@ -161,18 +127,18 @@ def _mark(span: JsonDict, label: str) -> Mark:
     return Mark(span["char_start"], span["char_end"], label, percent(span["probability"]))
 
 
-def arguments(frame: list[JsonDict], text: Located) -> Iterator[Mark]:
+def arguments(predicate_arguments: list[JsonDict]) -> Iterator[Mark]:
     """Yields all parts of a predicate's arguments, including the predicate itself."""
-    for argument in frame:
-        for start, end in argument["spans"]:
-            yield text.mark(start, end, argument["label"])
+    for argument in predicate_arguments:
+        for start, end in argument["char_spans"]:
+            yield Mark(start, end, argument["label"])
 
 
-def mentions(clusters: list[list[list[int]]], text: Located) -> Iterator[Mark]:
+def mentions(clusters: list[list[JsonDict]]) -> Iterator[Mark]:
     """Yields the mentions of all clusters, labelled with the indices of the clusters."""
     for cluster_index, cluster in enumerate(clusters):
-        for first, last in cluster:
-            yield text.mark(first, last + 1, str(cluster_index))
+        for mention in cluster:
+            yield Mark(mention["char_start"], mention["char_end"], str(cluster_index))
 
 
 def marked(text: str, marks: Iterable[Mark]) -> Markup:

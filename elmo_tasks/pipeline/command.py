@@ -33,7 +33,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import InputError, input_files, printable, shorten
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records, value_of
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records
 
 
 def read_json_records(
@@ -134,7 +134,7 @@ class PredictManager(predict._PredictManager):
             )
         try:
             for index, (record, result) in enumerate(zip(shown, results, strict=False)):
-                line = self._predictor.dump_line(value_of(result))
+                line = self._predictor.dump_line(result)
                 self._maybe_print_to_console_and_file(index, line, _shown_input(record))
             sys.stdout.flush()
         finally:

@@ -24,6 +24,7 @@ from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import texts_of
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER
+from elmo_tasks.pipeline.results import TaskResult
 
 # AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
 METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
@@ -102,7 +103,7 @@ class Interpretable(Predictor):
         self._layer = TextVectors(self._vectors_of_words)
 
     @abstractmethod
-    def example(self, json_dict: JsonDict) -> Instance | JsonDict:
+    def example(self, json_dict: JsonDict) -> Instance | TaskResult:
         """Returns the instance of an input, or the result of an input without words."""
 
     def texts(self, instance: Instance) -> list[list[str]]:

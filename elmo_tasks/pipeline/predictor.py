@@ -1,9 +1,9 @@
 """
 The base classes of the tasks' predictors: a batch of records becomes its results, in order.
 
-A task says how a record is read (`read`), how its instance is made (`to_instance`), and what `load` returns
-for it (`typed`). All else is here: long words are refused, inputs of similar length are run together, and the
-result of a record with an error is that error, while the others have their values.
+A task says how a record is read (`read`), how its instance is made (`to_instance`), and, in its model, what
+its result is (`results`). The rest is here: long words are refused, inputs of similar length are run
+together, and the result of a record with an error is that error, while the others have theirs.
 """
 
 import json
@@ -15,12 +15,14 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, cast
 
+import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import lazy_groups_of, sanitize
-from allennlp.data import DatasetReader, Instance, Vocabulary
+from allennlp.common.util import lazy_groups_of
+from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.data.fields import MetadataField, TextField
 from allennlp.models import Model
+from allennlp.nn.util import move_to_device
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.batches import batches
@@ -33,7 +35,7 @@ from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
 from elmo_tasks.pipeline.explanations import Interpretable
-from elmo_tasks.pipeline.results import Label
+from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
@@ -45,8 +47,8 @@ SMALL_BATCH = 256
 logger = logging.getLogger(__name__)
 
 
-Result: TypeAlias = JsonDict | Exception
-"""The value of a record, or its error."""
+Result: TypeAlias = TaskResult | Exception
+"""The result of a record, or its error."""
 
 
 class InputRecord(NamedTuple):
@@ -67,7 +69,7 @@ def attempt(function: Callable[[Any], Any], content: Any) -> Any:
         return error
 
 
-def with_place(result: Result, where: str) -> Result:
+def with_place(result: Any, where: str) -> Any:
     """Returns a result. An error becomes a `ConfigurationError` that names the place, if there is one."""
     if not (where and isinstance(result, Exception)):
         return result
@@ -77,8 +79,8 @@ def with_place(result: Result, where: str) -> Result:
     return error
 
 
-def value_of(result: Result) -> JsonDict:
-    """Returns the value of a result, or raises its error."""
+def value_of(result: Any) -> Any:
+    """Returns a result, or raises its error."""
     if isinstance(result, Exception):
         raise result
     return result
@@ -86,21 +88,22 @@ def value_of(result: Result) -> JsonDict:
 
 def predict_records(
     predictor: Predictor, records: Iterable[InputRecord], batch_size: int
-) -> Iterator[Result]:
+) -> Iterator[JsonDict]:
     """
-    Yields the result of each record, in order. Records are read and run `batch_size` at a time.
+    Yields the JSON object of each record's result, in order. Records are read and run `batch_size` at a time.
+    An error is raised after the results before it.
 
-    The predictor may be any predictor of AllenNLP. An error of a model that is not one of ours is raised. The
-    value of an instance begins with the ids of its record, such as `id`.
+    The predictor may be any predictor of AllenNLP. The object of an instance begins with the ids of its
+    record, such as `id`.
     """
     for batch in lazy_groups_of(records, batch_size):
         if isinstance(predictor, TaskPredictor) and not isinstance(batch[0].content, Instance):
-            yield from predictor.results(batch)
+            yield from map(predictor.to_json, map(value_of, predictor.results(batch)))
         else:
             yield from _results_of_allennlp(predictor, batch)
 
 
-def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iterator[Result]:
+def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iterator[JsonDict]:
     contents = [record.content for record in batch if _result_without_model(record) is None]
     first = next(iter(contents), None)
     # A third-party predictor may implement either the function for one input or that for several.
@@ -113,10 +116,10 @@ def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iter
         result = next(values) if (known := _result_without_model(record)) is None else known
         metadata = _metadata(record.content)
         ids = dict(metadata.ids) if isinstance(metadata, Metadata) else {}
-        yield with_place(result, record.where) if isinstance(result, Exception) else ids | result
+        yield ids | value_of(with_place(result, record.where))
 
 
-def _result_without_model(record: InputRecord) -> Result | None:
+def _result_without_model(record: InputRecord) -> JsonDict | Exception | None:
     """Returns the result of a record that the predictor does not need to see, or `None`."""
     if isinstance(record.content, Exception):
         return record.content
@@ -138,8 +141,8 @@ class _Prepared(NamedTuple):
 
 class TaskPredictor(Interpretable):
     """
-    Base class of the tasks' predictors. A task implements `read`, `to_instance`, `typed`, and `empty_result`
-    if its model cannot read a text without words.
+    Base class of the tasks' predictors. A task implements `read`, `to_instance`, and `empty_result` if
+    its model cannot read a text without words.
     """
 
     forms: Sequence[dict[str, Any]] = ()
@@ -165,7 +168,7 @@ class TaskPredictor(Interpretable):
         """Completes the contents of a batch by what is found for all together; some may be errors."""
         return contents
 
-    def empty_result(self, content: Any) -> JsonDict | None:
+    def empty_result(self, content: Any) -> TaskResult | None:
         """Returns the result of a content without words; `None` if the model has to run."""
         return None
 
@@ -173,20 +176,12 @@ class TaskPredictor(Interpretable):
     def to_instance(self, content: Any) -> Instance:
         """Returns the instance of a content."""
 
-    def typed(self, value: JsonDict) -> Any:
-        """Returns the result in Python, for `load`; by default it is the JSON object."""
-        return value
-
     def parts(self, instance: Instance) -> list[Instance]:
         """Returns the instances that the model reads for an instance of `to_instance`."""
         return [instance]
 
-    def num_tokens(self, instance: Instance) -> int:
-        """Returns the number of tokens that the model reads for an instance of `to_instance`."""
-        return sum(len(text.tokens) for text in texts_of(self.parts(instance)))
-
     def min_tokens(self, content: Any) -> int:
-        """Returns a lower bound of `num_tokens` that needs no instance."""
+        """Returns a lower bound of the tokens that the model reads, which needs no instance."""
         return 0
 
     def load_line(self, line: str) -> JsonDict:
@@ -200,23 +195,40 @@ class TaskPredictor(Interpretable):
             raise ConfigurationError(f"not a JSON object: {shorten(printable(line.strip()))}")
         return content
 
+    def predict(self, *texts: str, **fields: Any) -> JsonDict:
+        """Returns the JSON object for texts in the order of the first of `forms`, or for fields by name."""
+        names = list(self.forms[0])[: len(texts)]
+        return self.predict_json({**dict(zip(names, texts, strict=True)), **fields})
+
     def predict_json(self, inputs: JsonDict) -> JsonDict:
-        return self.values([InputRecord(inputs)])[0]
+        return self.predict_batch_json([inputs])[0]
 
     def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
-        return self.values(list(map(InputRecord, inputs)))
+        return list(map(self.to_json, self.predict_all(inputs)))
+
+    def predict_all(self, inputs: Iterable[JsonDict]) -> list[TaskResult]:
+        """Returns the result of each input, in order; raises the first error."""
+        return self.values(map(InputRecord, inputs))
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
 
     def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+        return list(map(self.to_json, self.run(instances)))
+
+    def to_json(self, result: TaskResult) -> JsonDict:
+        """Returns the JSON object of a result, within the predictor's parameters."""
+        return result.to_json()
+
+    def run(self, instances: list[Instance]) -> Sequence[Any]:
+        """Runs the model on all instances together, and returns their results."""
         for instance in instances:
             self._dataset_reader.apply_token_indexers(instance)
-        return list(map(self.to_json, self._model.forward_on_instances(instances)))
-
-    def to_json(self, outputs: dict[str, Any]) -> JsonDict:
-        """Returns the JSON object of a model's outputs for one instance."""
-        return _plain(outputs)
+        model, batch = self._model, Batch(instances)
+        batch.index_instances(model.vocab)
+        with torch.no_grad():
+            fields = move_to_device(batch.as_tensor_dict(), model._get_prediction_device())
+            return model.results(model(**fields))
 
     def results(self, records: Sequence[InputRecord], max_tokens: int | None = None) -> list[Result]:
         """
@@ -227,8 +239,9 @@ class TaskPredictor(Interpretable):
         results = self._run(examples, max_tokens or TOKENS_AT_ONCE)
         return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
 
-    def values(self, records: Sequence[InputRecord]) -> list[JsonDict]:
-        """Returns the value of each record, in order; raises the first error."""
+    def values(self, records: Iterable[InputRecord]) -> list[TaskResult]:
+        """Returns the result of each record, in order; raises the first error."""
+        records = list(records)
         examples = self._examples(records)
         for example, record in zip(examples, records, strict=True):
             if isinstance(example, Exception):
@@ -236,7 +249,7 @@ class TaskPredictor(Interpretable):
         results = zip(self._run(examples, TOKENS_AT_ONCE), records, strict=True)
         return [value_of(with_place(result, record.where)) for result, record in results]
 
-    def example(self, json_dict: JsonDict) -> Instance | JsonDict:
+    def example(self, json_dict: JsonDict) -> Instance | TaskResult:
         (example,) = self._examples([InputRecord(json_dict)])
         return example.instance if isinstance(example, _Prepared) else value_of(example)
 
@@ -245,8 +258,8 @@ class TaskPredictor(Interpretable):
 
     def _examples(
         self, records: Sequence[InputRecord], max_tokens: int | None = None
-    ) -> list[_Prepared | JsonDict | Exception]:
-        """Returns for each record its example, or the value of a text without words, or an error."""
+    ) -> list[_Prepared | Result]:
+        """Returns for each record its example, or the result of a text without words, or an error."""
         read = partial(self._read, max_tokens)
         contents = self.complete([attempt(read, record.content) for record in records])
         return [attempt(partial(self._example, max_tokens), content) for content in contents]
@@ -256,21 +269,20 @@ class TaskPredictor(Interpretable):
         _check_tokens(self.min_tokens(content), max_tokens)
         return content
 
-    def _example(self, max_tokens: int | None, content: Any) -> _Prepared | JsonDict:
+    def _example(self, max_tokens: int | None, content: Any) -> _Prepared | TaskResult:
         # Before an instance is made for each of very many predicates
         _check_tokens(self.min_tokens(content), max_tokens)
-        if (value := self.empty_result(content)) is not None:
-            return value
+        if (result := self.empty_result(content)) is not None:
+            return result
         instance = self.to_instance(content)
-        _check_lengths(texts_of(self.parts(instance)))
-        tokens = self.num_tokens(instance)
+        texts = texts_of(self.parts(instance))
+        _check_lengths(texts)
+        tokens = sum(len(text.tokens) for text in texts)
         _check_tokens(tokens, max_tokens)
         return _Prepared(instance, tokens)
 
-    def _run(
-        self, examples: Sequence[_Prepared | JsonDict | Exception], max_tokens: int
-    ) -> list[JsonDict | Exception]:
-        """Runs the model on the examples, in batches of similar length; keeps values and errors."""
+    def _run(self, examples: Sequence[_Prepared | Result], max_tokens: int) -> list[Result]:
+        """Runs the model on the examples, in batches of similar length; keeps results and errors."""
         results: list[Any] = list(examples)
         lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Prepared)}
         by_length = sorted(lengths, key=lengths.__getitem__)
@@ -286,21 +298,11 @@ class TaskPredictor(Interpretable):
     def _run_batch(self, instances: list[Instance]) -> list[Result]:
         """Runs the model on all instances together or, if that fails, one by one."""
         try:
-            return list(self.predict_batch_instance(instances))
+            return list(self.run(instances))
         except Exception as error:
             if len(instances) == 1:
                 return [error]
             return [self._run_batch([instance])[0] for instance in instances]
-
-
-def _plain(value: Any) -> Any:
-    """Returns the same as AllenNLP's `sanitize`, which imports a module for each number."""
-    kind = type(value)
-    if kind in (float, int, str, bool):
-        return value
-    if kind is dict:
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if kind is list else sanitize(value)
 
 
 def _check_tokens(tokens: int, max_tokens: int | None) -> None:
@@ -361,10 +363,6 @@ class SentencePredictor(TextPredictor):
 
     forms = ({"sentence": str}, {"tokens": list[str]})
 
-    def predict(self, sentence: str) -> JsonDict:
-        """Returns the result for one sentence."""
-        return self.predict_json({"sentence": sentence})
-
     def read(self, json_dict: JsonDict) -> Any:
         """Returns the words of an input; for errors see `require_text`."""
         sentence = require_text(json_dict, "sentence", "tokens")
@@ -390,9 +388,6 @@ class LabelPredictor(TaskPredictor):
 
     def to_instance(self, content: list[list[str]]) -> Instance:
         return self._dataset_reader.text_to_instance(*content)
-
-    def typed(self, value: JsonDict) -> Label:
-        return Label(value["label"], value["probabilities"])
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])

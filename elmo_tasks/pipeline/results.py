@@ -1,6 +1,24 @@
-"""The results of the tasks as `load` returns them."""
+"""The base of the tasks' results, and their values as `load` returns them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from allennlp.common import JsonDict
+
+
+class TaskResult:
+    """
+    Base class of the dataclass in which a task keeps its result for one input. The line of `allennlp predict`
+    and the value of `load` are both made of it.
+    """
+
+    @property
+    def value(self) -> Any:
+        """The result as `load` returns it: by default the JSON object."""
+        return self.to_json()
+
+    def to_json(self) -> JsonDict:
+        """Returns the JSON object of `allennlp predict`: by default the fields, in their order."""
+        return dict(vars(self))
 
 
 class Entity(NamedTuple):
@@ -18,6 +36,17 @@ class Label(NamedTuple):
 
     label: str | None
     probabilities: dict[str, float]
+
+
+class LabelResult(TaskResult):
+    """Base class of the results whose value is a `Label`."""
+
+    label: str | None
+    probabilities: dict[str, float]
+
+    @property
+    def value(self) -> Label:
+        return Label(self.label, self.probabilities)
 
 
 class Argument(NamedTuple):

@@ -54,7 +54,8 @@ class TrainedModel(Generic[Value]):
         for name in fields:
             if name not in readable:
                 raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(readable)}")
-        return self.predictor.typed(self.predictor.predict_json(self._texts(texts, fields)))
+        (result,) = self.predictor.values([InputRecord(self._texts(texts, fields))])
+        return result.value
 
     predict = __call__
 
@@ -73,7 +74,7 @@ class TrainedModel(Generic[Value]):
             InputRecord(attempt(self._fields, example), f"examples[{index}]")
             for index, example in enumerate(examples)
         ]
-        return list(map(self.predictor.typed, self.predictor.values(records)))
+        return [result.value for result in self.predictor.values(records)]
 
     def _fields(self, example: Any) -> JsonDict:
         if isinstance(example, Mapping):

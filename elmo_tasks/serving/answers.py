@@ -91,4 +91,4 @@ class Answers:
         if isinstance(result, Exception):
             logger.error("the model failed", exc_info=result)
             return Refusal(500, "the model failed on this input; the log of the service has the error")
-        return self._predictor.dump_line(result).rstrip("\n")
+        return self._predictor.dump_line(self._predictor.to_json(result)).rstrip("\n")

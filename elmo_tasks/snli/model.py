@@ -1,5 +1,6 @@
 """ESIM, the enhanced sequential inference model."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,20 @@ from torch import nn
 from elmo_tasks.common.values import Probability, Size
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
 from elmo_tasks.modules.layers import BiLstm, align
+from elmo_tasks.pipeline.results import LabelResult
 from elmo_tasks.snli.reader import SnliPair
+
+
+@dataclass
+class SnliResult(LabelResult):
+    """The label of a pair, `None` if a sentence has no words, and a row of its alignment for each word."""
+
+    label: str | None
+    probabilities: dict[str, float]
+    premise_tokens: list[str]
+    hypothesis_tokens: list[str]
+    premise_to_hypothesis: list[list[float]]
+    hypothesis_to_premise: list[list[float]]
 
 
 @Model.register("elmo_snli")
@@ -99,22 +113,18 @@ class SnliModel(Classifier):
             "hypothesis_to_premise": to_premise,
         }
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the label, the probabilities, the words and their alignments, without padding."""
-        pairs: list[SnliPair] = output_dict["metadata"]
-        lengths = [(len(pair.premise), len(pair.hypothesis)) for pair in pairs]
-        alignments = {
-            "premise_to_hypothesis": lengths,
-            "hypothesis_to_premise": [(columns, rows) for rows, columns in lengths],
-        }
-        return super().make_output_human_readable(output_dict) | {
-            "premise_tokens": [pair.premise for pair in pairs],
-            "hypothesis_tokens": [pair.hypothesis for pair in pairs],
-            **{
-                name: [
-                    matrix[:rows, :columns].tolist()
-                    for matrix, (rows, columns) in zip(output_dict[name], shapes, strict=True)
-                ]
-                for name, shapes in alignments.items()
-            },
-        }
+    def results(self, outputs: Outputs) -> list[SnliResult]:
+        """Returns the label of each pair, and the alignments without padding."""
+        pairs: list[SnliPair] = outputs["metadata"]
+        results = []
+        for pair, label, to_hypothesis, to_premise in zip(
+            pairs,
+            self.best_labels(outputs),
+            outputs["premise_to_hypothesis"],
+            outputs["hypothesis_to_premise"],
+            strict=True,
+        ):
+            rows, columns = len(pair.premise), len(pair.hypothesis)
+            alignments = to_hypothesis[:rows, :columns].tolist(), to_premise[:columns, :rows].tolist()
+            results.append(SnliResult(*label, pair.premise, pair.hypothesis, *alignments))
+        return results

@@ -1,9 +1,9 @@
 """The relation of two sentences, from JSON Lines."""
 
-from allennlp.common import JsonDict
 from allennlp.predictors import Predictor
 
 from elmo_tasks.pipeline.predictor import LabelPredictor
+from elmo_tasks.snli.model import SnliResult
 
 
 @Predictor.register("elmo_snli")
@@ -19,19 +19,6 @@ class SnliPredictor(LabelPredictor):
     def text_names(self) -> dict[str, str]:
         return {name: f"{name}_tokens" for name in ("premise", "hypothesis")}
 
-    def predict(self, premise: str, hypothesis: str) -> JsonDict:
-        """Returns the relation of one pair."""
-        return self.predict_json({"premise": premise, "hypothesis": hypothesis})
-
-    def empty_result(self, content: list[list[str]]) -> JsonDict | None:
-        if all(content):
-            return None
+    def empty_result(self, content: list[list[str]]) -> SnliResult | None:
         premise, hypothesis = content
-        return {
-            "label": None,
-            "probabilities": {},
-            "premise_tokens": premise,
-            "hypothesis_tokens": hypothesis,
-            "premise_to_hypothesis": [],
-            "hypothesis_to_premise": [],
-        }
+        return None if all(content) else SnliResult(None, {}, premise, hypothesis, [], [])

@@ -1,9 +1,11 @@
 """The reading comprehension model of Clark and Gardner 2017, with windows and a score of no answer."""
 
+from dataclasses import dataclass
 from math import exp, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
@@ -14,17 +16,72 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import one_of_each
 from elmo_tasks.common.values import NonNegativeInt, PositiveInt, Probability, Size
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts
 from elmo_tasks.modules.layers import BiGru, attention
+from elmo_tasks.pipeline.results import Answer, TaskResult
 from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.reader import SquadQuestion
 
 N_BEST = 20
 """Maximum number of answers that a prediction lists for a question."""
-POSITION_KEYS = ("token_start", "token_end", "char_start", "char_end")
 NO_ANSWER_SIZE = 80
 """Units of the hidden layer of `NoAnswerHead`, as in the paper."""
 _LOG_PROBABILITIES = {"start", "end", "spans", "no_answer"}
+
+
+class SpanAnswer(NamedTuple):
+    """An answer, with its tokens and characters `[start, end)`; without an answer, the text is empty."""
+
+    text: str
+    token_start: int | None
+    token_end: int | None
+    char_start: int | None
+    char_end: int | None
+    probability: float | None
+
+
+NO_ANSWER = SpanAnswer("", None, None, None, None, None)
+
+
+@dataclass
+class SquadResult(TaskResult):
+    """
+    The best answers to a question, the best first; none if it or the passage has no words.
+
+    *Shape:* `question_attention` `(tokens, words)`, `self_attention` `(tokens, window)`, over the window of
+    each token, and its first token, `window_start` `(tokens,)`.
+    """
+
+    question: SquadQuestion
+    n_best: list[SpanAnswer]
+    question_attention: torch.Tensor
+    self_attention: torch.Tensor
+    window_start: torch.Tensor
+
+    @property
+    def best(self) -> SpanAnswer:
+        return self.n_best[0] if self.n_best else NO_ANSWER
+
+    @property
+    def value(self) -> Answer:
+        best = self.best
+        return Answer(best.text, best.char_start, best.char_end, best.probability)
+
+    def to_json(self) -> JsonDict:
+        """Returns the fields of the best answer, all answers, the words, and the attentions as tensors."""
+        best = self.best._asdict()
+        return {
+            "id": self.question.id,
+            "answer": best.pop("text"),
+            **best,
+            "n_best": [answer._asdict() for answer in self.n_best],
+            "passage_tokens": self.question.passage.words,
+            "question_tokens": self.question.question.words,
+            "question_attention": self.question_attention,
+            "self_attention": self.self_attention,
+            "window_start": self.window_start,
+        }
 
 
 @Model.register("elmo_squad")
@@ -202,7 +259,7 @@ class SquadModel(ElmoModel):
             if loss.isnan():
                 return outputs  # No answer is the best; AllenNLP stops the training.
             for answers, question in zip(_answers(outputs), metadata, strict=True):
-                self.metric(answers[0]["text"], question.answers or [])
+                self.metric(answers[0].text, question.answers or [])
         return outputs
 
     def _loss(self, scores: Scores, metadata: list[SquadQuestion], span: torch.Tensor) -> torch.Tensor:
@@ -231,37 +288,26 @@ class SquadModel(ElmoModel):
             mean[name] = parts.logsumexp(dim=0) - log(len(members))
         return mean
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the best answer, `n_best` answers, words, and attentions without padding, as tensors."""
-        questions: list[SquadQuestion] = output_dict["metadata"]
-        n_best = _answers(output_dict)
-        lengths = [(len(question.passage.words), len(question.question.words)) for question in questions]
-        return {
-            "id": [question.id for question in questions],
-            "answer": [answers[0]["text"] for answers in n_best],
-            **{key: [answers[0][key] for answers in n_best] for key in (*POSITION_KEYS, "probability")},
-            "n_best": n_best,
-            "passage_tokens": [question.passage.words for question in questions],
-            "question_tokens": [question.question.words for question in questions],
-            "question_attention": [
-                matrix[:tokens, :words]
-                for matrix, (tokens, words) in zip(output_dict["question_attention"], lengths, strict=True)
-            ],
-            **{
-                name: [part[:tokens] for part, (tokens, _) in zip(output_dict[name], lengths, strict=True)]
-                for name in ("self_attention", "window_start")
-            },
-        }
+    def results(self, outputs: Outputs) -> list[SquadResult]:
+        """Returns the best answers of each question, and attentions without padding."""
+        questions: list[SquadQuestion] = outputs["metadata"]
+        results = []
+        for row, (question, n_best) in enumerate(zip(questions, _answers(outputs), strict=True)):
+            tokens, words = len(question.passage.words), len(question.question.words)
+            attention = outputs["question_attention"][row, :tokens, :words]
+            windows = (outputs[name][row, :tokens] for name in ("self_attention", "window_start"))
+            results.append(SquadResult(question, n_best, attention, *windows))
+        return results
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         return self.metric.get_metric(reset)
 
 
-def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
-    """Returns the best answers of each question, the best first; an empty text means no answer."""
+def _answers(outputs: Outputs) -> list[list[SpanAnswer]]:
+    """Returns the best answers of each question, the best first."""
     answers = [
         [
-            _answer_at(question, bounds, score)
+            _answer_at(question.passage, bounds, score)
             for bounds, score in zip(indices, scores, strict=True)
             if score > -torch.inf
         ]
@@ -271,17 +317,15 @@ def _answers(outputs: Outputs) -> list[list[dict[str, Any]]]:
     ]
     if "no_answer" in outputs:
         for row, score in zip(answers, outputs["no_answer"].tolist(), strict=True):
-            row.append({"text": "", **dict.fromkeys(POSITION_KEYS), "probability": exp(score)})
-            row.sort(key=lambda answer: -answer["probability"])
+            row.append(NO_ANSWER._replace(probability=exp(score)))
+            row.sort(key=lambda answer: answer.probability or 0.0, reverse=True)
     return answers
 
 
-def _answer_at(question: SquadQuestion, bounds: list[int], score: float) -> Outputs:
-    """Returns an answer with half-open positions `[start, end)`."""
+def _answer_at(passage: Words, bounds: list[int], score: float) -> SpanAnswer:
     first, last = bounds
-    start, end = question.passage.offsets[first][0], question.passage.offsets[last][1]
-    positions = zip(POSITION_KEYS, (first, last + 1, start, end), strict=True)
-    return {"text": question.passage.text[start:end], **dict(positions), "probability": exp(score)}
+    start, end = passage.offsets[first][0], passage.offsets[last][1]
+    return SpanAnswer(passage.text[start:end], first, last + 1, start, end, exp(score))
 
 
 class TriLinear(nn.Module):

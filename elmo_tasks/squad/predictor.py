@@ -18,8 +18,8 @@ from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.pipeline.explanations import field_words, labelled
 from elmo_tasks.pipeline.predictor import TaskPredictor, require
-from elmo_tasks.pipeline.results import Answer
-from elmo_tasks.squad.model import N_BEST, POSITION_KEYS
+from elmo_tasks.pipeline.results import TaskResult
+from elmo_tasks.squad.model import N_BEST, SquadResult
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 
 _INPUT_FIELDS = '"passage" and "question": strings'
@@ -57,38 +57,22 @@ class SquadPredictor(StrictParams, TaskPredictor):
         self._n_best = n_best
         self._attention = attention
 
-    def predict(self, passage: str, question: str) -> JsonDict:
-        """Returns the answer to one question."""
-        return self.predict_json({"passage": passage, "question": question})
-
     def read(self, json_dict: JsonDict) -> JsonDict:
         """Returns the texts of an input, and its id."""
         texts = {name: require(json_dict, name, str, _INPUT_FIELDS) for name in ("passage", "question")}
         return {**texts, "id": json_dict.get("id")}
 
-    def empty_result(self, content: JsonDict) -> JsonDict | None:
+    def empty_result(self, content: JsonDict) -> SquadResult | None:
         if content["passage"].strip() and content["question"].strip():
             return None
         passage, question = (self._dataset_reader.split(content[name]) for name in ("passage", "question"))
-        return self.to_json(
-            {
-                "id": content["id"],
-                "answer": "",
-                **dict.fromkeys((*POSITION_KEYS, "probability")),
-                "n_best": [],
-                "passage_tokens": passage.words,
-                "question_tokens": question.words,
-                "question_attention": torch.zeros(0, 0),
-                "self_attention": torch.zeros(0, 0),
-                "window_start": torch.zeros(0, dtype=torch.long),
-            }
+        attention, window_start = torch.zeros(0, 0), torch.zeros(0, dtype=torch.long)
+        return SquadResult(
+            SquadQuestion(passage, question, content["id"]), [], attention, attention, window_start
         )
 
     def to_instance(self, content: JsonDict) -> Instance:
         return self._dataset_reader.text_to_instance(**content)
-
-    def typed(self, value: JsonDict) -> Answer:
-        return Answer(*(value[key] for key in ("answer", "char_start", "char_end", "probability")))
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         first, end = outputs["token_start"], outputs["token_end"]
@@ -108,8 +92,8 @@ class SquadPredictor(StrictParams, TaskPredictor):
         answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []
         return replace(original, passage=passage, question=question, answers=answers)
 
-    def to_json(self, outputs: dict[str, Any]) -> JsonDict:
-        output = dict(outputs)
+    def to_json(self, result: TaskResult) -> JsonDict:
+        output = result.to_json()
         output["n_best"] = output["n_best"][: self._n_best]
         if output["id"] is None:
             del output["id"]

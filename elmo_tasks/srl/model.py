@@ -1,9 +1,11 @@
 """The interleaved highway LSTM of He et al. 2017 for semantic roles, the baseline of the ELMo paper."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
@@ -12,7 +14,9 @@ from torch import nn
 
 from elmo_tasks.common.batches import one_of_each
 from elmo_tasks.common.values import Depth, Probability, Size
+from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, allowed_transitions
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.modules.elmo_model import (
     ElmoModel,
     Outputs,
@@ -21,9 +25,72 @@ from elmo_tasks.modules.elmo_model import (
     average_with_logits,
     choose_texts,
 )
+from elmo_tasks.pipeline.results import Argument, Predicate, TaskResult
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval, from_tags, in_brackets
 from elmo_tasks.srl.reader import SrlProposition
+
+
+class TaggedPredicate(NamedTuple):
+    """A predicate: its word and the IOB2 tags in its sentence, and the sentence's first word in the text."""
+
+    word: int
+    tags: list[str]
+    start: int = 0
+
+
+@dataclass
+class SrlResult(TaskResult):
+    """The predicates of a text, in the order of the input."""
+
+    text: Words
+    predicates: list[TaggedPredicate]
+    reason: str = ""
+    """Says why a sentence of a file has no prediction."""
+    has_characters: bool = True
+    """Whether JSON has positions in characters as well as in words."""
+
+    @property
+    def value(self) -> list[Predicate]:
+        words, offsets = self.text.words, self.text.offsets
+        indices = [each.start + each.word for each in self.predicates]
+        return [
+            Predicate(words[index], [argument for argument, _ in self._arguments(each)], *offsets[index])
+            for index, each in zip(indices, self.predicates, strict=True)
+        ]
+
+    def to_json(self) -> JsonDict:
+        predicates = list(map(self._predicate_json, self.predicates, self.value))
+        reason = {"no_prediction": self.reason} if self.reason else {}
+        return {"tokens": self.text.words, "predicates": predicates, **reason}
+
+    def _predicate_json(self, tagged: TaggedPredicate, predicate: Predicate) -> JsonDict:
+        """Returns a predicate as JSON. Ends are half-open."""
+        words, (word, tags, start) = self.text.words, tagged
+        end = start + len(tags)
+        arguments = [
+            {"label": argument.label, "text": argument.text, "spans": list(map(list, spans))}
+            | ({"char_spans": list(map(list, argument.spans))} if self.has_characters else {})
+            for argument, spans in self._arguments(tagged)
+        ]
+        characters = {"char_start": predicate.start, "char_end": predicate.end}
+        return {
+            "index": start + word,
+            "predicate": predicate.text,
+            "arguments": arguments,
+            "tags": ["O"] * start + tags + ["O"] * (len(words) - end),
+            "description": in_brackets(words[start:end], tags),
+            **(characters if self.has_characters else {}),
+        }
+
+    def _arguments(self, predicate: TaggedPredicate) -> Iterator[tuple[Argument, list[tuple[int, int]]]]:
+        """Yields the arguments of a predicate, and the words `[start, end)` of their parts in the text."""
+        text, offsets = self.text.text, self.text.offsets
+        for label, spans in from_tags(predicate.tags):
+            in_words = [(start + predicate.start, end + predicate.start) for start, end in spans]
+            characters = [(offsets[start][0], offsets[end - 1][1]) for start, end in in_words]
+            parts = " ... ".join(text[start:end] for start, end in characters)
+            yield Argument(label, parts, characters), in_words
 
 
 @Model.register("elmo_srl")
@@ -130,16 +197,17 @@ class SrlModel(ElmoModel):
 
     average = staticmethod(average_with_logits)
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the words of each instance, and its predicate with arguments in a list, or none."""
-        propositions: list[SrlProposition] = output_dict["metadata"]
-        return {
-            "tokens": [each.words for each in propositions],
-            "predicates": [
-                [] if each.predicate is None else [_readable(each.words, each.predicate, tags)]
-                for each, tags in zip(propositions, output_dict["best"], strict=True)
-            ],
-        }
+    def results(self, outputs: Outputs) -> list[SrlResult]:
+        """Returns the predicate of each instance, or none, with positions in words alone."""
+        propositions: list[SrlProposition] = outputs["metadata"]
+        return [
+            SrlResult(
+                join_words(each.words),
+                [] if each.predicate is None else [TaggedPredicate(each.predicate, tags)],
+                has_characters=False,
+            )
+            for each, tags in zip(propositions, outputs["best"], strict=True)
+        ]
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
@@ -147,24 +215,6 @@ class SrlModel(ElmoModel):
             raise ConfigurationError('the predicates have no "arguments", so there is nothing to score')
         metrics = self.metric.get_metric(reset)
         return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}
-
-
-def _readable(words: list[str], predicate: int, tags: list[str]) -> Outputs:
-    """Returns a predicate as JSON. Spans are half-open: from `start` up to, not including, `end`."""
-    return {
-        "index": predicate,
-        "predicate": words[predicate],
-        "arguments": [
-            {
-                "label": label,
-                "text": " ... ".join(" ".join(words[start:end]) for start, end in spans),
-                "spans": [list(span) for span in spans],
-            }
-            for label, spans in from_tags(tags)
-        ],
-        "tags": tags,
-        "description": in_brackets(words, tags),
-    }
 
 
 class Iob2Viterbi(nn.Module):

@@ -25,8 +25,8 @@ from elmo_tasks.pipeline.predictor import (
     require,
     value_of,
 )
-from elmo_tasks.pipeline.results import Argument, Predicate
 from elmo_tasks.pipeline.trained import load
+from elmo_tasks.srl.model import SrlResult
 from elmo_tasks.srl.reader import SentenceInstance
 
 _VERBS = ("VERB", "AUX")
@@ -119,39 +119,25 @@ class SrlPredictor(SentencePredictor):
         ]
         return SentenceInstance(content.words, propositions, starts=[sentence[0] for sentence in sentences])
 
-    def typed(self, value: JsonDict) -> list[Predicate]:
-        return [
-            Predicate(
-                predicate["predicate"],
-                [
-                    Argument(argument["label"], argument["text"], list(map(tuple, argument["char_spans"])))
-                    for argument in predicate["arguments"]
-                ],
-                predicate["char_start"],
-                predicate["char_end"],
-            )
-            for predicate in value["predicates"]
-        ]
-
     def parts(self, instance: Instance) -> list[Instance]:
         return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
 
-    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+    def run(self, instances: list[Instance]) -> list[SrlResult]:
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in self.parts(sentence)]
         parts = batches(propositions, self._length, TOKENS_AT_ONCE)
-        outputs = chain.from_iterable(map(super().predict_batch_instance, parts))
+        results = chain.from_iterable(map(super().run, parts))
         return [
-            {
-                "tokens": sentence.text.words,
-                "predicates": [
-                    _in_text(predicate, start, sentence.text)
+            SrlResult(
+                sentence.text,
+                [
+                    predicate._replace(start=start)
                     for start in sentence.starts
-                    for predicate in next(outputs)["predicates"]
+                    for predicate in next(results).predicates
                 ],
-                **({"no_prediction": sentence.reason} if sentence.reason else {}),
-            }
+                sentence.reason,
+            )
             for sentence in sentences
         ]
 
@@ -186,11 +172,9 @@ class SrlPredictor(SentencePredictor):
             return [[] for _ in sentences]
         if self._finder is None:
             return [attempt(self._verbs, words) for words in sentences]
-        results = self._finder.results([InputRecord({"tokens": words}) for words in sentences])
+        results: list[Any] = self._finder.results([InputRecord({"tokens": words}) for words in sentences])
         return [
-            result
-            if isinstance(result, Exception)
-            else [entity["token_start"] for entity in result["entities"]]
+            result if isinstance(result, Exception) else [span.start for span in result.spans]
             for result in results
         ]
 
@@ -239,23 +223,3 @@ def _sentence_starts(words: list[str]) -> Iterator[int]:
     for sentence in sentence_rules().analyze(words).sents if words else ():
         if sentence.start == 0 or not words[sentence.start].islower():
             yield sentence.start
-
-
-def _in_text(predicate: JsonDict, start: int, text: Words) -> JsonDict:
-    """Returns a predicate with its positions in the text; its sentence begins at the word `start`."""
-    index, tags = predicate["index"] + start, predicate["tags"]
-    char_start, char_end = text.offsets[index]
-    return predicate | {
-        "index": index,
-        "char_start": char_start,
-        "char_end": char_end,
-        "arguments": [_argument_in_text(argument, start, text) for argument in predicate["arguments"]],
-        "tags": ["O"] * start + tags + ["O"] * (len(text.words) - start - len(tags)),
-    }
-
-
-def _argument_in_text(argument: JsonDict, start: int, text: Words) -> JsonDict:
-    spans = [[first + start, end + start] for first, end in argument["spans"]]
-    characters = [[text.offsets[first][0], text.offsets[end - 1][1]] for first, end in spans]
-    parts = " ... ".join(text.text[first:end] for first, end in characters)
-    return argument | {"text": parts, "spans": spans, "char_spans": characters}

@@ -1,5 +1,6 @@
 """The biattentive classification network (BCN), as in the ELMo paper."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Optional
 
@@ -14,9 +15,20 @@ from torch.nn import functional as F
 from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm, attention, dot_products
+from elmo_tasks.pipeline.results import LabelResult
 from elmo_tasks.sst.reader import SstSentence
 
 OUTPUT_ELMO = ("encoder", "integrator")
+
+
+@dataclass
+class SstResult(LabelResult):
+    """The label of a sentence, `None` without words, and the attention to each word."""
+
+    tokens: list[str]
+    label: str | None
+    probabilities: dict[str, float]
+    attention: list[float]
 
 
 @Model.register("elmo_sst")
@@ -106,17 +118,15 @@ class SstModel(Classifier):
         )
         return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the words, the `label`, the `probabilities` by label, and the attention to each word."""
-        sentences: list[SstSentence] = output_dict["metadata"]
-        attentions: list[list[float]] = output_dict["attention"].tolist()
-        return {
-            "tokens": [sentence.words for sentence in sentences],
-            **super().make_output_human_readable(output_dict),
-            "attention": [
-                row[: len(sentence.words)] for row, sentence in zip(attentions, sentences, strict=True)
-            ],
-        }
+    def results(self, outputs: Outputs) -> list[SstResult]:
+        """Returns the label of each sentence, and the attention to each word."""
+        sentences: list[SstSentence] = outputs["metadata"]
+        return [
+            SstResult(sentence.words, *label, attention[: len(sentence.words)])
+            for sentence, label, attention in zip(
+                sentences, self.best_labels(outputs), outputs["attention"].tolist(), strict=True
+            )
+        ]
 
     def _elmo_dim_at(self, layer: str) -> int:
         return self.elmo_output_dim if layer == self.output_elmo else 0

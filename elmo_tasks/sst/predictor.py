@@ -6,7 +6,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.pipeline.predictor import SentencePredictor
-from elmo_tasks.pipeline.results import Label
+from elmo_tasks.sst.model import SstResult
 
 
 @Predictor.register("elmo_sst")
@@ -17,16 +17,11 @@ class SstPredictor(SentencePredictor):
     Without words the label is `null`, and the others are empty.
     """
 
-    def empty_result(self, content: Words) -> JsonDict | None:
-        if content.words:
-            return None
-        return {"tokens": [], "label": None, "probabilities": {}, "attention": []}
+    def empty_result(self, content: Words) -> SstResult | None:
+        return None if content.words else SstResult([], None, {}, [])
 
     def to_instance(self, content: Words) -> Instance:
         return self._dataset_reader.text_to_instance(content.words)
-
-    def typed(self, value: JsonDict) -> Label:
-        return Label(value["label"], value["probabilities"])
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         return self._with_label(instance, outputs["label"])

@@ -1,5 +1,6 @@
 """A biLSTM and a linear layer over the parts of speech of each token."""
 
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -12,8 +13,17 @@ from torch import nn
 from elmo_tasks.common.values import Probability, Sizes
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
+from elmo_tasks.pipeline.results import TaskResult
 
 from .reader import UNSEEN
+
+
+@dataclass
+class PosResult(TaskResult):
+    """The words of a sentence, and their tags: the JSON object that `allennlp predict` writes."""
+
+    tokens: list[str]
+    tags: list[str]
 
 
 @Model.register("own_pos")
@@ -62,14 +72,13 @@ class PosModel(ElmoModel):
             self.accuracy(logits, tags, mask)
         return outputs
 
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the `tokens` and their `tags`."""
-        best = output_dict["logits"].argmax(dim=-1).tolist()
-        lengths = output_dict["mask"].sum(dim=1).tolist()
-        tags = [
-            [self.labels[label] for label in row[:length]] for row, length in zip(best, lengths, strict=True)
+    def results(self, outputs: Outputs) -> list[PosResult]:
+        """Returns the most probable tags of each sentence."""
+        best = outputs["logits"].argmax(dim=-1).tolist()
+        return [
+            PosResult(words, [self.labels[label] for label in row[: len(words)]])
+            for words, row in zip(outputs["words"], best, strict=True)
         ]
-        return {"tokens": output_dict["words"], "tags": tags}
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         return {"accuracy": self.accuracy.get_metric(reset)}

@@ -6,30 +6,25 @@ from jinja2 import UndefinedError
 from elmo_tasks.page.templates import (
     Mark,
     arguments,
-    located,
     marked,
     meaning,
     mentions,
-    page_template,
+    template,
 )
 
 
-def test_values_are_escaped_filtered_and_must_be_given(tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text("<p>{{ text }}{{ 'a' | loud }}</p>")
-    template = page_template(path, loud=str.upper)
-    assert template.render(text="<b>&") == "<p>&lt;b&gt;&amp;A</p>"
-    with pytest.raises(UndefinedError, match="text"):
-        template.render()
+def test_values_are_escaped_and_must_be_given():
+    explained = [{"result": "<b>&", "explanations": []}]
+    assert "&lt;b&gt;&amp;" in template("explain.html").render(explained=explained, json=str)
+    with pytest.raises(UndefinedError, match="explained"):
+        template("explain.html").render()
 
 
-def test_tokens_are_found_in_their_text():
-    text = located(["Do", "n't", "go", "."], "Don't  go.")
-    assert text.offsets == [(0, 2), (2, 5), (7, 9), (9, 10)]
-    assert located(["a", "-LRB-"], "a (") == located(["a", "-LRB-"], "a -LRB-")
-    frame = [{"label": "ARG1", "spans": [[0, 1], [2, 4]]}, {"label": "V", "spans": [[1, 2]]}]
-    assert list(arguments(frame, text)) == [Mark(0, 2, "ARG1"), Mark(7, 10, "ARG1"), Mark(2, 5, "V")]
-    assert list(mentions([[[0, 0]], [[1, 2]]], text)) == [Mark(0, 2, "0"), Mark(2, 9, "1")]
+def test_marks_of_characters():
+    parts = [{"label": "ARG1", "char_spans": [[0, 2], [7, 10]]}, {"label": "V", "char_spans": [[2, 5]]}]
+    assert list(arguments(parts)) == [Mark(0, 2, "ARG1"), Mark(7, 10, "ARG1"), Mark(2, 5, "V")]
+    place = {"char_start": 3, "char_end": 5}
+    assert list(mentions([[place], [place]])) == [Mark(3, 5, "0"), Mark(3, 5, "1")]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,23 @@
 """A predictor's model and instances, as much of them as the base classes meet."""
 
-from collections.abc import Sized
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from allennlp.common import JsonDict
-from allennlp.data import DatasetReader, Instance, Vocabulary
-from allennlp.data.fields import MetadataField
+from allennlp.data import DatasetReader, Instance, Token, Vocabulary
+from allennlp.data.fields import TextField
 from torch import nn
+
+from elmo_tasks.pipeline.results import TaskResult
+
+
+@dataclass
+class Doubled(TaskResult):
+    doubled: int | None
 
 
 class Counting:
-    """A mix-in: an instance holds the length of what is read, the model doubles it; batches are listed."""
+    """A mix-in: an instance holds what is read as tokens, the model doubles it; batches are listed."""
 
     batches: list[int]
 
@@ -22,9 +29,9 @@ class Counting:
         super().__init__(model, reader, **options)
         self.batches = []
 
-    def to_instance(self, content: Sized) -> Instance:
-        return Instance({"length": MetadataField(len(content))})
+    def to_instance(self, content: Iterable[str]) -> Instance:
+        return Instance({"text": TextField(list(map(Token, content)))})
 
-    def predict_batch_instance(self, instances: list[Instance]) -> list[JsonDict]:
+    def run(self, instances: list[Instance]) -> list[Doubled]:
         self.batches.append(len(instances))
-        return [{"doubled": 2 * instance["length"].metadata} for instance in instances]
+        return [Doubled(2 * len(instance["text"].tokens)) for instance in instances]

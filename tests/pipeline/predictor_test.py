@@ -16,11 +16,10 @@ from elmo_tasks.pipeline.predictor import (
     predict_records,
     require,
     require_text,
-    value_of,
 )
 from elmo_tasks.sst.reader import SstReader
 from tests.errors import mentions
-from tests.pipeline.fake import Counting
+from tests.pipeline.fake import Counting, Doubled
 
 EMPTY = {"doubled": None}
 
@@ -34,15 +33,12 @@ class Doubling(Counting, TaskPredictor):
         return require(json_dict, "text", str, '"text": a string')
 
     def empty_result(self, content):
-        return EMPTY if content == "" else None
+        return Doubled(None) if content == "" else None
 
-    def num_tokens(self, instance):
-        return instance["length"].metadata
-
-    def predict_batch_instance(self, instances):
-        if any(instance["length"].metadata == 3 for instance in instances):
+    def run(self, instances):
+        if any(len(instance["text"].tokens) == 3 for instance in instances):
             raise self.error("three")
-        return super().predict_batch_instance(instances)
+        return super().run(instances)
 
 
 @pytest.fixture
@@ -55,7 +51,7 @@ def inputs_of(*texts):
 
 
 def results_of(predictor, lines, batch_size=10, source=None):
-    return map(value_of, predict_records(predictor, read_json_records(predictor, lines, source), batch_size))
+    return predict_records(predictor, read_json_records(predictor, lines, source), batch_size)
 
 
 def test_results_in_their_order(predictor):
@@ -90,7 +86,7 @@ def test_an_object_has_no_line(predictor):
 def test_each_record_has_its_result_or_its_error(predictor):
     records = list(map(InputRecord, inputs_of("aa", "", 1, "abcdef", "abc", "a")))
     results = predictor.results(records, max_tokens=5)
-    assert [results[i] for i in (0, 1, 5)] == [{"doubled": 4}, EMPTY, {"doubled": 2}]
+    assert [results[i] for i in (0, 1, 5)] == [Doubled(4), Doubled(None), Doubled(2)]
     assert [type(error) for error in results[2:5]] == [ConfigurationError, ConfigurationError, RuntimeError]
     assert mentions(str(results[3]), "6", "5")
 
@@ -98,7 +94,7 @@ def test_each_record_has_its_result_or_its_error(predictor):
 def test_batches_have_a_limit_of_tokens(predictor):
     texts = ["aa", "aa", "a", "aaaa", "a", "aaaaa"]
     results = predictor.results(list(map(InputRecord, inputs_of(*texts))), max_tokens=5)
-    assert results == [{"doubled": 2 * len(text)} for text in texts]
+    assert results == [Doubled(2 * len(text)) for text in texts]
     # A batch has as many tokens as its longest text, times its texts
     assert predictor.batches == [2, 2, 1, 1]
 

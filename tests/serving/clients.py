@@ -15,7 +15,7 @@ from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.serving.answers import Limits, Query, Reply
 from elmo_tasks.serving.app import create_app, make_server
 from elmo_tasks.serving.models import ServedModel
-from tests.pipeline.fake import Counting
+from tests.pipeline.fake import Counting, Doubled
 
 
 class Doubling(Counting, TaskPredictor):
@@ -26,13 +26,10 @@ class Doubling(Counting, TaskPredictor):
     def read(self, json_dict: JsonDict) -> str:
         return require(json_dict, "text", str, '"text": a string')
 
-    def num_tokens(self, instance: Any) -> int:
-        return instance["length"].metadata
-
-    def predict_batch_instance(self, instances: list[Any]) -> list[JsonDict]:
-        if any(instance["length"].metadata == 13 for instance in instances):
+    def run(self, instances: list[Any]) -> list[Doubled]:
+        if any(len(instance["text"].tokens) == 13 for instance in instances):
             raise RuntimeError("thirteen")
-        return super().predict_batch_instance(instances)
+        return super().run(instances)
 
 
 class Unfinished:

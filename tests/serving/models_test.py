@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Instance
 from allennlp.predictors import Predictor
 from jsonschema import ValidationError, validate
 from starlette.exceptions import HTTPException
@@ -154,7 +154,7 @@ def test_the_schema_allows_the_fields_that_predictors_read(predictor):
         }
         for whole in (content | {name: optional[name] for name in needed}, content | optional):
             validate([whole, whole], schema)
-            assert predictor.num_tokens(predictor.to_instance(predictor.read(whole))) >= 3
+            assert isinstance(predictor.example(whole), Instance)
         for name, wrong in product(form, (None, 1)):
             part = {other: value for other, value in (content | optional).items() if other != name}
             bad = part if wrong is None else part | {name: wrong}

@@ -105,7 +105,7 @@ def test_predicates_of_a_batch_are_found_together_and_as_one_by_one(predictor):
     forward.remove()
     assert len(calls) == 1
     predicates = [
-        answer if isinstance(answer, Exception) else [each["predicate"] for each in answer["predicates"]]
+        answer if isinstance(answer, Exception) else [each.text for each in answer.value]
         for answer in together
     ]
     assert [predicates[0], *predicates[3:]] == [["sold", "left"], [], ["said", "had", "rained"], ["bicycle"]]
@@ -133,7 +133,7 @@ def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):
     """An instance each would take time and memory that grow with the square of the words."""
     words = {"tokens": ["Ana", "came", "."], "predicates": [1, 1, 1, 1]}
     (result,) = predictor.results([InputRecord(words)], 12)
-    assert len(result["predicates"]) == 4
+    assert len(result.predicates) == 4
     monkeypatch.setattr(predictor, "to_instance", None)
     (error,) = predictor.results([InputRecord(words)], 11)
     assert mentions(str(error), "12", "11")
