@@ -10,12 +10,10 @@ The string of AllenNLP had a variable length, which HDF5 holds in memory. Here i
 `json.loads(file["sentence_to_index"][0])` reads both.
 """
 
-import errno
 import os
 import shutil
 from array import array
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -119,7 +117,6 @@ def write_vectors(
             dataset = h5d.create(file.id, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
             offsets.append(dataset.get_offset())
     with open(path, "r+b") as content:
-        _reserve(content.fileno())
         for offset, each in zip(offsets, vectors, strict=False):
             content.seek(offset)
             # Each layer is a block of its own, so that they need not be copied together.
@@ -127,16 +124,6 @@ def write_vectors(
         if with_index:
             content.seek(offsets[-1])
             content.writelines(text.sentence_to_index())
-
-
-def _reserve(descriptor: int) -> None:
-    """Reserves the space of the whole file, where the file system can do so."""
-    with suppress(AttributeError):  # macOS and Windows have none
-        try:
-            os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size)
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                raise
 
 
 def _create_file(path: Path) -> h5f.FileID:

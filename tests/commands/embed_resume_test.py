@@ -1,4 +1,4 @@
-"""`allennlp elmo embed` that is stopped, and goes on."""
+"""Stops and resumes `allennlp elmo embed`."""
 
 from pathlib import Path
 

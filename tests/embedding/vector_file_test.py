@@ -74,7 +74,7 @@ def test_the_file_reads_as_that_of_the_former_command(text, tmp_path, one_layer)
 def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
     needed = text.tokens * 10**8 * 4
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
-    # Beside the vectors there is the index.
+    # There is the index, too.
     with pytest.raises(ElmoError) as caught:
         check_writable(tmp_path, text, values=text.tokens * 10**8, with_index=True)
     shown = f"{tmp_path}: needs {needed / 1e9:.3f} GB of disk, {needed / 1e9:.3f} GB are free"

@@ -114,7 +114,7 @@ def stopped_at_shard(number: int) -> AbstractContextManager:
 
 
 def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
-    """Shards that are done are not done again, and the lines are those of `allennlp predict`."""
+    """Shards that are done are not done again, and the lines are the same as from `allennlp predict`."""
     archives = open_members([str(write_archive(tmp_path / f"run{seed}", seed=seed)) for seed in range(2)])
     model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
     path = tmp_path / "ensemble.tar.gz"

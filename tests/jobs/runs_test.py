@@ -44,7 +44,7 @@ def stopped(tmp_path) -> Path:
 
 def test_a_run_is_resumed_where_shards_have_no_note(stopped):
     (stopped / "out/_part-000001.parquet.machine.7").write_bytes(b"half")
-    # The size of a shard is that of the plan.
+    # A shard has the size of the plan.
     run = opened(stopped, resume=True, size=100)
     assert [shard.number for shard in run.left()] == [1, 3]
     run.done[1] = {"number": 1, "tokens": 2}
