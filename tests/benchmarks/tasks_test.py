@@ -1,18 +1,14 @@
 """The smallest run of each task, on the fixtures, in this process; the scores mean nothing."""
 
-import copy
 import gzip
 import json
 import re
 import subprocess
 
 import pytest
-from allennlp.commands.train import train_model
-from allennlp.common import Params
 
 from benchmarks.__main__ import TASKS, main
 from benchmarks.results import COLUMNS
-from elmo_tasks.commands import experiments
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from tests.forked import run_python
@@ -43,24 +39,6 @@ def metrics(path, system):
     table = Table.read(path)
     assert table.columns == COLUMNS
     return table.where("system", system).column("metric")
-
-
-@pytest.fixture
-def in_process(monkeypatch):
-    """Trains runs in this process; yields their names, in order."""
-    names = []
-
-    def train(runs, *, jobs, packages, report):
-        for run in runs:
-            if run.metrics() is None:
-                train_model(Params(copy.deepcopy(run.config)), run.folder)
-                for checkpoint in run.folder.glob("*.th"):
-                    checkpoint.unlink()
-                names.append(run.variant)
-                report(run)
-
-    monkeypatch.setattr(experiments, "train", train)
-    return names
 
 
 @pytest.fixture
@@ -112,19 +90,6 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
     assert "| average F1 | ours |" in output
     with pytest.raises(SystemExit, match=r"trainer\.num_epochs"):
         run(*arguments, "--epochs", 2)
-
-
-def test_an_ensemble_of_two_seeds(tmp_path, in_process):
-    overrides = {**SMALL["ner"], "data_loader.batch_sampler.batch_size": 8, "trainer.optimizer.lr": 0.02}
-    arguments = ["--systems", "ours", "--seeds", 1, 2, "--epochs", 2, "--overrides", json.dumps(overrides)]
-    run("ner", bundled("fixtures/ner"), tmp_path, *arguments)
-    with pytest.raises(SystemExit, match="has 0 runs"):
-        run("ensemble", tmp_path, tmp_path / "ensemble")
-    run("ensemble", tmp_path / "ours", tmp_path / "ensemble")
-    table = Table.read(tmp_path / "ensemble/results.csv")
-    assert table.column("system") == ["member", "member", "ensemble"]
-    best = [row[4] for row in Table.read(tmp_path / "results.csv").where("metric", "F1").rows]
-    assert table.column("value")[:2] == best
 
 
 @pytest.mark.usefixtures("_forked")

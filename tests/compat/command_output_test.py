@@ -13,7 +13,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.archives import open_archive
 from elmo_tasks.common import progress
 from elmo_tasks.compat import commands
 from tests.compat.repairs_test import stock
@@ -89,16 +88,6 @@ def test_training_logs_the_faults_of_the_program_alone(training, monkeypatch, ca
     assert logged == [ZeroDivisionError]
 
 
-def test_a_path_where_nothing_is_names_the_nearest(tmp_path, capsys):
-    (tmp_path / "model.tar.gz").touch()
-    wrong = tmp_path / "modle.tar.gz"
-    for open_it in (open, open_archive):
-        with pytest.raises(FileNotFoundError) as caught:
-            open_it(wrong)
-        commands.print_error(caught.value)
-        assert capsys.readouterr().err.endswith(f"; did you mean '{tmp_path / 'model.tar.gz'}'?\n")
-
-
 @pytest.mark.parametrize(
     "program", ["/somewhere/bin/pytest", "/site-packages/allennlp_models/__main__.py", ""]
 )
@@ -137,51 +126,42 @@ def test_a_file_has_lines_of_a_long_one(capsys, monkeypatch):
     assert [line[:13] for line in lines] == ["counting:   0", "counting:  50", "counting: 100"]
 
 
-METRICS = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}
+BOTH = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}
+TRAINED = {"training_loss": 22.068}
+VALIDATED = {"validation_f1": 0.65214}  # all batches of the epoch were before a kill
 
 
-class TestEpochs:
-    @pytest.fixture
-    def say(self, monkeypatch):
-        """Says an epoch of ten seconds, of three."""
-        clock = iter((0.0, 10.0, 10.0))
-        monkeypatch.setattr(commands.time, "monotonic", lambda: next(clock))
-        tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
-        trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
+@pytest.mark.parametrize(
+    ("metrics", "epoch", "options", "line"),
+    [
+        (
+            BOTH,
+            0,
+            {},
+            "1 of 3: training loss 22.07, validation f1 0.6521 (best 0.7000, epoch 2), 10 s; 20 s left",
+        ),
+        (BOTH, 1, {}, "2 of 3: training loss 22.07, validation f1 0.6521, 10 s; 10 s left"),
+        (TRAINED, 2, {"validated": False}, "3 of 3: training loss 22.07, 10 s; 0 s left"),
+        (BOTH, 2, {"validated": False}, "3 of 3: training loss 22.07, 10 s; 0 s left"),
+        (VALIDATED, 1, {}, "2 of 3: validation f1 0.6521, 10 s; 10 s left"),
+        (BOTH, 1, {"is_primary": False}, None),
+    ],
+)
+def test_a_line_for_each_epoch_in_a_file(monkeypatch, capsys, metrics, epoch, options, line):
+    """Epochs of ten seconds. Of several processes one writes, and a terminal has the bars."""
+    clock = iter((0.0, 10.0, 10.0) * 2)
+    monkeypatch.setattr(commands.time, "monotonic", lambda: next(clock))
+    tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
+    trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
+
+    def shown(*, validated=True, is_primary=True):
         lines = commands.EpochLines("folder")
         lines.on_start(trainer)
+        for is_training in (True, False) if validated else (True,):
+            lines.on_batch(trainer, is_training=is_training)
+        lines.on_epoch(trainer, metrics, epoch, is_primary=is_primary)
+        return capsys.readouterr().err
 
-        def say(metrics, epoch, *, validated=True, **options):
-            for is_training in (True, False) if validated else (True,):
-                lines.on_batch(trainer, is_training=is_training)
-            lines.on_epoch(trainer, metrics, epoch, **options)
-
-        return say
-
-    @pytest.mark.parametrize(
-        ("epoch", "line"),
-        [
-            (0, "1 of 3: training loss 22.07, validation f1 0.6521 (best 0.7000, epoch 2), 10 s; 20 s left"),
-            (1, "2 of 3: training loss 22.07, validation f1 0.6521, 10 s; 10 s left"),
-        ],
-    )
-    def test_a_line_in_a_file(self, say, capsys, epoch, line):
-        say(METRICS, epoch)
-        assert capsys.readouterr().err == f"epoch {line}\n"
-
-    @pytest.mark.parametrize("earlier", [{}, METRICS], ids=["ever", "in this epoch"])
-    def test_without_validation(self, say, capsys, earlier):
-        say(earlier | {"training_loss": 1.0}, 2, validated=False)
-        assert capsys.readouterr().err == "epoch 3 of 3: training loss 1, 10 s; 0 s left\n"
-
-    def test_an_epoch_whose_batches_were_before_a_kill(self, say, capsys):
-        say({name: value for name, value in METRICS.items() if name != "training_loss"}, 1)
-        assert capsys.readouterr().err == "epoch 2 of 3: validation f1 0.6521, 10 s; 10 s left\n"
-
-    def test_a_terminal_has_the_bars(self, say, terminal, capsys):
-        say(METRICS, 1)
-        assert capsys.readouterr().err == ""
-
-    def test_one_process_says_it(self, say, capsys):
-        say(METRICS, 1, is_primary=False)
-        assert capsys.readouterr().err == ""
+    assert shown(**options) == (f"epoch {line}\n" if line else "")
+    monkeypatch.setattr(progress, "log_options", dict)
+    assert shown(**options) == ""

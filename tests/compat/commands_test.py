@@ -88,15 +88,6 @@ class TestEvaluate:
         (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
         assert "f1" in evaluate_from_archive(archive, "2012")
 
-    @pytest.mark.parametrize("output", [None, "metrics.json"])
-    def test_the_metrics_are_shown_once(self, archive, tmp_path, caplog, output):
-        file = output and str(tmp_path / output)
-        with caplog.at_level("INFO", "allennlp.common.util"):
-            metrics = evaluate_from_archive(archive, DEV, metrics_output_file=file)
-        (shown,) = (record.args[0] for record in caplog.records if record.msg == "Metrics: %s")
-        assert json.loads(shown) == metrics
-        assert [path.name for path in tmp_path.iterdir()] == ([output] if output else [])
-
     def test_the_command_prints_the_metrics_that_no_file_takes(self, archive, tmp_path, allennlp):
         file = tmp_path / "metrics.json"
         assert '"f1"' not in allennlp("evaluate", archive, DEV, "--output-file", file)

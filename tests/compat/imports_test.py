@@ -97,8 +97,6 @@ from transformers.utils import is_torchvision_available
 assert not is_torchvision_available()
 assert forkserver._forkserver._preload_modules == ["__main__"]
 """
-DROPPED = ("allennlp.common.push_to_hf", "rouge.rouge", "rouge.rouge_augmented")
-"""Modules that import what the newest versions have no longer."""
 HEAVY = (
     *("cached_path", "conllu", "ftfy", "huggingface_hub", "nltk", "regex", "scipy.stats", "sklearn", "spacy"),
     *("sympy", "tensorboardX", "torch.distributed.tensor", "transformers"),

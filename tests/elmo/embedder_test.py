@@ -1,12 +1,10 @@
 """`Elmo`: placements, mixes, states, precisions, callers in threads, changed weights, autocast."""
 
 import copy
-import itertools
 import pickle
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -35,11 +33,6 @@ from tests.elmo.numpy_reference import NumpyBiLm
 def filling(tmp_path):
     options_file, weight_file = make_files(tmp_path, **FILLING)
     return {"options_file": str(options_file), "weight_file": str(weight_file)}
-
-
-def test_shipped_model_by_default():
-    elmo = Elmo()
-    assert elmo(batch(SENTENCES)).input.shape == (5, 18, elmo.dim)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +71,6 @@ def test_mixes_the_reference_layers(files):
     np.testing.assert_allclose(mixed, expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_vectors_do_not_depend_on_the_batch(layer_norm):
-    elmo = Elmo(layer_norm=layer_norm)
-    alone = [elmo(batch([words])).input[0] for words in NONEMPTY]
-    for order in itertools.permutations(range(len(NONEMPTY))):
-        for mode in (True, False):
-            together = elmo.train(mode)(batch([NONEMPTY[i] for i in order])).input
-            for row, i in enumerate(order):
-                vectors = together[row, : len(NONEMPTY[i])]
-                torch.testing.assert_close(vectors, alone[i], atol=1e-6, rtol=0)
-
-
 def test_frozen_and_unfrozen_at_any_time(files):
     elmo = Elmo(**files).eval()
     frozen_vectors, state = elmo(batch(NONEMPTY)).input, elmo.state_dict()
@@ -109,13 +90,6 @@ def test_frozen_and_unfrozen_at_any_time(files):
     torch.testing.assert_close(elmo(batch(NONEMPTY)).input, frozen_vectors, atol=0, rtol=0)
     with pytest.raises(ElmoError, match=r"precision: bfloat16"):
         Elmo(precision="bfloat16", **files).requires_grad_(True)
-
-
-def test_a_hook_on_a_frozen_bilm_runs(files):
-    elmo = Elmo(**files)
-    expected = elmo(batch(NONEMPTY)).input
-    elmo.bilm.register_forward_hook(lambda _, __, outputs: (2 * outputs[0], outputs[1]))
-    torch.testing.assert_close(elmo(batch(NONEMPTY)).input, 2 * expected)
 
 
 def test_stateful_lanes_of_batches_that_shrink_and_grow(files):
@@ -154,12 +128,6 @@ def test_frozen_builds_no_graph_and_trains_only_the_mix(files):
     assert not elmo.bilm.encode(batch(SENTENCES)).requires_grad
     elmo(batch(SENTENCES)).input.sum().backward()
     assert all(parameter.grad is None for parameter in elmo.bilm.parameters())
-
-
-def test_trainable_reaches_every_weight(files):
-    elmo = Elmo(trainable=True, **files)
-    elmo(batch(SENTENCES)).input.square().sum().backward()
-    assert all(parameter.grad is not None for parameter in elmo.bilm.parameters())
 
 
 def test_dropout_only_in_training(files):
@@ -375,10 +343,3 @@ def test_what_are_no_ids(files, trainable, change, message):
     with pytest.raises(ElmoError, match=message) as caught:
         elmo(change(elmo.padded_ids([["The", "cat"], ["Yes"]])))
     assert "\n" not in str(caught.value)
-
-
-def test_a_folder_that_is_named_twice(files):
-    folder = str(Path(files["options_file"]).parent)
-    one, other = Elmo(folder, folder), Elmo(**files)
-    ids = one.padded_ids([["The", "cat"]])
-    assert torch.equal(one(ids).input, other(ids).input)

@@ -19,6 +19,7 @@ from elmo_tasks.language_model import BiLmModel, ProgressCallback, SoftmaxFirst,
 from elmo_tasks.language_model.metric import DIRECTIONS
 from elmo_tasks.language_model.softmax import Softmax
 from tests.elmo.files import read_bilm
+from tests.errors import mentions
 from tests.language_model.archives import READER, TEXT, write_run
 
 # A batch of 50 steps, as two inputs whose gradients are accumulated
@@ -117,14 +118,8 @@ def test_speed_and_time_left(clock, caplog):
     ]
 
 
-@pytest.mark.parametrize(
-    ("blocks", "level", "line"),
-    [
-        (1, logging.WARNING, "The run reads 18 tokens at most, 50% of the text: 3 epochs of 1 blocks"),
-        (3, logging.INFO, "The run reads 54 tokens at most, 150% of the text: 3 epochs of 3 blocks"),
-    ],
-)
-def test_the_share_of_the_text(tmp_path, caplog, blocks, level, line):
+@pytest.mark.parametrize(("blocks", "level"), [(1, logging.WARNING), (3, logging.INFO)])
+def test_the_share_of_the_text(tmp_path, caplog, blocks, level):
     (tmp_path / "text").write_text(TEXT)
     reader = DatasetReader.from_params(Params(dict(READER)))
     vocab = Vocabulary.from_instances(reader.read(str(tmp_path / "text")))
@@ -140,8 +135,7 @@ def test_the_share_of_the_text(tmp_path, caplog, blocks, level, line):
     ProgressCallback("folder").on_start(trainer)
     (record,) = (record for record in caplog.records if record.name == callbacks.__name__)
     assert record.levelno == level
-    assert record.getMessage().startswith(line)
-    assert record.getMessage().endswith("6 blocks are all of it.")
+    assert mentions(record.getMessage(), f"{18 * blocks} tokens", f"{50 * blocks}% of the text", "6 blocks")
 
 
 @pytest.mark.parametrize(("content", "found"), [(None, "no such file"), ("\n \n", "no sentences")])

@@ -117,20 +117,6 @@ def tensors(fields: list[BlockField], vocab: Vocabulary) -> list[dict]:
     return [field.as_tensor({}) for field in fields]
 
 
-@pytest.mark.parametrize("kind", ["characters", "words"])
-@pytest.mark.parametrize(("streams", "bptt_steps", "passage"), [(1, 1, None), (2, 3, 2), (64, None, 1)])
-def test_blocks_hold_the_text(kind, streams, bptt_steps, passage):
-    passages = by_size(DOCUMENTS, passage)
-    fields = blocks_of(passages, streams=streams, bptt_steps=bptt_steps, kind=kind)
-    vocab = vocabulary(fields)
-    found = tensors(fields, vocab)
-    assert rebuild(found, vocab, WORDS, kind) == passages
-    for field, block in zip(fields, found, strict=True):
-        assert block["lengths"].shape == block["fresh"].shape == (streams,)
-        assert bptt_steps is None or block["lengths"].max() <= bptt_steps
-        assert len(field) == block["lengths"].sum()
-
-
 def test_vocabulary_counts():
     """Each word is counted once, the borders once a sentence, whatever the blocks; `<UNK>` is no word."""
     text = [[*SENTENCES, ["<UNK>", "the"]]]
@@ -199,15 +185,19 @@ words = st.lists(st.sampled_from(["a", "b", "c", "다", "</S>x"]), min_size=1, m
 @given(
     documents=st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=5),
     streams=st.integers(1, 5),
-    bptt_steps=st.integers(1, 7),
+    bptt_steps=st.none() | st.integers(1, 7),
     passage=st.integers(1, 4),
     shuffle=st.integers(0, 6),
+    kind=st.sampled_from(["characters", "words"]),
 )
-def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shuffle):
+def test_any_text(tmp_path_factory, documents, streams, bptt_steps, passage, shuffle, kind):
     path = write(tmp_path_factory.mktemp("text") / "text", documents)
-    reader = BiLmReader(streams=streams, bptt_steps=bptt_steps, passage=passage, shuffle_buffer=shuffle)
-    tensors, vocab = read_blocks(reader, path)
-    found = rebuild(tensors, vocab, [w for d in documents for s in d for w in s])
+    options = {"streams": streams, "bptt_steps": bptt_steps, "passage": passage, "shuffle_buffer": shuffle}
+    tensors, vocab = read_blocks(BiLmReader(input=kind, **options), path)
+    for block in tensors:
+        assert block["lengths"].shape == block["fresh"].shape == (streams,)
+        assert bptt_steps is None or block["lengths"].max() <= bptt_steps
+    found = rebuild(tensors, vocab, [w for d in documents for s in d for w in s], kind)
     expected = by_size(documents, passage)
     assert sorted(found) == sorted(expected)
     if not shuffle:

@@ -126,23 +126,6 @@ def test_vectors_in_half_precision(config):
         torch.testing.assert_close(found, right)
 
 
-@pytest.mark.parametrize("config", EACH)
-@pytest.mark.parametrize("frozen", ["vectors", "parameters"])
-def test_frozen(config, frozen):
-    softmax, (vectors, targets) = build(config), data()
-    torch.manual_seed(2)
-    all_gradients = gradients(softmax.loss(vectors, targets), softmax, vectors)
-    softmax.requires_grad_(frozen != "parameters")
-    vectors.requires_grad_(frozen != "vectors")
-    torch.manual_seed(2)
-    (3 * softmax.loss(vectors, targets)).backward()
-    for tensor, right in zip([vectors, *softmax.parameters()], all_gradients, strict=True):
-        if tensor.requires_grad:
-            torch.testing.assert_close(tensor.grad, right)
-        else:
-            assert tensor.grad is None
-
-
 def test_samples_are_drawn_until_enough_are_distinct():
     """Probabilities of two draws of five classes without replacement, worked out by hand."""
     softmax = build({"type": "sampled", "num_samples": 2}, num_classes=5)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
@@ -12,12 +11,6 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
-
-by_placement = pytest.mark.parametrize(
-    ("placement", "added"),
-    [("none", (0, 0)), ("input", (12, 0)), ("output", (0, 12)), ("input+output", (12, 12))],
-)
-"""The placement of the tiny biLM, and the dimensions that it adds before and after the context encoder."""
 
 
 def tiny_elmo(config: str, folder: Path, placement: str, **elmo: Any) -> dict[str, Any]:

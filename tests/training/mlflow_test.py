@@ -4,8 +4,9 @@ import posixpath
 import re
 import sys
 import tarfile
+from collections import namedtuple
 from types import ModuleType, SimpleNamespace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -17,16 +18,8 @@ NAMES = {"config.json", "weights.th", "vocabulary", "vocabulary/tokens.txt", "me
 METRICS = {"epoch": 1, "validation_perplexity": 50.5, "training_duration": "0:00:01"}
 
 
-class Metric(NamedTuple):
-    key: str
-    value: float
-    timestamp: int
-    step: int
-
-
-class Param(NamedTuple):
-    key: str
-    value: str
+Metric = namedtuple("Metric", ["key", "value", "timestamp", "step"])
+Param = namedtuple("Param", ["key", "value"])
 
 
 class Client:
@@ -53,8 +46,7 @@ class Client:
     def update_run(self, run_id, status):
         self.store[run_id]["status"] = status
 
-    def set_terminated(self, run_id, status):
-        self.store[run_id]["status"] = status
+    set_terminated = update_run
 
     def log_batch(self, run_id, metrics=(), params=()):
         """As MLflow: all or nothing."""

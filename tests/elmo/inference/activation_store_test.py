@@ -155,15 +155,6 @@ def test_full_disk(files, folder, warnings):
 # Damage
 
 
-def test_database_of_another_source_is_not_believed(files, tmp_path):
-    fill(files, tmp_path / "one")
-    fill(files, tmp_path / "two", dtype="float16")
-    (one,), (two,) = databases(tmp_path / "one"), databases(tmp_path / "two")
-    shutil.copyfile(one, two)
-    with pytest.raises(ElmoError, match=f"delete {two.parent}"):
-        fill(files, tmp_path / "two", dtype="float16")
-
-
 DAMAGES = {
     "cut off": lambda content, value: content[:20000],
     "another file": lambda content, value: random.Random(1).randbytes(len(content)),

@@ -157,16 +157,6 @@ def test_limit(files, folder, tmp_path, warnings):
 # The config
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_path_or_block(files, folder, dtype):
-    block = {"path": str(folder), "dtype": dtype, "limit_gb": 2}
-    given = Elmo.from_params(Params({"activations": block, **files})).activations
-    assert (given.path, given.dtype, given.limit_gb) == (str(folder), dtype, 2)
-    given = Elmo.from_params(Params({"activations": str(folder), **files})).activations
-    assert (given.path, given.dtype, given.limit_gb) == (str(folder), "float32", 100.0)
-    assert Elmo.from_params(Params({"activations": None, **files})).activations is None
-
-
 def test_folder_that_cannot_be_made(files, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"file.kept"):

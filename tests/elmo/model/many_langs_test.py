@@ -20,7 +20,6 @@ from tests.elmo.many_langs import (
     make_zip,
     reference,
 )
-from tests.errors import mentions
 
 
 def read(path) -> FrozenBiLm:
@@ -140,18 +139,6 @@ def test_wrong_folder(tmp_path, changes, expected):
         make_folder(folder, **changes)
     finally:
         assert expected in error_of(folder)
-
-
-def test_another_encoder_is_no_bilm(tmp_path):
-    folder = make_folder(tmp_path)
-    sizes = json.loads((folder / "sizes.json").read_text())
-    sizes["encoder"]["name"] = "lstm"
-    (folder / "sizes.json").write_text(json.dumps(sizes))
-    assert mentions(error_of(folder), "FOLDER/sizes.json", "encoder.name is 'lstm'")
-    (folder / "sizes.json").unlink()
-    assert mentions(error_of(folder), "FOLDER/config.json", "'sizes.json'")
-    (folder / "config.json").write_text("{}")
-    assert mentions(error_of(folder), "FOLDER/config.json", "'None'")
 
 
 class Unsafe:

@@ -3,7 +3,6 @@ import pytest
 import torch
 from torch import nn
 
-from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import ScalarMix
 
 LAYERS = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
@@ -81,10 +80,3 @@ def test_squared_norm():
     function.projections.data.fill_(2.0)
     assert function.squared_norm() == 48
     assert mix(weights="frozen").squared_norm() == 0
-
-
-def test_unknown_values():
-    with pytest.raises(ElmoError, match="layers: 'bottom' is not"):
-        mix(layers="bottom")
-    with pytest.raises(ElmoError, match="weights: 'fixed' is not"):
-        mix(weights="fixed")

@@ -11,9 +11,6 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
 from elmo_tasks.elmo.model.weight_file import (
     initial_state_in,
-    opened,
-    read_array,
-    write_array,
     write_initial_state,
     write_weights,
 )
@@ -120,20 +117,3 @@ def test_the_initial_state(tmp_path):
 
 
 # Arrays
-
-
-@pytest.fixture
-def path(tmp_path):
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        write_array(file, "matrix", np.full((2, 3), 0.1), "float16")
-        write_array(file, "vector", np.full(3, 0.1), "float16")
-    return tmp_path / "a.hdf5"
-
-
-def test_errors_name_the_file_and_the_dataset(path):
-    for dataset, found in (("matrix", "has the shape (2, 3)"), ("no", "(3, 2) is missing")):
-        with opened(path, "arrays") as file:
-            message = error_of(ElmoError, read_array, file, dataset, (3, 2))
-        assert message.startswith(f"{path}: dataset {dataset} {found}")
-    with h5py.File(path, "w") as file, pytest.raises(ElmoError, match=r"matrix .*7e"):
-        write_array(file, "matrix", np.full((2, 2), 7e4), "float16")

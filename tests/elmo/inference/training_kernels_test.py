@@ -1,7 +1,12 @@
+"""The kernels of a biLM that is trained: products, layers of the LSTM, and the character CNN."""
+
+import sys
+
 import pytest
 import torch
 
-from elmo_tasks.elmo.inference import trained_lstm as module
+from elmo_tasks.elmo.inference import trained_lstm, training_products
+from elmo_tasks.elmo.inference.trained_bilm import TrainedCharacterCnn
 from elmo_tasks.elmo.inference.trained_lstm import (
     Clips,
     LayerPasses,
@@ -9,8 +14,71 @@ from elmo_tasks.elmo.inference.trained_lstm import (
     TrainedLayer,
     trained_layer,
 )
-from elmo_tasks.elmo.inference.training_products import Products
-from tests.elmo.inference.training_products_test import PRECISIONS
+from elmo_tasks.elmo.inference.training_products import (
+    BufferPool,
+    Product,
+    Products,
+    Workspace,
+    trains_in_bfloat16,
+)
+from elmo_tasks.elmo.model import CharacterOptions
+from elmo_tasks.elmo.model.characters import character_ids
+from elmo_tasks.elmo.model.encoders import CharacterEncoder
+from tests.elmo.threads import at_once
+
+TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
+"""The error of a product of random numbers, as a share of its standard deviation; bfloat16 has 8 bits."""
+PRECISIONS = [
+    "float32",
+    pytest.param("bfloat16", marks=pytest.mark.skipif(not trains_in_bfloat16(), reason="no bfloat16 here")),
+]
+
+
+def some(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("rows", [1, 37])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("onednn", [True, False])
+def test_equals_autograd_in_double_precision(precision, rows, onednn, monkeypatch):
+    products = Products(precision)
+    if not onednn:
+        monkeypatch.setattr(training_products, "_onednn_dtypes", frozenset)
+    factors = [some(rows, 48), some(32, 48, seed=1), some(32, seed=2)]
+    of_result = some(rows, 32, seed=3)
+    found = [part.clone().requires_grad_() for part in factors]
+    expected = [part.double().requires_grad_() for part in factors]
+    results = Product.apply(products, *found), torch.nn.functional.linear(*expected)
+    for result in results:
+        result.backward(of_result.to(result.dtype))
+    pairs = [results, *((a.grad, b.grad) for a, b in zip(found, expected, strict=True))]
+    for ours, theirs in pairs:
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).abs().max() <= 4 * TOLERANCE[precision] * max(1, theirs.std(correction=0))
+
+
+def test_memory_is_lent_to_one_thread_alone():
+    buffers, like = BufferPool(), torch.zeros(())
+
+    def use() -> int:
+        broken = 0
+        for number in range(2000):
+            workspace = Workspace(buffers)
+            part = workspace.empty(like, 8)
+            part.fill_(number)
+            other = workspace.empty(like, 8)
+            other.fill_(-number)
+            broken += not (part == number).all()
+        return broken
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert at_once(*[use] * 8) == [0] * 8
+    finally:
+        sys.setswitchinterval(interval)
+
 
 # A fourth sequence has no steps.
 BATCH_SIZES = [3, 3, 2, 1]
@@ -50,7 +118,7 @@ def test_a_plain_lstm_where_it_computes_the_same(dtype, monkeypatch):
     gradients = [torch.autograd.grad(loss, learned) for loss in losses]
     for pair in (*zip(*results, strict=True), *zip(*gradients, strict=True)):
         torch.testing.assert_close(*pair)
-    monkeypatch.setattr(module, "plain_lstm", None)
+    monkeypatch.setattr(trained_lstm, "plain_lstm", None)
     trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
 
 
@@ -127,3 +195,31 @@ def test_recorded_passes(precision, size, with_projection):
             torch.testing.assert_close(part, expected, atol=1e-4, rtol=1e-4)
     assert not recorded._forward_graph._failed
     assert not recorded._backward_graph._failed
+
+
+# Runs of a character, and more characters than a word may have
+WORDS = ["a", "the", "aaaa", "....", "x" * 48, "y" * 60, "0123456789" * 5, *map(str, range(300))]
+FILTERS = ((1, 4), (2, 8), (3, 16), (7, 32))
+
+
+def encoded(activation, precision=None):
+    """Vectors and the gradients of all weights: of the model in float64 or, in a precision, of the kernel."""
+    torch.manual_seed(5)
+    options = CharacterOptions(filters=FILTERS, dim=16, activation=activation, n_highway=1)
+    encoder = CharacterEncoder(options=options, projection_dim=24)
+    run = encoder.double() if precision is None else TrainedCharacterCnn(encoder, Products(precision))
+    vectors = run(torch.tensor(character_ids(WORDS)))
+    (vectors * torch.linspace(-1, 1, vectors.numel()).view(vectors.shape)).sum().backward()
+    return {"vectors": vectors.detach()} | {name: part.grad for name, part in encoder.named_parameters()}
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_equals_autograd(precision, activation):
+    expected = encoded(activation)
+    found = encoded(activation, precision)
+    assert found.keys() == expected.keys()
+    for name, part in expected.items():
+        # In bfloat16 another window may be the highest.
+        error = (found[name] - part).norm() / part.norm()
+        assert error < {"float32": 1e-5, "bfloat16": 0.1}[precision], name

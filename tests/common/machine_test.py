@@ -1,4 +1,4 @@
-"""Processors, memory, and the progress of what a process does."""
+"""Processors, devices, threads, and the progress of what a process does."""
 
 import os
 import sys
@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from elmo_tasks.common import progress
-from elmo_tasks.common.machine import cpu_count, in_two_threads, one_thread_each
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.machine import (
+    chosen_device,
+    cpu_count,
+    device_name,
+    gpu_index,
+    in_two_threads,
+    one_thread_each,
+)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
@@ -76,3 +84,32 @@ def test_one_thread_for_each_operation_and_two_for_both_halves():
         torch.set_num_threads(before)
     assert [share[:2] for share in shares] == [(0, 2), (1, 1)]
     assert len({get_ident(), *(thread for _, _, thread in shares)}) == 3
+
+
+DEVICES = {
+    "cpu": -1,
+    None: -1,
+    -1: -1,
+    "-1": -1,
+    torch.device("cpu"): -1,
+    "cuda": 0,
+    0: 0,
+    "0": 0,
+    "cuda:1": 1,
+    1: 1,
+    torch.device("cuda", 1): 1,
+}
+
+
+@pytest.mark.parametrize(("device", "number"), DEVICES.items(), ids=map(repr, DEVICES))
+def test_names_and_numbers(device, number):
+    assert gpu_index(device) == number
+    assert torch.device(device_name(device)).type == ("cpu" if number < 0 else "cuda")
+
+
+@pytest.mark.parametrize("device", [True, 1.5, -2, "gpu", "cuda:x", ""])
+def test_what_is_no_device(device):
+    with pytest.raises(ElmoError, match=r"^cuda_device: "):
+        gpu_index(device)
+    with pytest.raises(ElmoError, match=r"^--device: .* cannot be used"):
+        chosen_device(device, option="--device")
