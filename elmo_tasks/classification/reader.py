@@ -66,18 +66,11 @@ class ClassificationReader(LabelledTextReader):
             for names in (sentence1, sentence2)
             if names is not None
         ]
-        self.label = label
+        self.pairs, self.label = len(self.texts) == 2, label
         self.undecided = (UNDECIDED,) if label == GOLD else ()
 
-    @property
-    def pairs(self) -> bool:
-        return len(self.texts) == 2
-
-    def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
-        return self.texts
-
-    def label_column(self, values: Mapping[str, Any]) -> str | None:
-        return self.label
+    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
+        return self.texts, self.label
 
     def text_to_instance(
         self, sentence1: Text, sentence2: Text | None = None, label: str | None = None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, LabelField, ListField, MetadataField, TensorField, TextField
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
@@ -47,8 +46,6 @@ class CorefReader(TaskReader):
         missed in the metric, and have no effect in training.
     genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
         by default OntoNotes' ids, such as `nw/wsj/00/wsj_0001` or `nw`. Without a match the genre is unknown.
-    skip_bad : whether to leave out documents that do not follow the format, such as one whose mention is not
-        closed. A warning has their number and the first three.
     The others : see `TaskReader`.
 
     # Raises
@@ -63,13 +60,16 @@ class CorefReader(TaskReader):
         *,
         singletons: bool = True,
         genre_pattern: Name = "^([a-z]{2})(?:/|$)",
-        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.singletons = singletons
-        self.genre_pattern = _pattern(genre_pattern)
-        self.skip_bad = skip_bad
+        try:
+            self.genre_pattern = re.compile(genre_pattern)
+        except re.error as error:
+            raise InputError(f"this is not a regular expression: {error}", key="genre_pattern") from error
+        if self.genre_pattern.groups != 1:
+            raise InputError(f"{genre_pattern!r} needs one group in brackets", key="genre_pattern")
 
     def examples(self, file_path: str) -> Iterator[CorefDocument | InputError]:
         return self.read_files(file_path, self._file, _describe, gold_files(file_path))
@@ -165,14 +165,3 @@ class _GenreField(LabelField):
 
 def _describe(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
-
-
-def _pattern(pattern: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern)
-        problem = "" if compiled.groups == 1 else "needs one group in brackets"
-    except re.error as error:
-        problem = f"is not a regular expression: {error}"
-    if problem:
-        raise ConfigurationError(f"genre_pattern: {pattern!r} {problem}")
-    return compiled

@@ -52,7 +52,8 @@ class _Example(NamedTuple):
 
 class LabelledTextReader(TaskReader):
     """
-    Base class of the readers of texts, and of pairs of texts, with a class each.
+    Base class of the readers of texts, and of pairs of texts, with a class each. Records that Prodigy's
+    annotators have rejected or ignored are left out, and counted.
 
     # Parameters
 
@@ -67,8 +68,6 @@ class LabelledTextReader(TaskReader):
     columns : names of the columns of a delimited file without a header; null: its first line has the names.
     delimiter : between the columns; by default the mark of `csv` or `tsv`, or else found from the file.
     quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
-    skip_bad : whether to leave out, and count, records with an error: no words, or an unknown label.
-        Records that Prodigy's annotators have rejected or ignored are left out, and counted, in any case.
     The others : see `TaskReader`.
 
     # Raises
@@ -82,6 +81,8 @@ class LabelledTextReader(TaskReader):
     text_names: ClassVar[tuple[str, str]]
     metadata_class: ClassVar[Callable[..., Metadata]]
     """Makes the metadata of the words of each text."""
+    pairs: bool
+    """Whether instances have two texts."""
 
     def __init__(
         self,
@@ -92,7 +93,6 @@ class LabelledTextReader(TaskReader):
         columns: Optional[Names] = None,
         delimiter: Name = "auto",
         quotes: Annotated[Any, OneOf(("auto", True, False))] = "auto",
-        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -107,22 +107,16 @@ class LabelledTextReader(TaskReader):
             raise InputError(f"its classes are {named}, but not {', '.join(classes)}", key="label_names")
         self.classes = classes
         self.label_names: Mapping[str, str] = label_names or {name: name for name in classes}
-        self.format, self.skip_bad = format, skip_bad
+        self.format = format
         delimiter = DELIMITER_OF_FORMAT.get(format, delimiter) if delimiter == "auto" else delimiter
         self.layout = DelimitedLayout(columns, delimiter, quotes)
 
-    @property
     @abstractmethod
-    def pairs(self) -> bool:
-        """True if instances have two texts."""
-
-    @abstractmethod
-    def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
-        """Returns the columns of each text of a record, which are joined by blanks."""
-
-    @abstractmethod
-    def label_column(self, values: Mapping[str, Any]) -> str | None:
-        """Returns the column of a record's label, or `None` if the data have no labels."""
+    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
+        """
+        Returns the columns of each text of a record, which are joined by blanks, and the column of its label,
+        `None` if the data have no labels.
+        """
 
     def instance(self, texts: Sequence[str | list[str]], label: str | None) -> Instance:
         """Returns the instance of plain texts, or of words. No words, or an unknown label, are an error."""
@@ -152,9 +146,8 @@ class LabelledTextReader(TaskReader):
         if format not in TABLES:
             return {}
         rows = [record.values for record in islice(READ[format](files[0], self.options), _SAMPLE)]
-        texts = [name for names in self.text_columns(rows[0]) for name in names]
-        label = self.label_column(rows[0])
-        labels = [] if label is None else [label]
+        columns, label = self.columns(rows[0])
+        texts, labels = list(chain(*columns)), [] if label is None else [label]
         return {"texts": texts, "label": labels, "not read": unread_texts(Table(rows), texts + labels)}
 
     @property
@@ -221,7 +214,7 @@ class LabelledTextReader(TaskReader):
 
     def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | None:
         """Returns the example of a record; `None` if it is rejected."""
-        columns, label = self.text_columns(values), self.label_column(values)
+        columns, label = self.columns(values)
         reads_answer = ANSWER in (label, *chain(*columns))
         if is_rejected(values) and not self.every_record and not reads_answer:
             return None

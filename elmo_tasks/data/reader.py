@@ -86,6 +86,8 @@ class TaskReader(ShardedReader):
     encoding : of the files, by its name in Python, such as `cp1252`, `gb18030` or `utf-16`.
     tokenizer : splits text into words, in files and in predictions of the archive, see `chosen_tokenizer`;
         by default spaCy's rules for English.
+    skip_bad : whether to leave out bad records, such as a record that does not follow the format, has no
+        words or an unknown label. A warning has their number and the first three.
     The others : see `ShardedReader`.
     """
 
@@ -99,8 +101,6 @@ class TaskReader(ShardedReader):
     """Keys with which no record is left out, for `allennlp elmo inspect`."""
     format: str = "auto"
     """The name of the files' format. Readers of several formats take it as a key."""
-    skip_bad = False
-    """Whether bad records are left out. Readers that allow it take it as a key."""
 
     def __init__(
         self,
@@ -108,6 +108,7 @@ class TaskReader(ShardedReader):
         token_indexers: Optional[dict[str, TokenIndexer]] = None,
         encoding: Name = "utf-8",
         tokenizer: Optional[TokenizerChoice] = None,
+        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -116,7 +117,7 @@ class TaskReader(ShardedReader):
             codecs.lookup(encoding)
         except LookupError as error:
             raise ConfigurationError(f"encoding: Python has no {encoding!r}") from error
-        self.encoding = encoding
+        self.encoding, self.skip_bad = encoding, skip_bad
         self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
     @property

@@ -83,7 +83,6 @@ class NerReader(TaskReader):
         CoNLL 2003; an `I-` that opens an entity in IOB2, as in CoNLL 2002; a span that cuts a token, which
         becomes the whole token; and a span that overlaps a longer one, which is left out. They are counted,
         and a warning names the first of a file.
-    skip_bad : whether to leave out sentences with an error; they are counted, and a warning has the first.
     The others : see `TaskReader`.
 
     # Raises
@@ -106,7 +105,6 @@ class NerReader(TaskReader):
         tag_scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BIOUL", "BMES", "IO"] = "auto",
         tag_names: Optional[Names] = None,
         strict: bool = False,
-        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -116,7 +114,6 @@ class NerReader(TaskReader):
         self.columns = ColumnLayout(columns, delimiter, needed=(WORD, TAG), comments=comments)
         self.tag_names = tag_names
         self.strict = strict
-        self.skip_bad = skip_bad
         self.tag_scheme = tag_scheme
 
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:

@@ -84,17 +84,14 @@ class SnliReader(LabelledTextReader):
         if label_names is None and tuple(classes) == ENTAILMENT_LABELS:
             label_names = {label: label for label in ENTAILMENT_LABELS} | OTHER_NAMES
         super().__init__(classes=classes, label_names=label_names, **kwargs)
-        self._columns = {"premise": premise, "hypothesis": hypothesis, "label": label}
+        self._columns: dict[str, Any] = {"premise": premise, "hypothesis": hypothesis, "label": label}
 
-    def text_columns(self, values: Mapping[str, Any]) -> list[list[str]]:
-        columns = (self._column(name, values) for name in self.text_names)
-        return [[names] if isinstance(names, str) else names for names in columns]
-
-    def label_column(self, values: Mapping[str, Any]) -> str | None:
-        return self._column("label", values)
-
-    def _column(self, name: str, values: Mapping[str, Any]) -> Any:
-        return self._columns[name] or known_column(name, values) or COLUMN_NAMES[name][0]
+    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
+        premise, hypothesis, label = (
+            chosen or known_column(name, values) or COLUMN_NAMES[name][0]
+            for name, chosen in self._columns.items()
+        )
+        return [[each] if isinstance(each, str) else each for each in (premise, hypothesis)], label
 
     def text_to_instance(
         self,

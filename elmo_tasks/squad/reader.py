@@ -83,7 +83,7 @@ class SquadReader(TaskReader):
     Instances have `passage`, `question`, `paragraph` (an id that the questions of a passage share),
     `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
     to train on, or `NO_SPAN`. An answer that is not on token boundaries serves evaluation alone; the log has
-    the share of such answers.
+    the share of such answers. `skip_bad` also leaves out bad answers among others.
 
     # Parameters
 
@@ -91,8 +91,6 @@ class SquadReader(TaskReader):
         `random` one, drawn by the question's text, so the same in each run.
     unanswerable : whether to keep the questions of SQuAD 2.0 that have no answer, for which the model needs
         `no_answer`. If not, a warning has their number.
-    skip_bad : whether to leave out bad questions, and bad answers among others, and to warn of their number
-        with the first three.
     The others : see `TaskReader`.
 
     # Raises
@@ -107,13 +105,11 @@ class SquadReader(TaskReader):
         *,
         training_answer: Annotated[str, OneOf(TRAINING_ANSWERS)] = "first",
         unanswerable: bool = False,
-        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.training_answer = training_answer
         self.unanswerable = unanswerable
-        self.skip_bad = skip_bad
         self._last_passage: _Passage | None = None
 
     def _read(self, file_path: str) -> Iterator[Instance]:

@@ -112,8 +112,6 @@ class SrlReader(TaskReader):
         no part in loss and metric.
     strict : whether to refuse arguments inside of others, such as `(ARG0(ARG1*))`. Otherwise the outer one is
         kept; the inner ones are counted, and a warning names the first one of a file.
-    skip_bad : whether to leave out sentences that do not follow the format. A warning has their number and
-        the first three.
     The others : see `TaskReader`.
 
     # Raises
@@ -133,7 +131,6 @@ class SrlReader(TaskReader):
         verbs_only: bool = False,
         keep_without_predicates: bool = False,
         strict: bool = False,
-        skip_bad: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -147,7 +144,6 @@ class SrlReader(TaskReader):
         self.verbs_only = verbs_only
         self.keep_without_predicates = keep_without_predicates
         self.strict = strict
-        self.skip_bad = skip_bad
 
     def instances(self, example: _Example) -> Iterator[Instance]:
         # One text for all predicates, so that it is in memory once

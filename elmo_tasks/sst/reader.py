@@ -82,7 +82,7 @@ class SstReader(TaskReader):
         self.classes = list(dict.fromkeys(filter(None, self._class_of)))
         """The classes of the granularity, from negative to positive."""
 
-    def examples(self, file_path: str) -> Iterator[Instance]:
+    def examples(self, file_path: str) -> Iterator[Instance | InputError]:
         return self.read_files(file_path, self._file, self._describe)
 
     def instances(self, example: Instance) -> Iterator[Instance]:
@@ -108,9 +108,12 @@ class SstReader(TaskReader):
             {"tokens": _Text(tokens, position), "metadata": metadata}, label, self.classes
         )
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[Instance]:
+    def _file(self, path: Path, counts: Counter[str]) -> Iterator[Instance | InputError]:
         trees = read_trees(path, encoding=self.encoding, split=self.split if self.every_record else None)
-        for tree_index, tree in enumerate(trees):
+        for tree_index, tree in enumerate(self.valid_examples(path, trees)):
+            if isinstance(tree, InputError):
+                yield tree
+                continue
             instances = list(self._of_tree(path, tree_index, tree, counts))
             self.sampled(instances)
             yield from instances

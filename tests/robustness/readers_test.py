@@ -201,6 +201,7 @@ DAMAGED = [
     ),
     ("classifier", '{"text": "x", "label": "a"}\n{"text": "y"\n', 2),
     ("classifier", "text,label\nx,a\ny\n", 3),
+    ("sst", "(2 x)\n(3 y\n", 2),
     (
         "squad",
         '{"context": "x", "question": "x", "answers": {"text": ["x"], "answer_start": [0]}}\n{"y": }\n',

@@ -289,7 +289,6 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
         ({"index": 0}, "no arguments"),
-        ({"index": 0, "arguments": [{"label": 0, "spans": [[0, 1]]}]}, '"label": 0'),
     ],
 )
 def test_wrong_json(tmp_path, content, value):

@@ -361,9 +361,6 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
         for each in content["arguments"]
     ]
     spans = [span for argument in arguments for span in argument.spans]
-    labels = [argument.label for argument in arguments]
-    if any(start >= end for start, end in spans) or not all(isinstance(label, str) for label in labels):
-        raise ValueError(f"{shorten_json(content)}: a span ends after its last token, and a label is a text")
     if not any(start <= index < end for start, end in spans):
         arguments.append(Argument(PREDICATE, ((index, index + 1),)))
     return Predicate(index, arguments, pos_of_predicate)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo_tasks.data.formats import CERTAIN, FileSample, Format
-from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
+from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten, value_or_error
 from elmo_tasks.data.tokenization import Words
 
 _PART = re.compile(r"[ \t]*(?:\([ \t]*(?P<label>[0-4])(?:[ \t]+(?P<word>[^() \t]+)[ \t]*\)|(?=[ \t]*\())|\))")
@@ -40,24 +40,17 @@ class Tree(NamedTuple):
 
 def read_trees(
     path: Path, *, encoding: str | None = None, split: Callable[[str], Words] | None = None
-) -> Iterator[Tree]:
+) -> Iterator[Tree | InputError]:
     """
-    Yields the tree of each line that is not blank. With `split`, a line that begins with no bracket is a
-    plain sentence, and its words are one phrase.
-
-    # Raises
-    `InputError`, with the line: it is not a tree.
+    Yields the tree of each line that is not blank, or the error of a line that is not a tree. With `split`, a
+    line that begins with no bracket is a plain sentence, and its words are one phrase.
     """
     for line_number, line in nonblank_lines(path, encoding):
         if split is not None and not line.lstrip().startswith("("):
             words = split(line).words
             yield Tree(words, [Phrase(0, 0, len(words))])
-            continue
-        try:
-            yield parse(line)
-        except InputError as error:
-            error.where, error.line = str(path), line_number
-            raise
+        else:
+            yield value_or_error(path, line_number, parse, line)
 
 
 def parse(line: str) -> Tree:
