@@ -6,7 +6,6 @@ import pytest
 import torch
 from allennlp.common.util import SigTermReceived
 
-from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import before_each_batch, partial, stop_at_batch
 from tests.commands.texts import LINES, TEXT, default_bilm, tiny
@@ -115,10 +114,3 @@ def test_resume_with_nothing_to_resume(elmo, source, output, capsys):
     assert mentions(capsys.readouterr().out, f"{output} is complete", "--force")
     assert output.read_bytes() == before
     assert not partial(output).exists()
-
-
-def test_two_runs_at_once(elmo, source, output, capsys):
-    with partial_folder(output):
-        assert elmo("embed", source, output) == 1
-        assert f"{partial(output)} is in use" in capsys.readouterr().err
-        assert partial(output).exists()

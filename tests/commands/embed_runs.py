@@ -1,6 +1,5 @@
 """Runs of `embed`: the output they leave, and ways to stop them."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,13 +21,6 @@ def vectors(output: Path) -> list[np.ndarray]:
 
 def nothing_left(output: Path) -> bool:
     return not output.exists() and not partial(output).exists()
-
-
-def fail_with(number: int):
-    def fail(*arguments):
-        raise OSError(number, os.strerror(number))
-
-    return fail
 
 
 def before_each_batch(monkeypatch, act: Callable[[torch.Tensor], None]) -> None:

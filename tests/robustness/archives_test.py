@@ -149,11 +149,6 @@ def test_registered_names_are_taken(run, config, tmp_path):
         del DatasetReader._registry[DatasetReader][name]
 
 
-def test_names_of_the_trainer_do_not_matter(run, config, tmp_path):
-    config["trainer"] = {"callbacks": [{"type": "my_package.callbacks.Own"}]}
-    assert load_archive(changed(run, tmp_path / "x", config=json.dumps(config))).model is not None
-
-
 @pytest.mark.parametrize(
     "config",
     [
@@ -172,12 +167,6 @@ def test_names_of_the_trainer_do_not_matter(run, config, tmp_path):
 )
 def test_configs_that_are_no_json(run, tmp_path, config):
     error_of(changed(run, tmp_path / "x", config=config))
-
-
-def test_an_archive_whose_model_goes_on_from_one_that_is_gone(run, config, tmp_path):
-    config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "first.tar.gz")}
-    archive = changed(run, tmp_path / "x", config=json.dumps(config))
-    assert str(tmp_path / "first.tar.gz") in error_of(archive)
 
 
 def test_an_archive_that_opens_itself(run, config, tmp_path):

