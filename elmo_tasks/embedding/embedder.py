@@ -179,6 +179,7 @@ class ElmoEmbedder:
             lines = (line._replace(key=line.text.strip()) for line in lines)
         with TemporaryDirectory(prefix=f"{output.name}.", dir=output.parent) as name:
             folder = Path(name)
+            path = folder / "vectors.hdf5"
             text = write_corpus(lines, folder)
             encoder = BatchEncoder(
                 bilm=self.bilm,
@@ -198,13 +199,13 @@ class ElmoEmbedder:
                 vectors, work="embed", total=len(text), unit="lines", disable=not self.progress
             )
             write_vectors(
-                folder / output.name,
+                path,
                 text,
                 bar,
                 shape=lambda tokens: (*leading, tokens, self.dim),
                 with_index=with_index,
             )
-            put_in_place(folder / output.name, output)
+            put_in_place(path, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)

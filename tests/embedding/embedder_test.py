@@ -147,7 +147,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("output_format", ["all", "top", "average", "sum", 1])
 def test_embed_file(embedder, expected, tmp_path, output_format):
-    source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
+    source, output = tmp_path / "in.txt", tmp_path / "text"
     source.write_text(TEXT, encoding="utf-8")
     output.write_text("what was there before")
     with open(source, encoding="utf-8") as file:
@@ -160,7 +160,7 @@ def test_embed_file(embedder, expected, tmp_path, output_format):
     with h5py.File(output) as file:
         index = json.loads(file["sentence_to_index"][0])
     assert index == {line.strip(): str(i) for i, line in enumerate(LINES)}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.hdf5"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "text"]
 
 
 def test_vectors_are_float32_whatever_the_default_of_pytorch(expected, tmp_path):
