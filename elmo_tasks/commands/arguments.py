@@ -32,7 +32,6 @@ from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import move_to, read_chosen_bilm, read_initial_state
 from elmo_tasks.elmo.inference import PRECISIONS
 from elmo_tasks.embedding.corpus import Corpus, SourceLine, write_corpus
-from elmo_tasks.evaluation.mixes import read_mixes, same_weights
 from elmo_tasks.jobs.locations import texts_among
 from elmo_tasks.vectors.encoder import (
     BiLmEncoder,
@@ -42,6 +41,8 @@ from elmo_tasks.vectors.encoder import (
     WordVectors,
     in_contexts,
     out_of_context,
+    read_mixes,
+    same_weights,
 )
 from elmo_tasks.vectors.files import read_vectors
 

@@ -39,7 +39,7 @@ from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, LstmState, WordOptions
 from elmo_tasks.elmo.export import standardize_tokens, write_onnx
 from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
-from elmo_tasks.elmo.model.bilm_folder import opened_folder
+from elmo_tasks.elmo.model.folders import opened_folder
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
 from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.embedding.corpus import Corpus

@@ -16,12 +16,12 @@ from elmo_tasks.common.files import bundled, local_or_bundled, text_lines
 from elmo_tasks.common.machine import Device, chosen_device
 from elmo_tasks.common.packed_weights import check_precision
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
-from elmo_tasks.elmo.model import BiLmOptions, many_langs
+from elmo_tasks.elmo.model import BiLmOptions, folders
 from elmo_tasks.elmo.model import weight_file as hdf5
 from elmo_tasks.elmo.model.bilm import digest
-from elmo_tasks.elmo.model.bilm_folder import opened_folder
 from elmo_tasks.elmo.model.characters import vocabulary
 from elmo_tasks.elmo.model.encoders import WordEncoder
+from elmo_tasks.elmo.model.folders import opened_folder
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
     """
     Reads an `options.json`, one in a folder or a zip, or takes the options themselves. With the default
     options and a `weight_file` that is a folder or a zip, the options in there are read. For errors see
-    `BiLmOptions.read` and `many_langs.options_in`.
+    `BiLmOptions.read` and `folders.options_in`.
     """
     if isinstance(source, dict):
         return BiLmOptions.read(source)
@@ -124,8 +124,8 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
     for each in sources:
         with local_file(each) as path, opened_folder(path) as folder:
             if folder is not None:
-                if many_langs.is_many_langs(folder):
-                    return many_langs.options_in(folder)
+                if folders.is_many_langs(folder):
+                    return folders.options_in(folder)
                 return BiLmOptions.from_json(folder.json(OPTIONS), where=folder.where(OPTIONS))
     with local_file(source) as path:
         return BiLmOptions.read(path)
@@ -183,13 +183,13 @@ def read_frozen_bilm(
     ELMoForManyLangs.
 
     # Raises
-    `ElmoError`: see `FrozenBiLm.read` and `many_langs.weights_in`; a biLM that reads words without a
+    `ElmoError`: see `FrozenBiLm.read` and `folders.weights_in`; a biLM that reads words without a
     vocabulary, or one that reads characters with a vocabulary.
     """
     with local_file(weight_file) as path, opened_folder(path) as folder:
-        if folder is not None and many_langs.is_many_langs(folder):
+        if folder is not None and folders.is_many_langs(folder):
             _check_vocabulary(options, vocabulary_file, needed=False)
-            state = many_langs.weights_in(folder, options)
+            state = folders.weights_in(folder, options)
             return FrozenBiLm(options=options, precision=precision, weights=state)
         if folder is not None:
             path = folder.file(*WEIGHTS)

@@ -16,9 +16,9 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
-from elmo_tasks.evaluation.mixes import LearnedMix, mixes_of
 from elmo_tasks.pipeline.explanations import can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
 
 logger = logging.getLogger(__name__)
 

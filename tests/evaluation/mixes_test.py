@@ -3,7 +3,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.evaluation.mixes import read_mixes, same_weights
+from elmo_tasks.vectors.encoder import read_mixes, same_weights
 from tests.elmo.files import frozen, make_files, read_bilm, trained
 from tests.evaluation.archives import make_run
 

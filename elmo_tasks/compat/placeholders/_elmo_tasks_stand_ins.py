@@ -8,6 +8,7 @@ A placeholder can be imported; the first real use raises `NotInstalledError`.
 import builtins
 import functools
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -70,11 +71,31 @@ for module_name, placeholder in placeholders.items():
         setattr(placeholders[package], last, placeholder)
 
 
-_DROPPED = {
-    "pkg_resources.resource_filename": "_elmo_tasks_dropped.resource_filename",
-    "transformers.AdamW": "_elmo_tasks_dropped.AdamW",
-}
-"""Names that are no longer in the newest version of their package, and what takes their place."""
+@functools.cache
+def adam_w() -> Any:
+    """Returns PyTorch's AdamW with the arguments of the class that transformers dropped in 4.49."""
+    import torch
+    from allennlp.common.checks import ConfigurationError
+
+    class AdamW(torch.optim.AdamW):
+        def __init__(self, params: Any, *, correct_bias: bool = True, **options: Any) -> None:
+            if not correct_bias:
+                raise ConfigurationError(
+                    "trainer.optimizer.correct_bias is false, which PyTorch's AdamW cannot do; "
+                    "leave it out, or install transformers<4.49"
+                )
+            super().__init__(params, **options)
+
+    return AdamW
+
+
+def resource_filename() -> Any:
+    """Returns a function for paths next to a module, like the one in pkg_resources (setuptools before 82)."""
+    return lambda module, name: os.path.join(os.path.dirname(sys.modules[module].__file__ or ""), name)
+
+
+_DROPPED = {"pkg_resources.resource_filename": resource_filename, "transformers.AdamW": adam_w}
+"""Names that are no longer in the newest version of their package, and what makes their substitutes."""
 
 
 class Deferred:
@@ -94,7 +115,7 @@ class Deferred:
             return pkgutil.resolve_name(self._path)
         except (ImportError, AttributeError) as error:
             if self._path in _DROPPED:
-                return pkgutil.resolve_name(_DROPPED[self._path])
+                return _DROPPED[self._path]()
             if isinstance(error, ImportError):
                 raise
             from allennlp.common.checks import ConfigurationError

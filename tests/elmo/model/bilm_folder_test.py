@@ -3,7 +3,7 @@ import zipfile
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.model.bilm_folder import opened_folder
+from elmo_tasks.elmo.model.folders import opened_folder
 from tests.errors import mentions
 
 

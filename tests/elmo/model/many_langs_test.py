@@ -8,8 +8,7 @@ import torch
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLm, BiLmOptions, WordOptions
-from elmo_tasks.elmo.model.bilm_folder import opened_folder
-from elmo_tasks.elmo.model.many_langs import SHIPPED, options_in, weights_in
+from elmo_tasks.elmo.model.folders import SHIPPED, opened_folder, options_in, weights_in
 from tests.elmo.many_langs import (
     CHARACTERS,
     SENTENCES,
