@@ -37,7 +37,7 @@ CONFIGS = {
 }
 """The tasks, and a config of each; those that read fewer files come first."""
 _VERBS = {"classification": "classify", "ner": "tag"}
-"""The verbs that train on data as they are."""
+"""The verbs that find the format of their data."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
     ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV", 1.0),

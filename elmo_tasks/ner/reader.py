@@ -21,7 +21,6 @@ from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
     WORD,
-    CharacterSpan,
     ColumnLayout,
     EntityOptions,
     EntitySentence,
@@ -308,7 +307,7 @@ def _shown(sentence: EntitySentence, span: Span) -> str:
     return f"{' '.join(sentence.words[span.start : span.end])!r} ({span.label})"
 
 
-def _tokens_of(sentence: EntitySentence, span: CharacterSpan, oddities: _Oddities) -> Span:
+def _tokens_of(sentence: EntitySentence, span: Span, oddities: _Oddities) -> Span:
     """Returns the tokens of a span of characters; white space at its ends does not count."""
     text, words, offsets = sentence.text or join_words(sentence.words)
     characters = text[span.start : span.end]

@@ -212,19 +212,30 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("name", "content", "task", "values"),
     [
-        '[["Ann runs to Rome.", [[0, 3, "PER"], [12, 16, "LOC"]]]]\n',
-        "1\tAnn\tann\tann\tNNP\t2\n2\truns\trun\trun\tVBZ\t0\n\n1\tIt\tit\tit\tPRP\t2\n2\tfell\tfall\tfall\tVBD\t0\n",
-        "".join(f"word{number} {number}\n" for number in range(300)),
-        "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n",
-        "".join(f"news\tMSR\t{number}.5\tA plane lands.\tA bird lands.\n" for number in range(3)),
+        ("a", '[["Ann runs to Rome.", [[0, 3, "PER"], [12, 16, "LOC"]]]]\n', None, ()),
+        ("a", "".join(f"word{number} {number}\n" for number in range(300)), None, ()),
+        ("a", "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n", None, ()),
+        ("a", "".join(f"news\tMSR\t{i}.5\tA plane lands.\tA bird lands.\n" for i in range(3)), None, ()),
+        ("a", '{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n', None, (", line 1", "tag_names")),
+        ("a.csv", "code,label\nx1,pos\nx2,neg\nx3,neg\n", "classification", ("'label'",)),
+        *(
+            ("a.csv", f"text,label\nfine,pos\n{row}\nnot so fine,neg\ngood,pos\n", task, (", line 3", value))
+            for task in (None, "classification")
+            for row, value in (
+                ("slow, dull and long,neg", "3 columns"),
+                ('"Hi" he said and left,neg', "csv"),
+                ("a dull film indeed,", "''"),
+            )
+        ),
     ],
 )
-def test_data_that_no_probe_reads(tmp_path, content):
-    (tmp_path / "a").write_text(content)
-    message = error_of(ConfigurationError, Inspect(path=str(tmp_path / "a"), task=None, json=False).run)
-    assert message.startswith(str(tmp_path / "a"))
+def test_data_that_are_refused(tmp_path, name, content, task, values):
+    (tmp_path / name).write_text(content)
+    message = error_of(ConfigurationError, Inspect(path=str(tmp_path / name), task=task, json=False).run)
+    assert message.startswith(str(tmp_path / name))
+    assert mentions(message, *values)
 
 
 def test_no_format_fits(tmp_path):
@@ -312,12 +323,6 @@ def test_entities_of_a_text_without_blanks(capsys, tmp_path):
     assert (found["tokens"], found["dataset_reader"]) == (3, {"type": "elmo_ner"})
 
 
-def test_numbers_of_tags_without_names(capsys, tmp_path):
-    (tmp_path / "a").write_text('{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n')
-    message = error_of(ConfigurationError, inspected, capsys, tmp_path / "a")
-    assert mentions(message, f"{tmp_path / 'a'}, line 1", "tag_names")
-
-
 def test_rejected_records_are_left_out(capsys, tmp_path):
     records = [
         ("accept", "ham"),
@@ -362,31 +367,6 @@ def test_folders_and_files_of_classes(capsys, tmp_path, names, labels):
     assert mentions(found["warnings"][0], f"{left_out} files left out")
 
 
-def test_tables_are_no_classes(capsys, tmp_path):
-    for name in ("sentences", "labels", "splits"):
-        (tmp_path / f"{name}.txt").write_text(f"id\t{name}\n1\tfine\n2\tfine\n3\tdull\n")
-    error_of(ConfigurationError, inspected, capsys, tmp_path, "classification")
-
-
-@pytest.mark.parametrize(
-    ("row", "found"),
-    [
-        ("slow, dull and long,neg", "3 columns"),
-        ('"Hi" he said and left,neg', "csv"),
-        ("a dull film indeed,", "''"),
-    ],
-)
-def test_a_damaged_row_of_a_table(tmp_path, row, found):
-    (tmp_path / "a.csv").write_text(
-        f"text,label\nfine,pos\n{row}\nnot so fine really,neg\nvery good work,pos\n"
-    )
-    for task in (None, "classification"):
-        message = error_of(
-            ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task=task, json=False).run
-        )
-        assert mentions(message, f"{tmp_path / 'a.csv'}, line 3", found)
-
-
 @pytest.mark.parametrize(
     ("content", "tokens"),
     [
@@ -403,14 +383,6 @@ def test_short_texts_and_texts_without_blanks(capsys, tmp_path, content, tokens)
     found = inspected(capsys, tmp_path / "a", "classification")
     assert found["tokens"] == tokens
     assert found["dataset_reader"].get("tokenizer") == ("characters" if tokens > 10 else None)
-
-
-def test_labels_without_texts(tmp_path):
-    (tmp_path / "a.csv").write_text("code,label\nx1,pos\nx2,neg\nx3,neg\n")
-    message = error_of(
-        ConfigurationError, Inspect(path=str(tmp_path / "a.csv"), task="classification", json=False).run
-    )
-    assert mentions(message, str(tmp_path / "a.csv"), "'label'")
 
 
 def test_a_misfit_says_how_to_look(allennlp, tmp_path):

@@ -3,7 +3,7 @@ Files to records: a module a family of formats, for all tasks.
 
 A reader knows a task and takes one kind of record; a format knows files. Each family lists its `Format`s,
 with `detect` (how sure a sample of data is of it) and `read` (from a path to records); a reader's `formats`
-are those of its kind. Files, folders, patterns, archives and URLs are found by
+have its kind of record. Files, folders, patterns, archives and URLs are found by
 `data.input_files.input_files`, and lines of any encoding, packed or not, come from
 `data.input_files.read_lines`.
 """

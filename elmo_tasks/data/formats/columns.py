@@ -266,14 +266,6 @@ _NAME_OF_TAGS = re.compile(
 """The names of columns in a header, such as `TOKEN` and `NE-COARSE-LIT` of HIPE."""
 
 
-class CharacterSpan(NamedTuple):
-    """The characters `start` to `end - 1` of a text, and their label."""
-
-    start: int
-    end: int
-    label: str
-
-
 @dataclass(slots=True)
 class EntitySentence:
     """
@@ -285,7 +277,7 @@ class EntitySentence:
     lines: Sequence[int]
     tags: list[str] | None = None
     spans: list[Span] | None = None
-    characters: list[CharacterSpan] | None = None
+    characters: list[Span] | None = None
     text: Words | None = None
     """The words in their text, if the file has one."""
     ids: Mapping[str, Any] | None = None

@@ -5,6 +5,7 @@ Sentences with entities: `columns`, `conll2012`, `conllu`, `json`, `parquet`, `c
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
-    CharacterSpan,
     EntityOptions,
     EntitySentence,
     detect_columns,
@@ -251,51 +251,51 @@ def _tags(values: dict[str, Any], name: str, length: int, names: list[str] | Non
 
 
 def _token_spans(values: dict[str, Any], name: str, length: int) -> list[Span]:
-    records: Any = values[name] if name in _TOKEN_SPANS else None
-    if _is_list_of(records, dict) and not any(isinstance(values.get(each), str) for each in _TEXT):
-        spans = [Span(each.get("start"), each.get("end"), each.get("type")) for each in records]
-        if all(_is_span(*each, length) for each in spans):
-            return spans
+    is_of_tokens = name in _TOKEN_SPANS and _is_list_of(values[name], dict)
+    if is_of_tokens and not any(isinstance(values.get(each), str) for each in _TEXT):
+        with suppress(KeyError, TypeError, ValueError):
+            return _checked([_span(each) for each in values[name]], length)
     needed = f'[{{"type": "LABEL", "start": 0, "end": 1}}] in the tokens 0 to {length}, and no "text"'
     raise _error(values, name, f"needs a tag for each token, or {needed}")
 
 
-def _is_span(start: Any, end: Any, label: Any, length: int) -> bool:
-    is_range = type(start) is type(end) is int and 0 <= start < end <= length
-    return is_range and isinstance(label, str) and label != ""
-
-
-def _characters(values: dict[str, Any], name: str, text: str) -> list[CharacterSpan]:
-    try:
-        spans = _character_spans(values[name], text)
-        if all(_is_span(*each, len(text)) and text[each.start : each.end].strip() for each in spans):
+def _characters(values: dict[str, Any], name: str, text: str) -> list[Span]:
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        if isinstance(values[name], list):
+            spans = [_span(each) for each in values[name]]
+        else:
+            found = [
+                (mention, Span(start, last + 1, label))
+                for label, mentions in values[name].items()
+                for mention, offsets in mentions.items()
+                for start, last in offsets
+            ]
+            spans = [span for _, span in found]
+            if any(text[span.start : span.end] != mention for mention, span in found):
+                raise ValueError
+        if all(text[start:end].strip() for start, end, _ in _checked(spans, len(text))):
             return spans
-    except (AttributeError, KeyError, TypeError, ValueError):
-        pass
     forms = '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
     raise _error(values, name, f"needs entities in the {len(text)} characters of the text: {forms}")
 
 
-def _character_spans(values: Any, text: str) -> list[CharacterSpan]:
-    """Returns the unchecked spans of a record; `ValueError` if a mention is not in the text."""
-    if isinstance(values, list):
-        return [_character_span(each) for each in values]
-    spans = []
-    for label, mentions in values.items():
-        for mention, offsets in mentions.items():
-            for start, last in offsets:
-                if text[start : last + 1] != mention:
-                    raise ValueError
-                spans.append(CharacterSpan(start, last + 1, label))
-    return spans
-
-
-def _character_span(value: Any) -> CharacterSpan:
+def _span(value: Any) -> Span:
+    """Returns the unchecked span of a list or an object."""
     if not isinstance(value, dict):
-        return CharacterSpan(*value)
+        return Span(*value)
     suffix = "" if "start" in value else "_offset"
-    (label,) = [value["label"]] if "label" in value else value["labels"]
-    return CharacterSpan(value[f"start{suffix}"], value[f"end{suffix}"], label)
+    labels: list[Any] = value["labels"] if "labels" in value else [value.get("label", value.get("type"))]
+    (label,) = labels
+    return Span(value[f"start{suffix}"], value[f"end{suffix}"], label)
+
+
+def _checked(spans: list[Span], length: int) -> list[Span]:
+    """Returns the spans; `ValueError` for one that is empty or outside, or without a label."""
+    for start, end, label in spans:
+        is_range = type(start) is type(end) is int and 0 <= start < end <= length
+        if not is_range or not isinstance(label, str) or not label:
+            raise ValueError
+    return spans
 
 
 def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:

@@ -85,7 +85,7 @@ def parse(line: str) -> Tree:
         position = part.end()
     if position < end or opened or not words:
         rest = shorten(line[position:].strip()) or "the end of the line"
-        problem = f"the tree is not complete, or does not go on, at {rest!r} in column {position + 1}"
+        problem = f"the tree is not complete, or is damaged at {rest!r} in column {position + 1}"
         raise InputError(problem, remedy="write one tree a line, such as (3 (2 It) (4 works)), labels 0 to 4")
     return Tree(words, list(map(Phrase, labels, starts, ends)))
 
