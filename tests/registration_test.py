@@ -69,10 +69,8 @@ print(os.environ.get("GOMP_SPINCOUNT"))
     [
         ("import elmo_tasks", {}, "5000"),
         ("import allennlp", {}, "5000"),
-        ("import json", {}, "None"),
         ("import torch, elmo_tasks", {}, "None"),
         ("import elmo_tasks", {"GOMP_SPINCOUNT": "7"}, "7"),
-        ("import elmo_tasks", {"OMP_WAIT_POLICY": "active"}, "None"),
     ],
 )
 def test_threads_wait_briefly_unless_the_user_says_otherwise(first, settings, spins, monkeypatch):

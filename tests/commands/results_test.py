@@ -38,17 +38,6 @@ class TestMix:
             assert list(map(float, found)) == pytest.approx(np.exp(row) / np.exp(row).sum())
         assert shares[2] == ["", "", ""]
 
-    def test_errors(self, elmo, tmp_path, capsys):
-        make_run(tmp_path / "baseline", None)
-        (tmp_path / "broken.tar.gz").write_text("no archive")
-        for name, message in (
-            ("baseline", "baseline: "),
-            ("broken.tar.gz", "broken.tar.gz"),
-            ("nowhere", "nowhere"),
-        ):
-            assert elmo("mix", tmp_path / name) == 1
-            assert message in capsys.readouterr().err
-
 
 class TestFiles:
     def test_they_lie_beside_each_other(self, elmo, run, tmp_path, capsys):

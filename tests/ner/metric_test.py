@@ -94,6 +94,11 @@ def test_the_published_output():
 # The script again, one token after the other and with its variables, as a second opinion.
 
 
+ENDS = {*product("BI", "BO"), *product("E", "EIO")}
+STARTS = {*product("BIO", "B"), *product("OE", "I"), *product("EO", "E")}
+"""Pairs of prefixes between which a chunk ends, and starts, whatever its type."""
+
+
 class Reference:
     """`conlleval` on a file whose lines are the pairs given to `line`."""
 
@@ -110,32 +115,15 @@ class Reference:
 
     @staticmethod
     def end_of_chunk(prev_tag, tag, prev_type, type_):
-        if prev_tag == "[" or prev_tag == "]":
+        if prev_tag in ("[", "]") or (prev_tag, tag) in ENDS:
             return True
-        if prev_tag == "B" or prev_tag == "I":
-            if tag == "B" or tag == "O":
-                return True
-        elif prev_tag == "E" and (tag == "E" or tag == "I" or tag == "O"):
-            return True
-        if prev_tag == "O" or prev_tag == ".":
-            return False
-        return prev_type != type_
+        return prev_tag not in ("O", ".") and prev_type != type_
 
     @staticmethod
     def start_of_chunk(prev_tag, tag, prev_type, type_):
-        if tag == "[" or tag == "]":
+        if tag in ("[", "]") or (prev_tag, tag) in STARTS:
             return True
-        if tag == "B":
-            if prev_tag == "B" or prev_tag == "I" or prev_tag == "O":
-                return True
-        elif tag == "I":
-            if prev_tag == "O" or prev_tag == "E":
-                return True
-        elif tag == "E" and (prev_tag == "E" or prev_tag == "O"):
-            return True
-        if tag == "O" or tag == ".":
-            return False
-        return prev_type != type_
+        return tag not in ("O", ".") and prev_type != type_
 
     def line(self, gold, guess, boundary=False):
         guess, guess_type = self.split(guess)

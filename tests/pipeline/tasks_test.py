@@ -9,6 +9,7 @@ import torch
 
 from tests.forked import FORKED
 from tests.pipeline.archives import predictor_of
+from tests.tasks_test import INPUTS
 
 PREMISE, HYPOTHESIS = ["Two", "boys", "do", "n't", "sleep", "."], ["Nobody", "sleeps", "."]
 FILM = ["A", "warm", ",", "funny", "film", "."]
@@ -92,16 +93,7 @@ def test_inputs_without_words_have_no_label(config, predictor):
         assert predictor.predict_json(json_dict) == {"label": None, "probabilities": {}, **result}
 
 
-SENTENCE = {"sentence": "The small dog sleeps in Leeds."}
-ONE_OF_EACH = {
-    "ner": SENTENCE,
-    "srl": {"tokens": ["Ana", "sleeps", "."], "predicates": [1]},
-    "coref": {"document": "Ana met Leo. She smiled."},
-    "squad": {"passage": "Ana met Leo in Leeds.", "question": "Who met Leo?"},
-    "snli": FORMS["snli"][0],
-    "sst": SENTENCE,
-    "agnews": SENTENCE,
-}
+ONE_OF_EACH = {config: inputs[0] for config, inputs in INPUTS.items()}
 
 
 def predictions(pickled: bytes) -> str:
