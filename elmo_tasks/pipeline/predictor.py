@@ -20,7 +20,7 @@ from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import lazy_groups_of
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
-from allennlp.data.fields import MetadataField, TextField
+from allennlp.data.fields import MetadataField
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.predictors import Predictor
@@ -104,7 +104,12 @@ def predict_records(
 
 
 def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iterator[JsonDict]:
-    contents = [record.content for record in batch if _result_without_model(record) is None]
+    metadata = [_metadata(record.content) for record in batch]
+    contents = [
+        record.content
+        for record, about in zip(batch, metadata, strict=True)
+        if not isinstance(record.content, Exception) and not isinstance(about, NoPrediction)
+    ]
     first = next(iter(contents), None)
     # A third-party predictor may implement either the function for one input or that for several.
     if isinstance(first, Instance):
@@ -112,19 +117,10 @@ def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iter
     else:
         one, several = predictor.predict_json, predictor.predict_batch_json
     values = iter([one(first)] if len(contents) == 1 else several(contents) if contents else [])
-    for record in batch:
-        result = next(values) if (known := _result_without_model(record)) is None else known
-        metadata = _metadata(record.content)
-        ids = dict(metadata.ids) if isinstance(metadata, Metadata) else {}
-        yield ids | value_of(with_place(result, record.where))
-
-
-def _result_without_model(record: InputRecord) -> JsonDict | Exception | None:
-    """Returns the result of a record that the predictor does not need to see, or `None`."""
-    if isinstance(record.content, Exception):
-        return record.content
-    metadata = _metadata(record.content)
-    return {"no_prediction": metadata.reason} if isinstance(metadata, NoPrediction) else None
+    for record, about in zip(batch, metadata, strict=True):
+        value_of(with_place(record.content, record.where))
+        result = {"no_prediction": about.reason} if isinstance(about, NoPrediction) else next(values)
+        yield (dict(about.ids) if isinstance(about, Metadata) else {}) | result
 
 
 def _metadata(content: Any) -> Any:
@@ -176,12 +172,8 @@ class TaskPredictor(Interpretable):
     def to_instance(self, content: Any) -> Instance:
         """Returns the instance of a content."""
 
-    def parts(self, instance: Instance) -> list[Instance]:
-        """Returns the instances that the model reads for an instance of `to_instance`."""
-        return [instance]
-
-    def min_tokens(self, content: Any) -> int:
-        """Returns a lower bound of the tokens that the model reads, which needs no instance."""
+    def num_tokens(self, content: Any) -> int:
+        """Returns the number of tokens that the model reads for an instance that has no texts; else 0."""
         return 0
 
     def load_line(self, line: str) -> JsonDict:
@@ -266,18 +258,18 @@ class TaskPredictor(Interpretable):
 
     def _read(self, max_tokens: int | None, json_dict: JsonDict) -> Any:
         content = self.read(json_dict)
-        _check_tokens(self.min_tokens(content), max_tokens)
+        _check_tokens(self.num_tokens(content), max_tokens)
         return content
 
     def _example(self, max_tokens: int | None, content: Any) -> _Prepared | TaskResult:
         # Before an instance is made for each of very many predicates
-        _check_tokens(self.min_tokens(content), max_tokens)
+        _check_tokens(tokens := self.num_tokens(content), max_tokens)
         if (result := self.empty_result(content)) is not None:
             return result
         instance = self.to_instance(content)
-        texts = texts_of(self.parts(instance))
-        _check_lengths(texts)
-        tokens = sum(len(text.tokens) for text in texts)
+        for text in texts_of([instance]):
+            check_word_lengths(token.text or "" for token in text.tokens)
+            tokens += len(text.tokens)
         _check_tokens(tokens, max_tokens)
         return _Prepared(instance, tokens)
 
@@ -312,14 +304,14 @@ def _check_tokens(tokens: int, max_tokens: int | None) -> None:
         )
 
 
-def _check_lengths(texts: Iterable[TextField]) -> None:
-    for text in texts:
-        for position, token in enumerate(text.tokens):
-            if len(token.text or "") > MAX_WORD:
-                raise ConfigurationError(
-                    f"a word has {len(token.text):,} characters, at position {position}; the limit is "
-                    f"{MAX_WORD:,}: {shorten(token.text)}"
-                )
+def check_word_lengths(words: Iterable[str]) -> None:
+    """Raises `ConfigurationError` if a word has more than `MAX_WORD` characters."""
+    for position, word in enumerate(words):
+        if len(word) > MAX_WORD:
+            raise ConfigurationError(
+                f"a word has {len(word):,} characters, at position {position}; the limit is {MAX_WORD:,}: "
+                f"{shorten(word)}"
+            )
 
 
 class TextPredictor(TaskPredictor):

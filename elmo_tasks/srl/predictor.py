@@ -22,6 +22,7 @@ from elmo_tasks.pipeline.predictor import (
     SentencePredictor,
     TaskPredictor,
     attempt,
+    check_word_lengths,
     require,
     value_of,
 )
@@ -78,6 +79,7 @@ class SrlPredictor(SentencePredictor):
     def read(self, json_dict: JsonDict) -> SrlText:
         """Returns the words of a text, its sentences, and the predicates that the input gives."""
         text: Words = super().read(json_dict)
+        check_word_lengths(text.words)
         starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
         if "predicates" not in json_dict:
             return SrlText(text, starts, None)
@@ -104,7 +106,7 @@ class SrlPredictor(SentencePredictor):
             completed[index] = predicates if is_error else contents[index]._replace(predicates=predicates)
         return completed
 
-    def min_tokens(self, content: SrlText) -> int:
+    def num_tokens(self, content: SrlText) -> int:
         """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
         if content.predicates is None:
             return len(content.words.words)
@@ -119,13 +121,10 @@ class SrlPredictor(SentencePredictor):
         ]
         return SentenceInstance(content.words, propositions, starts=[sentence[0] for sentence in sentences])
 
-    def parts(self, instance: Instance) -> list[Instance]:
-        return (instance.propositions or []) if isinstance(instance, SentenceInstance) else [instance]
-
     def run(self, instances: list[Instance]) -> list[SrlResult]:
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
-        propositions = [each for sentence in sentences for each in self.parts(sentence)]
+        propositions = [each for sentence in sentences for each in sentence.propositions or []]
         parts = batches(propositions, self._length, TOKENS_AT_ONCE)
         results = chain.from_iterable(map(super().run, parts))
         return [
