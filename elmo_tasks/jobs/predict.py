@@ -70,7 +70,7 @@ class PredictShard:
         written = 0
         with self._job.sink.part(shard) as write:
             try:
-                for result in predict_records(self._predictor, records, self._job.batch_size):
+                for _, result in predict_records(self._predictor, records, self._job.batch_size):
                     write(self._predictor.dump_line(result).encode("utf-8"))
                     written += 1
             except (ConfigurationError, ElmoError) as error:

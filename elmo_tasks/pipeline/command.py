@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import tee
 from typing import Any
 
 from allennlp.commands import predict
@@ -126,16 +125,16 @@ class PredictManager(predict._PredictManager):
             self._dataset_reader.every_record = True
 
     def run(self) -> None:
-        records, shown = tee(self._records())
-        results = predict_records(self._predictor, records, self._batch_size)
+        results = predict_records(self._predictor, self._records(), self._batch_size)
         if self._output_path is not None:
             self._output_file = open(  # noqa: SIM115
                 self._output_path, "w", buffering=1, encoding="utf-8", newline="\n"
             )
         try:
-            for index, (record, result) in enumerate(zip(shown, results, strict=False)):
-                line = self._predictor.dump_line(result)
-                self._maybe_print_to_console_and_file(index, line, _shown_input(record))
+            for index, (record, result) in enumerate(results):
+                content = record.content
+                shown = str(content) if isinstance(content, Instance) else json.dumps(content)
+                self._maybe_print_to_console_and_file(index, self._predictor.dump_line(result), shown)
             sys.stdout.flush()
         finally:
             if self._output_file is not None:
@@ -156,10 +155,6 @@ class PredictManager(predict._PredictManager):
         except (ConfigurationError, OSError) as error:
             # It is raised after the results of the instances before it.
             yield InputRecord(error)
-
-
-def _shown_input(record: InputRecord) -> str:
-    return str(record.content) if isinstance(record.content, Instance) else json.dumps(record.content)
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:

@@ -88,19 +88,20 @@ def value_of(result: Any) -> Any:
 
 def predict_records(
     predictor: Predictor, records: Iterable[InputRecord], batch_size: int
-) -> Iterator[JsonDict]:
+) -> Iterator[tuple[InputRecord, JsonDict]]:
     """
-    Yields the JSON object of each record's result, in order. Records are read and run `batch_size` at a time.
-    An error is raised after the results before it.
+    Yields each record with the JSON object of its result, in order. Records are read and run `batch_size` at
+    a time. An error is raised after the results before it.
 
     The predictor may be any predictor of AllenNLP. The object of an instance begins with the ids of its
     record, such as `id`.
     """
     for batch in lazy_groups_of(records, batch_size):
         if isinstance(predictor, TaskPredictor) and not isinstance(batch[0].content, Instance):
-            yield from map(predictor.to_json, map(value_of, predictor.results(batch)))
+            results: Iterator[JsonDict] = map(predictor.to_json, map(value_of, predictor.results(batch)))
         else:
-            yield from _results_of_allennlp(predictor, batch)
+            results = _results_of_allennlp(predictor, batch)
+        yield from zip(batch, results, strict=True)
 
 
 def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iterator[JsonDict]:

@@ -125,7 +125,7 @@ class SrlPredictor(SentencePredictor):
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in sentence.propositions or []]
-        parts = batches(propositions, self._length, TOKENS_AT_ONCE)
+        parts = batches(propositions, lambda each: len(each["metadata"].metadata), TOKENS_AT_ONCE)
         results = chain.from_iterable(map(super().run, parts))
         return [
             SrlResult(
@@ -139,10 +139,6 @@ class SrlPredictor(SentencePredictor):
             )
             for sentence in sentences
         ]
-
-    @staticmethod
-    def _length(proposition: Instance) -> int:
-        return len(proposition["metadata"].metadata)
 
     def _sentences(self, instances: list[Instance]) -> list[SentenceInstance]:
         """Returns the sentences of instances; where a file marks no predicates, they are found."""

@@ -51,7 +51,8 @@ def inputs_of(*texts):
 
 
 def results_of(predictor, lines, batch_size=10, source=None):
-    return predict_records(predictor, read_json_records(predictor, lines, source), batch_size)
+    records = read_json_records(predictor, lines, source)
+    return (result for _, result in predict_records(predictor, records, batch_size))
 
 
 def test_results_in_their_order(predictor):
