@@ -182,7 +182,7 @@ CHANGES = (
         "errors in configs and overrides are tracebacks, configs of the project are not found by name, and "
         "jsonnet has no wheel for ARM Linux",
         "Params.from_file; cached_path, evaluate_file and evaluate_snippet in allennlp.common.params",
-        "compat/configs_test.py::test_configs_and_overrides_that_are_wrong",
+        "compat/training_test.py::test_configs_and_overrides_that_are_wrong",
     ),
     Change(
         commands.end_in_one_line,

@@ -74,19 +74,6 @@ def test_xml(xml, packed):
         ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [
-        ("</text>", "</txet>", 14),
-        ("</corpus>\n", "", 15),
-        ("s000.t000", "s000.t009", 10),
-        (">art<", "> <", 10),
-    ],
-)
-def test_errors_in_xml(xml, old, new, line):
-    assert f"a.data.xml, line {line}" in input_error(read_senses, xml, XML.replace(old, new))
-
-
 def test_jsonl(tmp_path):
     assert len(TRAIN) == 30
     words = ["She", "opened", "an", "account", "at", "the", "bank", "on", "the", "corner", "."]
@@ -94,15 +81,6 @@ def test_jsonl(tmp_path):
     line = json.dumps({"lemma": "b", "tokens": ["a", "b"], "index": 1, "sense": "x"})
     (tmp_path / "a.jsonl").write_text(f"{line}\n\n{line}\n\n")
     assert len(read_senses(str(tmp_path / "a.jsonl"))) == 2
-
-
-@pytest.mark.parametrize(
-    "change", [{"index": 3}, {"index": "1"}, {"tokens": "a b c"}, {"sense": ["x"]}, {"sense": None}]
-)
-def test_errors_in_jsonl(tmp_path, change):
-    line = json.dumps({"lemma": "b", "tokens": ["a", "b", "c"], "index": 1, "sense": "x"} | change)
-    assert "a.jsonl, line 1" in input_error(read_senses, tmp_path / "a.jsonl", line)
-    assert "a.jsonl" in input_error(read_senses, tmp_path / "a.jsonl", "")
 
 
 def test_first_senses(tmp_path):
@@ -209,31 +187,37 @@ def test_published_layouts(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        (USE_COLUMNS, "a.tsv"),
-        ("word\tsentence1\na\ta b\n", "line 2"),
-        (USE_COLUMNS + "0\ta\ta b\ta c\t0\t0\t1\t1\tT1\n", "line 2"),
-        (USE_COLUMNS + "0\ta\ta b\ta c\t0\t9\t1\t10\t1\n", "line 2"),
-        ('{"label": true}', "line 1"),
-    ],
-)
-def test_errors_in_pairs_of_uses(tmp_path, text, place):
-    assert place in input_error(read_use_pairs, tmp_path / "a.tsv", text)
+USE = "play\tN\t1-0\tWe play\tPlay\n"
+
+
+def sense_line(**changes):
+    return json.dumps({"lemma": "b", "tokens": ["a", "b", "c"], "index": 1, "sense": "x"} | changes)
 
 
 @pytest.mark.parametrize(
-    ("data", "labels", "place"),
+    ("read", "name", "text", "place"),
     [
-        ("play\tN\t1-0\tWe play\tPlay\n", "T\nF\n", "a.gold.txt"),
-        ("play\tN\t1-0\tWe play\tPlay\n", "1\n", "a.gold.txt"),
-        ("play\tN\t1-1\tWe play\tPlay\n", "T\n", "a.data.txt, line 1"),
+        (read_senses, "a.data.xml", XML.replace("</text>", "</txet>"), "a.data.xml, line 14"),
+        (read_senses, "a.data.xml", XML.replace("</corpus>\n", ""), "a.data.xml, line 15"),
+        (read_senses, "a.data.xml", XML.replace("s000.t000", "s000.t009"), "a.data.xml, line 10"),
+        (read_senses, "a.data.xml", XML.replace(">art<", "> <"), "a.data.xml, line 10"),
+        (read_senses, "b.data.xml", XML, "b.gold.key.txt"),
+        (read_senses, "a.jsonl", "", "a.jsonl"),
+        (read_senses, "a.jsonl", sense_line(index=3), "a.jsonl, line 1"),
+        (read_senses, "a.jsonl", sense_line(tokens="a b c"), "a.jsonl, line 1"),
+        (read_senses, "a.jsonl", sense_line(sense=None), "a.jsonl, line 1"),
+        (read_use_pairs, "a.tsv", USE_COLUMNS, "a.tsv"),
+        (read_use_pairs, "a.tsv", "word\tsentence1\na\ta b\n", "line 2"),
+        (read_use_pairs, "a.tsv", USE_COLUMNS + "0\ta\ta b\ta c\t0\t0\t1\t1\tT1\n", "line 2"),
+        (read_use_pairs, "a.tsv", USE_COLUMNS + "0\ta\ta b\ta c\t0\t9\t1\t10\t1\n", "line 2"),
+        (read_use_pairs, "a.tsv", '{"label": true}', "line 1"),
+        (read_use_pairs, "a.data.txt", 2 * USE, "a.gold.txt"),
+        (read_use_pairs, "a.data.txt", USE.replace("1-0", "1-1"), "a.data.txt, line 1"),
     ],
 )
-def test_errors_in_the_files_of_wic(tmp_path, data, labels, place):
-    (tmp_path / "a.gold.txt").write_text(labels)
-    assert place in input_error(read_use_pairs, tmp_path / "a.data.txt", data)
+def test_errors_name_the_file_and_the_line(xml, read, name, text, place):
+    xml.with_name("a.gold.txt").write_text("T\n")
+    assert place in input_error(read, xml.with_name(name), text)
 
 
 def test_cosines(tmp_path):

@@ -1,6 +1,7 @@
 """Runs of tiny language models, as `allennlp train` would leave them, and their perplexity step by step."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +59,33 @@ def write_run(
 
 
 def perplexity_of_files(folder: Path, text: str, *, passage: int) -> float:
-    """Computes an export's perplexity by NumPy in double precision, one sentence and one step at a time."""
+    found = log_probabilities_of_files(folder, text, passage=passage)
+    return float(np.exp(-np.concatenate(found, axis=1).mean()))
+
+
+def log_probabilities_of_files(folder: Path, text: str, *, passage: int) -> list[np.ndarray]:
+    """
+    Computes an export's log probabilities of the words, `(2, steps)` for each passage, by NumPy in double
+    precision: one sentence, one direction and one step at a time.
+    """
     words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
     reads_words = "char_cnn" not in json.loads((folder / "options.json").read_text())
     bilm = NumpyBiLm(
         folder / "options.json", folder / "weights.hdf5", folder / "vocab.txt" if reads_words else None
     )
-    losses = []
+    word_vector, weight, bias = cache(bilm.word_vector), bilm.weights["softmax/W"], bilm.weights["softmax/b"]
+    rows: list[tuple[list[float], list[float]]] = []
     for document in text.split("\n\n"):
         sentences = [line.split() for line in document.splitlines()]
         for i, sentence in enumerate(sentences):
             if i % passage == 0:
                 bilm.reset()
+                rows.append(([], []))
             forward, backward = ["<S>", *sentence, "</S>"], ["</S>", *reversed(sentence), "<S>"]
             for direction, row in enumerate((forward, backward)):
-                outputs = bilm._run(direction, [bilm.word_vector(word) for word in row[:-1]])[-1]
+                outputs = bilm._run(direction, [word_vector(word) for word in row[:-1]])[-1]
                 for output, target in zip(outputs, row[1:], strict=True):
-                    logits = bilm.weights["softmax/W"] @ output + bilm.weights["softmax/b"]
-                    known = target if target in words else "<UNK>"
-                    losses.append(np.log(np.exp(logits).sum()) - logits[words.index(known)])
-    return float(np.exp(np.mean(losses)))
+                    logits = weight @ output + bias
+                    known = words.index(target if target in words else "<UNK>")
+                    rows[-1][direction].append(logits[known] - np.log(np.exp(logits).sum()))
+    return [np.array(each) for each in rows]

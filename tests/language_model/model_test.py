@@ -1,7 +1,5 @@
-import json
 import math
 from collections import Counter
-from functools import cache
 
 import numpy as np
 import pytest
@@ -14,9 +12,9 @@ from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.training import GradientDescentTrainer
 
+from elmo_tasks.commands.bilm import write_bilm
 from elmo_tasks.elmo.inference import training_products
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
-from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model import model as bilm_module
 from elmo_tasks.language_model.bptt_batch import empty_block
@@ -24,8 +22,8 @@ from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, Perplexity
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
-from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import mentions
+from tests.language_model.archives import log_probabilities_of_files
 
 TEXT = """The cat sat on the mat .
 It was a very long day for the cat , and it did not like that at all until the evening came .
@@ -55,11 +53,6 @@ PASSAGE = 3
 def text(tmp_path):
     (tmp_path / "text").write_text(TEXT, encoding="utf-8")
     return str(tmp_path / "text")
-
-
-def passages_of(text):
-    documents = [[line.split() for line in part.splitlines()] for part in text.split("\n\n")]
-    return [d[start : start + PASSAGE] for d in documents for start in range(0, len(d), PASSAGE)]
 
 
 def reader_of(kind="characters", **options):
@@ -121,34 +114,6 @@ def scores(model, reader, text):
     return [np.concatenate(part, axis=1) for part in found], model.get_metrics(reset=True)
 
 
-def expected_scores(model, folder, kind):
-    """As `scores`: one sentence, one direction and one step at a time, in double precision."""
-    (folder / "options.json").write_text(json.dumps(model.bilm.options.to_json()))
-    write_weights(folder / "weights.hdf5", model.bilm.options, model.bilm.state_dict())
-    classes = words_by_class(model.vocab)
-    (folder / "vocabulary.txt").write_text("\n".join(classes), encoding="utf-8")
-    reference = NumpyBiLm(
-        folder / "options.json",
-        folder / "weights.hdf5",
-        folder / "vocabulary.txt" if kind == "words" else None,
-    )
-    word_vector = cache(reference.word_vector)
-    weight, bias = (part.detach().double().numpy() for part in (model.softmax.weight, model.softmax.bias))
-    found = []
-    for passage in passages_of(TEXT):
-        reference.reset()
-        rows = ([], [])
-        for words in passage:
-            for direction, steps in enumerate((["<S>", *words, "</S>"], ["</S>", *words[::-1], "<S>"])):
-                inputs = [word_vector(word) for word in steps[:-1]]
-                for vector, target in zip(reference._run(direction, inputs)[-1], steps[1:], strict=True):
-                    logits = weight @ vector + bias
-                    index = classes.index(target if target in classes else "<UNK>")
-                    rows[direction].append(logits[index] - np.log(np.exp(logits).sum()))
-        found.append(np.array(rows))
-    return found
-
-
 @pytest.mark.parametrize("kind", ["characters", "words"])
 @pytest.mark.parametrize(
     "changes", [{}, {"n_layers": 1}, {"dim": 6, "use_skip_connections": False}], ids=["", "1 layer", "plain"]
@@ -156,7 +121,8 @@ def expected_scores(model, folder, kind):
 def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
     """Whatever the streams and blocks: the state goes on within a passage and is zeros at its begin."""
     model = build(text, kind, **changes)
-    expected = expected_scores(model, tmp_path, kind)
+    write_bilm(tmp_path, model.bilm, model.softmax, words_by_class(model.vocab), dtype="float32")
+    expected = log_probabilities_of_files(tmp_path, TEXT, passage=PASSAGE)
     means = np.concatenate(expected, axis=1).mean(axis=1)
     for streams, bptt_steps in [(1, 20), (3, 5), (8, 1)]:
         found, metrics = scores(model, reader_of(kind, streams=streams, bptt_steps=bptt_steps), text)

@@ -9,8 +9,7 @@ from allennlp.data.token_indexers import ELMoTokenCharactersIndexer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, vocabulary, word_ids
+from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
 from tests.elmo.numpy_reference import official_ids
 
 
@@ -71,22 +70,3 @@ def test_word_ids_are_hashes():
     assert ids[0] == ids[4]
     assert ids[0] == int.from_bytes(blake2b(b"cat", digest_size=8).digest(), "little") % (1 << 63)
     assert word_ids([]).shape == (0,)
-
-
-def test_vocabulary():
-    words = ["</S>", "cat", "<UNK>", "<S>"]
-    assert vocabulary(enumerate(words, 1), where="text") == words
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (["<S>", "</S>", " ", "<UNK>"], "text, line 3: "),
-        (["<S>", "cat", "cat"], "text, line 3: 'cat' is also in line 2"),
-        (["<S>", "</S>"], "text: the lines <UNK>"),
-    ],
-)
-def test_wrong_vocabulary(lines, expected):
-    with pytest.raises(ElmoError) as caught:
-        vocabulary(enumerate(lines, 1), where="text")
-    assert str(caught.value).startswith(expected)
