@@ -172,12 +172,6 @@ def check_block(
             check_value(value, parameter.annotation, f"{path}{key}")
 
 
-def check_values(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Checks the values of these paths, see `check_value`."""
-    for path, kind in kinds.items():
-        check_value(values[path], kind, path)
-
-
 def check_value(value: Any, kind: Any, path: str) -> None:
     """
     Checks a value against the annotation of its parameter. The value for a class is a block: AllenNLP checks

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.files import read_json_object
-from elmo_tasks.common.values import NotEmpty, Range, check_values
+from elmo_tasks.common.values import NotEmpty, Range, check_value
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, NUM_CHARACTERS
 
 MAX_UNITS, MAX_LAYERS, MAX_WORDS = 1 << 20, 100, 1 << 31
@@ -17,47 +17,33 @@ UNICODE = "unicode"
 _Units = Annotated[int, Range(1, MAX_UNITS)]
 _Words = Annotated[int, Range(1, MAX_WORDS)]
 _Clip = Annotated[float, Range(0, MAX_UNITS)]
-_LSTM: dict[str, Any] = {
-    "lstm.dim": _Units,
-    "lstm.projection_dim": _Units,
-    "lstm.n_layers": Annotated[int, Range(1, MAX_LAYERS)],
-    "lstm.cell_clip": _Clip,
-    "lstm.proj_clip": _Clip,
-    "lstm.use_skip_connections": bool,
+_Section = dict[str, tuple[Any, Any]]
+"""Options by their paths: the kinds of their values, and their defaults, `None` where one is required."""
+_LSTM: _Section = {
+    "lstm.dim": (_Units, None),
+    "lstm.projection_dim": (_Units, None),
+    "lstm.n_layers": (Annotated[int, Range(1, MAX_LAYERS)], None),
+    "lstm.cell_clip": (_Clip, 0.0),
+    "lstm.proj_clip": (_Clip, 0.0),
+    "lstm.use_skip_connections": (bool, False),
 }
-_CHARACTERS: dict[str, Any] = {
-    "char_cnn.n_characters": int,
-    "char_cnn.encoding": str,
-    "char_cnn.max_characters_per_token": Annotated[int, Range(MIN_CHARACTERS, CHARACTERS_PER_WORD)],
-    "char_cnn.embedding.dim": _Units,
-    "char_cnn.activation": Literal["relu", "tanh"],
-    "char_cnn.n_highway": Annotated[int, Range(0, MAX_LAYERS)],
+_CHARACTERS: _Section = {
+    "char_cnn.n_characters": (int, None),
+    "char_cnn.encoding": (str, "utf-8"),
+    "char_cnn.max_characters_per_token": (
+        Annotated[int, Range(MIN_CHARACTERS, CHARACTERS_PER_WORD)],
+        CHARACTERS_PER_WORD,
+    ),
+    "char_cnn.embedding.dim": (_Units, None),
+    "char_cnn.activation": (Literal["relu", "tanh"], None),
+    "char_cnn.n_highway": (Annotated[int, Range(0, MAX_LAYERS)], 0),
 }
-_DICTIONARIES: dict[str, Any] = {
-    "char_cnn.n_characters": _Units,
-    "char_cnn.n_words": Annotated[int, Range(0, MAX_WORDS)],
-    "char_cnn.word_dim": Annotated[int, Range(0, MAX_UNITS)],
+_DICTIONARIES: _Section = {
+    "char_cnn.n_characters": (_Units, None),
+    "char_cnn.n_words": (Annotated[int, Range(0, MAX_WORDS)], 0),
+    "char_cnn.word_dim": (Annotated[int, Range(0, MAX_UNITS)], 0),
 }
-_TABLE: dict[str, Any] = {"n_tokens_vocab": _Words}
-_OPTION_KINDS = {
-    "char_cnn": dict,
-    "char_cnn.filters": list,
-    **_LSTM,
-    **_CHARACTERS,
-    **_DICTIONARIES,
-    **_TABLE,
-}
-"""The options by their paths, and the kinds of their values."""
-_DEFAULTS = {
-    "lstm.cell_clip": 0.0,
-    "lstm.proj_clip": 0.0,
-    "lstm.use_skip_connections": False,
-    "char_cnn.encoding": "utf-8",
-    "char_cnn.max_characters_per_token": CHARACTERS_PER_WORD,
-    "char_cnn.n_highway": 0,
-    "char_cnn.n_words": 0,
-    "char_cnn.word_dim": 0,
-}
+_TABLE: _Section = {"n_tokens_vocab": (_Words, None)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,24 +134,23 @@ class BiLmOptions:
         # Raises
         `ElmoError`, with `where` and the key: a wrong or missing value.
         """
-        options = {path: _value(content, path, _DEFAULTS.get(path)) for path in _OPTION_KINDS}
-        kinds = dict(_LSTM)
-        if options["char_cnn"] is not None:
+        section = dict(_LSTM)
+        if content.get("char_cnn") is not None:
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
-            kinds |= _CHARACTERS
-            kinds |= _DICTIONARIES if options["char_cnn.encoding"] == UNICODE else {}
-        elif options["n_tokens_vocab"] is not None:
-            kinds |= _TABLE
+            section |= {"char_cnn": (dict, None), **_CHARACTERS}
+            section |= _DICTIONARIES if _value(content, "char_cnn.encoding", None) == UNICODE else {}
+        elif content.get("n_tokens_vocab") is not None:
+            section |= _TABLE
         else:
             raise ElmoError(
                 "the options have neither char_cnn, of a biLM that reads characters, nor n_tokens_vocab, of "
                 "one that reads words",
                 where=where,
             )
-        _check(options, kinds, where)
+        options = _read(content, section, where)
         tokens: CharacterOptions | WordOptions
-        if options["char_cnn"] is not None:
-            tokens = _character_options(options, where)
+        if "char_cnn" in options:
+            tokens = _character_options(content, options, where)
         else:
             tokens = WordOptions(n_tokens=options["n_tokens_vocab"])
         return cls(
@@ -204,7 +189,7 @@ class BiLmOptions:
         return {"lstm": lstm, "char_cnn": char_cnn}
 
 
-def _character_options(options: dict[str, Any], where: str) -> CharacterOptions:
+def _character_options(content: dict[str, Any], options: dict[str, Any], where: str) -> CharacterOptions:
     dictionaries = None
     if options["char_cnn.encoding"] == UNICODE:
         dictionaries = DictionaryOptions(
@@ -220,9 +205,10 @@ def _character_options(options: dict[str, Any], where: str) -> CharacterOptions:
         )
     length = options["char_cnn.max_characters_per_token"]
     width: Any = Annotated[int, Range(1, length)]
-    _check(options, {"char_cnn.filters": Annotated[list[tuple[width, _Units]], NotEmpty()]}, where)
+    kind = Annotated[list[tuple[width, _Units]], NotEmpty()]
+    (filters,) = _read(content, {"char_cnn.filters": (kind, None)}, where).values()
     return CharacterOptions(
-        filters=tuple((width, count) for width, count in options["char_cnn.filters"]),
+        filters=tuple((width, count) for width, count in filters),
         dim=options["char_cnn.embedding.dim"],
         activation=options["char_cnn.activation"],
         n_highway=options["char_cnn.n_highway"],
@@ -237,8 +223,12 @@ def _value(content: Any, path: str, default: Any) -> Any:
     return default if content is None else content
 
 
-def _check(options: dict[str, Any], kinds: dict[str, Any], where: str) -> None:
+def _read(content: dict[str, Any], section: _Section, where: str) -> dict[str, Any]:
+    """Returns the options of a section by their paths; a wrong or missing value is an `ElmoError`."""
+    options = {path: _value(content, path, default) for path, (_, default) in section.items()}
     try:
-        check_values(options, kinds)
+        for path, (kind, _) in section.items():
+            check_value(options[path], kind, path)
     except ElmoError as error:
         raise ElmoError(f"{error.key}: {error.what}", where=where, remedy=error.remedy) from None
+    return options
