@@ -22,8 +22,7 @@ from elmo_tasks.data.formats import LIKELY, POSSIBLE, FileSample, sample_of
 from elmo_tasks.data.formats.tables import has_header, has_sentences, names_texts
 from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
 from elmo_tasks.data.reader import TaskReader, texts_of
-from elmo_tasks.evaluation.senses import read_senses, read_use_pairs
-from elmo_tasks.evaluation.tagging import read_tagged
+from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
 from elmo_tasks.evaluation.words import read_analogies, read_pairs
 
 CONFIGS = {

@@ -18,16 +18,19 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table, bars
 from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.evaluation.senses import (
+from elmo_tasks.evaluation.probes import (
+    TAG_COLUMNS,
     SenseProbe,
     choose_threshold,
+    most_frequent_tag,
     read_first_senses,
     read_senses,
+    read_tagged,
     read_use_pairs,
     sense_baseline,
+    tagging_probe,
     use_cosines,
 )
-from elmo_tasks.evaluation.tagging import TAG_COLUMNS, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.evaluation.words import (
     Analogy,
     Occurrence,

@@ -12,8 +12,8 @@ from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 
-from elmo_tasks.evaluation import tagging
-from elmo_tasks.evaluation.tagging import most_frequent_tag, read_tagged
+from elmo_tasks.evaluation import probes
+from elmo_tasks.evaluation.probes import most_frequent_tag, read_tagged
 from elmo_tasks.evaluation.words import read_analogies, read_pairs, spearman
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, out_of_context
 from elmo_tasks.vectors.files import read_vectors, take_vectors
@@ -118,7 +118,7 @@ class TestProbe:
 
     @pytest.fixture(autouse=True)
     def _short(self, monkeypatch):
-        monkeypatch.setattr(tagging, "MAX_ITERATIONS", 10)
+        monkeypatch.setattr(probes, "MAX_ITERATIONS", 10)
 
     @pytest.mark.parametrize("kind", DATA)
     def test_accuracy_of_each_layer_and_a_baseline(self, rows, tmp_path, kind):

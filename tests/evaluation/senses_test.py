@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation.senses import (
+from elmo_tasks.evaluation.probes import (
     SenseProbe,
     SenseSentence,
     Target,

@@ -4,8 +4,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.evaluation import tagging
-from elmo_tasks.evaluation.tagging import TaggedSentence, fit, most_frequent_tag, read_tagged, tagging_probe
+from elmo_tasks.evaluation import probes
+from elmo_tasks.evaluation.probes import TaggedSentence, fit, most_frequent_tag, read_tagged, tagging_probe
 from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors.encoder import StaticVectors
 from tests.errors import input_error
@@ -85,7 +85,7 @@ def test_a_classifier_of_one_hot_words_finds_their_most_frequent_tags(tmp_path):
 
 
 def test_every_layer_learns_its_training_data(tmp_path, monkeypatch):
-    monkeypatch.setattr(tagging, "MAX_ITERATIONS", 20)
+    monkeypatch.setattr(probes, "MAX_ITERATIONS", 20)
     encoder = tiny_encoder(tmp_path / "bilm")
     train = read_tagged(str(bundled("fixtures/evaluation/pos_train.conllu")), column="upos")[:10]
     once, again = (tagging_probe(encoder, train, train, tmp_path) for _ in range(2))
@@ -100,8 +100,8 @@ def test_unseen_tags_are_counted(tmp_path, caplog):
 
 
 def test_the_minimum_is_that_of_scikit_learn(monkeypatch):
-    monkeypatch.setattr(tagging, "TOLERANCE", 1e-6)
-    monkeypatch.setattr(tagging, "L2", 0.01)
+    monkeypatch.setattr(probes, "TOLERANCE", 1e-6)
+    monkeypatch.setattr(probes, "L2", 0.01)
     generator = np.random.default_rng(6)
     classes = generator.integers(3, size=150)
     # Features of very different sizes, one of them constant

@@ -14,8 +14,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.data.fields import NoPrediction
 from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.evaluation.senses import read_senses
-from elmo_tasks.evaluation.tagging import read_tagged
+from elmo_tasks.evaluation.probes import read_senses, read_tagged
 from tests.robustness.attempt import FUZZ, UNREADABLE, attempt
 
 
