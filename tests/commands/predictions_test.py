@@ -20,16 +20,15 @@ from tests.errors import mentions
 from tests.language_model.archives import TEXT
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import write_run as write_ner
-from tests.pipeline.archives import write_archive as write_sst
+from tests.pipeline.archives import write_archive
 from tests.squad.archives import DEV as SQUAD
 from tests.squad.archives import UNANSWERABLE
-from tests.squad.archives import write_run as write_squad
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     """A classifier."""
-    return write_sst(tmp_path_factory.mktemp("archive") / "run")
+    return write_archive(tmp_path_factory.mktemp("archive") / "run")
 
 
 class TestConfusion:
@@ -96,8 +95,7 @@ class TestConfusion:
 class TestSquadPredictions:
     @pytest.fixture
     def run(self, tmp_path):
-        write_squad(tmp_path / "run")
-        return tmp_path / "run"
+        return write_archive(tmp_path / "run", "squad")
 
     def test_the_official_format(self, elmo, run, tmp_path, capsys):
         output = tmp_path / "out/predictions.json"

@@ -1,9 +1,8 @@
-"""Tiny SQuAD models, their batches, and their runs as `allennlp train` would leave them."""
+"""Tiny SQuAD models and their batches."""
 
 import copy
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,14 +60,3 @@ def build(settings: dict[str, Any], data: str = DEV, seed: int = 0) -> tuple[Squ
 
 def batch(model: Model, instances: list[Instance]) -> dict[str, Any]:
     return tensors(instances, model.vocab)
-
-
-def write_run(folder: Path, *, seed: int = 0, data: str = DEV, **model: Any) -> SquadModel:
-    """The folder of a run, and its model."""
-    settings = config(**model)
-    found, _ = build(settings, data, seed)
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(settings))
-    found.vocab.save_to_files(str(folder / "vocabulary"))
-    torch.save(found.state_dict(), folder / "best.th")
-    return found

@@ -4,7 +4,7 @@ import pytest
 from allennlp.predictors import Predictor
 
 from elmo_tasks.squad import SquadPredictor
-from tests.squad.archives import UNANSWERABLE, write_run
+from tests.pipeline.archives import write_archive
 
 PASSAGE = "  The choir (of St. Brannoc) rehearses on Tuesdays,  at half-past seven, in the old fire station."
 QUESTION = "Where does the choir rehearse?"
@@ -12,9 +12,7 @@ QUESTION = "Where does the choir rehearse?"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("squad") / "run"
-    write_run(folder, window=30, overlap=12)
-    return folder
+    return write_archive(tmp_path_factory.mktemp("squad") / "run", "squad", window=30, overlap=12)
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +56,14 @@ def test_options(run):
 
 
 def test_no_answer(tmp_path):
-    model = write_run(tmp_path / "run", data=UNANSWERABLE, no_answer=True)
-    predictor = Predictor.from_path(str(tmp_path / "run"), import_plugins=False)
+    archive = write_archive(tmp_path / "run", "squad", no_answer=True)
+    predictor = Predictor.from_path(str(archive), import_plugins=False)
     predictor._model.no_answer.output.bias.data.fill_(30.0)
     result = predictor.predict(PASSAGE, QUESTION)
     assert result["answer"] == ""
     assert result["char_start"] is None
     assert result["probability"] == pytest.approx(1.0)
     assert result["n_best"][1]["text"]
-    assert model.no_answer is not None
 
 
 def test_nothing_to_predict(run, predictor):
