@@ -40,14 +40,6 @@ def test_standard_input(elmo, tmp_path, monkeypatch, capsys):
     assert mentions(capsys.readouterr().err, "error: line 1 (blank lines not counted): ", '"sentence"', "5")
 
 
-def test_the_input_is_not_overwritten(elmo, tmp_path, capsys):
-    archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
-    lines.write_text('{"sentence": "Good."}\n')
-    assert elmo("predict", archive, lines, lines, "--force") == 1
-    assert f"{lines} is the input" in capsys.readouterr().err
-    assert lines.read_text() == '{"sentence": "Good."}\n'
-
-
 def test_an_error_names_one_of_several_files_and_its_line_can_be_mended(elmo, tmp_path, capsys):
     archive, good = write_archive(tmp_path / "run"), '{"sentence": "Good."}\n'
     folder, output = tmp_path / "in", tmp_path / "out"
