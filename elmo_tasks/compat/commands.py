@@ -134,7 +134,7 @@ def _include_package(package_name: str) -> None:
     except ModuleNotFoundError as error:
         if error.name != package_name.partition(".")[0]:
             raise
-        raise ConfigurationError(f"--include-package: there is no package {error.name}") from error
+        raise ConfigurationError(f"--include-package: the package {error.name} does not exist") from error
 
 
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:

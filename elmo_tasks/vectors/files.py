@@ -189,7 +189,7 @@ def _binary_size(file: BinaryIO) -> tuple[int, int]:
 
 
 def _binary_lines(content: BinaryIO, words: int, dim: int) -> Iterator[BinaryLine]:
-    """Yields the lines of at most so many words; a file that was cut off has fewer."""
+    """Yields the lines of `words` words; a file that was cut off has fewer."""
     buffer, start, size = b"", 0, 4 * dim
     for _ in range(words):
         while (end := buffer.find(b" ", start)) < 0 or end + 1 + size > len(buffer):

@@ -1,5 +1,5 @@
 """
-A folder or zip that holds all files of a biLM, among them those of ELMoForManyLangs (Che et al. 2018,
+A folder or zip that holds all files of a biLM, and the files of ELMoForManyLangs (Che et al. 2018,
 arXiv:1807.03121; https://github.com/HIT-SCIR/ELMoForManyLangs).
 
 | file | content |
