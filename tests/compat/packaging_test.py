@@ -66,11 +66,17 @@ def environment(folder: Path, **kwargs: bool) -> Path:
     return folder / "bin" / "python"
 
 
-def facts(python: Path) -> dict:
+def check_start(python: Path, root: Path) -> None:
+    """Checks that Python loads nothing when it starts, and finds the placeholders below `root`."""
     done = subprocess.run(
         [python, "-c", FACTS], check=True, capture_output=True, text=True, cwd=python.parent
     )
-    return json.loads(done.stdout)
+    assert json.loads(done.stdout) == {
+        "loaded at start-up": [],
+        "finders": [str(root / "elmo_tasks/compat/placeholders/_elmo_tasks_imports.py")],
+        "found": [],
+    }
+    assert (python.parents[1] / "share/nltk_data/tokenizers/punkt").is_dir()
 
 
 def site_packages(python: Path) -> Path:
@@ -107,13 +113,7 @@ def test_the_wheel_carries_everything(wheel, project):
 def test_the_wheel_lets_allennlp_be_imported_and_pretends_nothing(wheel, tmp_path):
     python = environment(tmp_path / "env")
     pip("install", wheel, python=python)
-    placeholders = site_packages(python) / "elmo_tasks" / "compat" / "placeholders"
-    assert facts(python) == {
-        "loaded at start-up": [],
-        "finders": [str(placeholders / "_elmo_tasks_imports.py")],
-        "found": [],
-    }
-    assert (tmp_path / "env/share/nltk_data/tokenizers/punkt").is_dir()
+    check_start(python, site_packages(python))
 
 
 def test_the_editable_install_points_at_the_project(project, tmp_path):
@@ -124,13 +124,7 @@ def test_the_editable_install_points_at_the_project(project, tmp_path):
     pip("install", "--no-build-isolation", "--editable", project, python=python)
     borrowed.unlink()
 
-    placeholders = project / "elmo_tasks" / "compat" / "placeholders"
-    assert facts(python) == {
-        "loaded at start-up": [],
-        "finders": [str(placeholders / "_elmo_tasks_imports.py")],
-        "found": [],
-    }
-    assert (tmp_path / "env/share/nltk_data/tokenizers/punkt").is_dir()
+    check_start(python, project)
     for pth in site_packages(python).glob("*.pth"):
         assert Path(pth.read_text().splitlines()[0]).is_dir()
 

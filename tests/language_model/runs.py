@@ -63,7 +63,7 @@ def train(
 
     `meddle` is called in the process before it begins.
     """
-    process, output = _start(folder, SMALL | overrides, recover, meddle)
+    process, output = _start(folder, SMALL | overrides, meddle=meddle, recover=recover)
     process.join()
     assert process.exitcode == status, output.read_text()
     return output.read_text()
@@ -90,9 +90,9 @@ def train_nodes(
         _start(
             node,
             overrides | {"distributed": distributed},
-            recover,
-            (meddle or {}).get(rank),
+            meddle=(meddle or {}).get(rank),
             config=config,
+            recover=recover,
             node_rank=rank,
         )
         for rank, node in enumerate(folders)
@@ -142,30 +142,22 @@ def _port() -> int:
 def _start(
     folder: Path,
     overrides: dict[str, Any],
-    recover: bool,
-    meddle: Callable[[], None] | None,
     *,
+    meddle: Callable[[], None] | None,
     config: str = CONFIG,
-    node_rank: int = 0,
+    **options: Any,
 ) -> tuple[ForkServerProcess, Path]:
-    """The process of a training, and what it writes."""
+    """The process of a training with these options of `train_model`, and what it writes."""
     folder.parent.mkdir(exist_ok=True)
     output = folder.with_suffix(".log")
-    process = FORKED.Process(
-        target=_train, args=(folder, config, overrides, recover, meddle, output, node_rank)
-    )
+    params = config, json.dumps(overrides)
+    process = FORKED.Process(target=_train, args=(folder, params, meddle, output), kwargs=options)
     process.start()
     return process, output
 
 
 def _train(
-    folder: Path,
-    config: str,
-    overrides: dict[str, Any],
-    recover: bool,
-    meddle: Callable[[], None] | None,
-    output: Path,
-    node_rank: int,
+    folder: Path, params: tuple[str, str], meddle: Callable[[], None] | None, output: Path, **options: Any
 ) -> None:
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
@@ -175,5 +167,4 @@ def _train(
     torch.multiprocessing.spawn = partial(torch.multiprocessing.start_processes, start_method="fork")
     if meddle is not None:
         meddle()
-    params = Params.from_file(config, json.dumps(overrides))
-    train_model(params, folder, recover=recover, node_rank=node_rank)
+    train_model(Params.from_file(*params), folder, **options)
