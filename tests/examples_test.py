@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from allennlp.data import DatasetReader
 
 from elmo_tasks import load
 from elmo_tasks.common.files import bundled
-from examples import notebook, show_ner
+from examples import notebook, own_task, show_ner
 from tests.forked import Command
 
 PROJECT = bundled("fixtures").resolve().parent
@@ -51,6 +52,7 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     assert metrics["best_validation_accuracy"] == pytest.approx(1)
     tags = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
     assert tags[0] == ["DET", "ADJ", "NOUN", "VERB", "DET", "ADJ", "NOUN", "PUNCT"]
+    assert DatasetReader.by_name("own_pos") is own_task.PosReader  # `load` opens what is registered
     model = load(tmp_path / "run")
     first = json.loads((PROJECT / "examples/own_task/predict.jsonl").read_text().splitlines()[0])
     assert model(**first)["tags"] == tags[0]

@@ -1,6 +1,7 @@
 """Sentences with parts of speech, one a line: `The/DET ferry/NOUN left/VERB`."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
@@ -24,19 +25,18 @@ class PosReader(TaskReader):
     `InputError`, with the file and the line: a word without a tag.
     """
 
-    def _read(self, file_path: str) -> Iterator[Instance]:
-        lines = (
-            (path, line_number, line)
-            for path in input_files(file_path)
-            for line_number, line in nonblank_lines(path, self.encoding)
-        )
-        # Each worker of a distributed run reads its share of the lines of all files.
-        for path, number, line in self.shard_iterable(lines):
-            pairs = [item.rpartition("/") for item in line.split()]
-            for word, _, tag in pairs:
-                if not word or not tag:
-                    raise InputError(f"{word or tag!r} is not WORD/TAG", where=path, line=number)
-            yield self.text_to_instance([word for word, _, _ in pairs], [tag for _, _, tag in pairs])
+    def examples(self, file_path: str) -> Iterator[tuple[Path, int, str]]:
+        for path in input_files(file_path):
+            for line_number, line in nonblank_lines(path, self.encoding):
+                yield path, line_number, line
+
+    def instances(self, example: tuple[Path, int, str]) -> Iterator[Instance]:
+        path, line_number, line = example
+        pairs = [item.rpartition("/") for item in line.split()]
+        for word, _, tag in pairs:
+            if not word or not tag:
+                raise InputError(f"{word or tag!r} is not WORD/TAG", where=path, line=line_number)
+        yield self.text_to_instance([word for word, _, _ in pairs], [tag for _, _, tag in pairs])
 
     def text_to_instance(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Instance:
         """Returns the instance of a sentence; prediction has no `tags`."""
