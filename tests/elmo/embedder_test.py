@@ -92,6 +92,13 @@ def test_frozen_and_unfrozen_at_any_time(files):
         Elmo(precision="bfloat16", **files).requires_grad_(True)
 
 
+def test_a_hook_on_a_frozen_bilm_runs(files):
+    elmo = Elmo(**files)
+    expected = elmo(batch(NONEMPTY)).input
+    elmo.bilm.register_forward_hook(lambda _, __, outputs: (2 * outputs[0], outputs[1]))
+    torch.testing.assert_close(elmo(batch(NONEMPTY)).input, 2 * expected)
+
+
 def test_stateful_lanes_of_batches_that_shrink_and_grow(files):
     """A lane that is missing from a batch keeps its state, and a new lane starts from zeros."""
     elmo = Elmo(stateful=True, layers="top", gamma=False, **files)

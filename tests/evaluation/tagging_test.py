@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
+from torch.nn import functional as F
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation import probes
@@ -99,20 +99,33 @@ def test_unseen_tags_are_counted(tmp_path, caplog):
     assert "1 words have a tag" in caplog.text
 
 
-def test_the_minimum_is_that_of_scikit_learn(monkeypatch):
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_minimum_by_the_definition(monkeypatch, number):
     monkeypatch.setattr(probes, "TOLERANCE", 1e-6)
     monkeypatch.setattr(probes, "L2", 0.01)
     generator = np.random.default_rng(6)
-    classes = generator.integers(3, size=150)
+    classes = generator.integers(number, size=150)
     # Features of very different sizes, one of them constant
     features = generator.normal(size=(150, 5)) + np.eye(3, 5)[classes]
     features = (features * [1, 100, 0.01, 1, 0] + [0, 5000, 0, 1, 7]).astype(np.float32)
-    classifier = fit(features.copy(), classes, 3)
+    classifier = fit(features.copy(), classes, number)
     deviation = np.where(features.std(axis=0) > 0, features.std(axis=0), 1)
     scaled = (features.astype(float) - features.mean(axis=0, dtype=float)) / deviation
-    # Its loss is a sum, with half of the squared weights.
-    reference = LogisticRegression(C=1 / (0.01 * 150), tol=1e-8, max_iter=1000).fit(scaled, classes)
-    expected = reference.decision_function(scaled)
+    # (classes, features and bias), by Newton's method on the definition
+    weight = torch.zeros(number, 6, dtype=torch.double)
+    inputs = torch.cat([torch.from_numpy(scaled), torch.ones(150, 1, dtype=torch.double)], dim=1)
+
+    def loss(flat: torch.Tensor) -> torch.Tensor:
+        weight = flat.view(number, 6)
+        penalty = 0.01 / 2 * weight[:, :5].square().sum()
+        return F.cross_entropy(inputs @ weight.T, torch.from_numpy(classes)) + penalty
+
+    flat = weight.flatten()
+    for _ in range(30):
+        gradient = torch.autograd.functional.jacobian(loss, flat)
+        hessian = torch.autograd.functional.hessian(loss, flat)
+        flat = flat - torch.linalg.pinv(hessian) @ gradient
+    expected = (inputs @ flat.view(number, 6).T).numpy()
     scores = features.astype(float) @ classifier.weight.numpy().T.astype(float) + classifier.bias.numpy()
     centred = [each - each.mean(axis=1, keepdims=True) for each in (scores, expected)]
     assert np.abs(centred[0] - centred[1]).max() < 0.01

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.modules import TokenEmbedder
 from allennlp.nn import Initializer
@@ -150,6 +151,11 @@ def test_character_cnn_of_a_larger_vocabulary():
     assert torch.equal(encoder(WORDS), expected)
     assert encoder(torch.tensor([[[last, 0]]])).shape == (1, 1, 5)
     assert encoder.embedding.weight.requires_grad
+
+
+def test_character_cnn_of_even_width():
+    with pytest.raises(ConfigurationError, match="width 2"):
+        character_cnn(width=2)
 
 
 def test_orthogonal_gates():

@@ -19,6 +19,7 @@ from tests.elmo.many_langs import (
     make_zip,
     reference,
 )
+from tests.errors import mentions
 
 
 def read(path) -> FrozenBiLm:
@@ -138,6 +139,16 @@ def test_wrong_folder(tmp_path, changes, expected):
         make_folder(folder, **changes)
     finally:
         assert expected in error_of(folder)
+
+
+def test_sizes_of_another_encoder_and_without_sizes(tmp_path):
+    folder = make_folder(tmp_path)
+    sizes = json.loads((folder / "sizes.json").read_text())
+    sizes["encoder"]["name"] = "lstm"
+    (folder / "sizes.json").write_text(json.dumps(sizes))
+    assert mentions(error_of(folder), "FOLDER/sizes.json", "encoder.name")
+    (folder / "sizes.json").unlink()
+    assert mentions(error_of(folder), "FOLDER/config.json", "sizes.json")
 
 
 class Unsafe:
