@@ -10,7 +10,6 @@ from typing import Any
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
-from allennlp.models.archival import Archive
 
 from elmo_tasks.archives import local_archive, packed_archive
 from elmo_tasks.commands.arguments import copy_piped, is_piped
@@ -37,7 +36,6 @@ from elmo_tasks.commands.partial_outputs import (
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import input_files
-from elmo_tasks.data.reader import unwrapped_reader
 from elmo_tasks.jobs.engines import LocalEngine, run_job
 from elmo_tasks.jobs.locations import WORK, input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
@@ -46,7 +44,7 @@ from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import json_lines_file, predictor_arguments, read_file
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.predictor import attempt, with_place
+from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training import GroupedBucketSampler
@@ -141,8 +139,8 @@ class SquadPredictions(ModelVerb):
 
     def run(self) -> None:
         with partial_file(self.output, force=self.force) as path:
-            archive = self.open()
-            reader = unwrapped_reader(archive.validation_dataset_reader)
+            predictor = task_predictor(self.open(), self.archive)
+            reader = predictor._dataset_reader
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
                     f"{self.archive}: its dataset reader is {type(reader).__name__}, not elmo_squad"
@@ -151,25 +149,21 @@ class SquadPredictions(ModelVerb):
                 reader.text_to_instance(question.text, question.passage, id=question.id)
                 for question in read_good_questions(self.input, answers=False)
             ]
-            answers = predictions(archive, instances, batch_size=self.batch_size)
+            answers = predictions(predictor, instances, batch_size=self.batch_size)
             path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
         print(f"{self.output}: {len(answers):,} answers")
 
 
-def predictions(archive: Archive, instances: list[Instance], *, batch_size: int) -> dict[str, str]:
+def predictions(predictor: TaskPredictor, instances: list[Instance], *, batch_size: int) -> dict[str, str]:
     """Returns the answer to each question by its id, in their order; an empty string for no answer."""
     sampler = GroupedBucketSampler(
         group="paragraph", batch_size=batch_size, sorting_keys=["passage"], shuffle=False
     )
     answers: dict[str, str] = {instance["metadata"].metadata.id: "" for instance in instances}
-    archive.model.eval()
-    for batch in progress(
-        list(sampler.get_batch_indices(instances)), work="squad-predictions", unit="batches"
-    ):
-        chosen = [instances[index] for index in batch]
-        for instance in chosen:
-            archive.validation_dataset_reader.apply_token_indexers(instance)
-        answers |= {output["id"]: output["answer"] for output in archive.model.forward_on_instances(chosen)}
+    batches = list(sampler.get_batch_indices(instances))
+    for batch in progress(batches, work="squad-predictions", unit="batches"):
+        for result in predictor.run([instances[index] for index in batch]):
+            answers[result.question.id] = result.best.text
     return answers
 
 
