@@ -1,5 +1,6 @@
 """`allennlp elmo embed`: what it writes, and what it refuses."""
 
+import importlib.util
 import json
 import shutil
 import tracemalloc
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_tasks.commands import embed
+from elmo_tasks.commands import embed, partial_outputs
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState, files
 from elmo_tasks.elmo.model.weight_file import write_initial_state
@@ -258,3 +259,11 @@ def test_proteins(elmo, tmp_path, output, pool):
             layers, _ = encode(default_bilm(), [list(residues)])
             expected = layers[:, 0].numpy() if pool == "none" else layers[:, 0].mean(dim=1).numpy()
             assert np.allclose(file[name][...], expected, rtol=0, atol=1e-6)
+
+
+def test_what_is_not_installed_is_named(elmo, source, output, capsys, monkeypatch):
+    monkeypatch.setattr(
+        partial_outputs, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)
+    )
+    assert elmo("embed", source, output, "--engine", "ray") == 1
+    assert mentions(capsys.readouterr().err, "--engine ray needs ray", "make install EXTRAS='ray'")

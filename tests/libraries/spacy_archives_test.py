@@ -10,6 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from spacy import displacy
+from spacy.training import Example
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
 from elmo_tasks.archives import ArchiveError
@@ -53,6 +54,15 @@ def entities(doc):
 
 def mentions(doc):
     return [(span.start, span.end, span.label_) for span in doc.spans["coref"]]
+
+
+def test_entities_are_scored(ner):
+    nlp = pipeline("elmo_ner", ner)
+    found = nlp(TEXT)
+    gold = {"entities": entities(found)[1:]}
+    scores = nlp.evaluate([Example.from_dict(nlp.make_doc(TEXT), gold)])
+    assert scores["ents_r"] == 1.0
+    assert scores["ents_p"] == pytest.approx(1 - 1 / len(found.ents))
 
 
 def test_entities_are_those_of_the_predictor(ner):

@@ -88,6 +88,7 @@ def test_strings_tokens_and_arrays_are_the_same(vectorizer, files):
 
 
 def test_cloned_and_pickled_without_weights(vectorizer):
+    assert list(vectorizer.get_feature_names_out()) == [f"elmovectorizer{number}" for number in range(12)]
     expected = vectorizer.transform(TEXTS)
     check_is_fitted(vectorizer)
     data = pickle.dumps(vectorizer)
