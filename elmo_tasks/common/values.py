@@ -182,13 +182,12 @@ def check_value(value: Any, kind: Any, path: str) -> None:
     """
     if get_origin(kind) in (Union, UnionType):
         kinds = [each for each in get_args(kind) if _is_of(value, _split(each)[0])]
-        if len(kinds) != 1:
-            if not any(_fits(value, each, path) for each in kinds):
-                raise _wrong_value(value, kind, path)
+        if len(kinds) > 1 and any(_fits(value, each, path) for each in kinds):
             return
-        (kind,) = kinds
+        kind = kinds[0] if len(kinds) == 1 else kind
     base, limit = _split(kind)
-    if not _is_of(value, base) or (limit is not None and value not in limit):
+    is_of_no_kind = get_origin(kind) in (Union, UnionType) or not _is_of(value, base)
+    if is_of_no_kind or (limit is not None and value not in limit):
         raise _wrong_value(value, kind, path)
     for member_path, member, member_kind in _members(value, base, path):
         check_value(member, member_kind, member_path)

@@ -164,7 +164,7 @@ def _text_lines(file: Path) -> Iterator[tuple[int, str]]:
             words, dim = _binary_size(content)
             if dim:
                 yield 1, f"{words} {dim}"
-                yield from enumerate(_binary_lines(content, words, dim), start=2)
+                yield from enumerate(_binary_lines(file, content, words, dim), start=2)
                 return
         except UNREADABLE as error:
             raise InputError(str(error), where=file) from error
@@ -188,14 +188,13 @@ def _binary_size(file: BinaryIO) -> tuple[int, int]:
     return (0, 0) if is_text else (int(cells[0]), int(cells[1]))
 
 
-def _binary_lines(content: BinaryIO, words: int, dim: int) -> Iterator[BinaryLine]:
-    """Yields the lines of `words` words; a file that was cut off has fewer."""
+def _binary_lines(file: Path, content: BinaryIO, words: int, dim: int) -> Iterator[BinaryLine]:
     buffer, start, size = b"", 0, 4 * dim
-    for _ in range(words):
+    for index in range(words):
         while (end := buffer.find(b" ", start)) < 0 or end + 1 + size > len(buffer):
             more = content.read(1 << 20)
             if not more:
-                return
+                raise InputError(f"the file ends after {index:,} of {words:,} vectors", where=file)
             buffer, start = buffer[start:] + more, 0
         line = BinaryLine(buffer[start:end].lstrip(b"\n").decode("utf-8", "replace") + " ")
         line.numbers = np.frombuffer(buffer, "<f4", dim, end + 1)
