@@ -90,7 +90,7 @@ def test_an_input_has_one_result_alone_and_in_any_batch(config):
 
 
 NO_ENTITIES = {"tokens": [], "tags": [], "entities": []}
-NO_CLUSTERS = {"tokens": [], "clusters": [], "mentions": [], "marked": "", "resolved": ""}
+NO_CLUSTERS = {"tokens": [], "clusters": [], "mentions": [], "marked": "", "pronouns": [], "resolved": ""}
 
 
 @pytest.mark.parametrize(

@@ -146,22 +146,37 @@ def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
     return _replace_words(words, replacements)
 
 
-def replace_pronouns(document: CorefDocument, clusters: Sequence[Cluster]) -> str:
+def is_pronoun(words: Words, span: Mention) -> bool:
+    """Returns whether a mention is a pronoun, which names nothing by itself."""
+    return _is_one_of(words, span, _PRONOUNS)
+
+
+def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[Mention]]:
     """
-    Returns the text with each personal and possessive pronoun replaced by the first mention of its cluster
-    that is not a pronoun, possessives with 's: `Ana lost Ana's keys.` The next word tells whether `her` is
-    possessive. A pronoun within that mention stays.
+    Returns for each personal and possessive pronoun, by its token, the mentions of its cluster that are not
+    pronouns. It leaves out pronouns within the first of these, and pronouns for which there is none.
+    """
+    names_of: dict[int, list[Mention]] = {}
+    for cluster in clusters:
+        names = [span for span in cluster if not is_pronoun(words, span)]
+        for first, last in cluster:
+            within = bool(names) and names[0][0] <= first <= names[0][1]
+            if names and not within and _is_one_of(words, (first, last), _PERSONAL):
+                names_of[first] = names
+    return names_of
+
+
+def replace_pronouns(document: CorefDocument, names: Mapping[int, Mention]) -> str:
+    """
+    Returns the text with pronouns, each given by its token, replaced by a mention, possessives with 's: `Ana
+    lost Ana's keys.` The next word tells whether `her` is possessive.
     """
     words = document.words
     sentence_starts = {0, *accumulate(map(len, document.sentences))}
     replacements: dict[int, str] = {}
-    for cluster in clusters:
-        names = [span for span in cluster if not _is_one_of(words, span, _PRONOUNS)]
-        for index in (first for first, last in cluster if _is_one_of(words, (first, last), _PERSONAL)):
-            if names and not names[0][0] <= index <= names[0][1]:
-                name = _name(words, names[0], capital=index in sentence_starts)
-                possessive = _is_possessive(words, index, sentence_starts)
-                replacements[index] = f"{name}'s" if possessive else name
+    for index, mention in names.items():
+        name = _name(words, mention, capital=index in sentence_starts)
+        replacements[index] = f"{name}'s" if _is_possessive(words, index, sentence_starts) else name
     return _replace_words(words, replacements)
 
 

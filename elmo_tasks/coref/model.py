@@ -21,12 +21,14 @@ from elmo_tasks.coref.documents import (
     Cluster,
     CorefDocument,
     Mention,
+    is_pronoun,
     mark_mentions,
+    names_of_pronouns,
     replace_pronouns,
 )
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.coref.reader import GENRES
-from elmo_tasks.coref.spans import AntecedentScorer, MentionFinder
+from elmo_tasks.coref.spans import AntecedentScorer, MentionFinder, reference_probabilities
 from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
@@ -36,6 +38,11 @@ from elmo_tasks.pipeline.results import TaskResult
 
 ENCODED_WORDS = 4096
 """Words, and padding, of sentences that are encoded together."""
+SURE = 0.9
+"""
+The least probability with which a pronoun is replaced by a name. On the dev documents of OntoGUM 97% of such
+names are right; 73% from .5 on, and 36% of all.
+"""
 _WITH, _WITHOUT = "with gold clusters", "without gold clusters"
 
 
@@ -45,6 +52,8 @@ class CorefResult(TaskResult):
 
     document: CorefDocument
     clusters: list[Cluster]
+    names: dict[int, tuple[Mention, float]]
+    """For pronouns, by their token: the most probable mention with a name, and its probability."""
 
     @property
     def value(self) -> list[list[TextMention]]:
@@ -53,8 +62,9 @@ class CorefResult(TaskResult):
         return [[TextMention(text[start:end], start, end) for start, end in each] for each in bounds]
 
     def to_json(self) -> JsonDict:
-        """Returns also the text with marked mentions, and with pronouns replaced."""
+        """Returns also the text with marked mentions, and with those pronouns replaced that are `SURE`."""
         words = self.document.words
+        sure = {token: name for token, (name, probability) in self.names.items() if probability >= SURE}
         return {
             "tokens": words.words,
             "clusters": [list(map(list, cluster)) for cluster in self.clusters],
@@ -63,7 +73,11 @@ class CorefResult(TaskResult):
                 for mentions in self.value
             ],
             "marked": mark_mentions(words, self.clusters),
-            "resolved": replace_pronouns(self.document, self.clusters),
+            "pronouns": [
+                {"token": token, "name": list(name), "probability": probability, "replaced": token in sure}
+                for token, (name, probability) in sorted(self.names.items())
+            ],
+            "resolved": replace_pronouns(self.document, sure),
         }
 
 
@@ -190,7 +204,7 @@ class CorefModel(ElmoModel):
         best = torch.cat([none, antecedents + self.antecedent_bonus], dim=1).argmax(dim=1, keepdim=True)
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
         clusters = clusters_from_links(spans, best.tolist())
-        outputs: Outputs = {"clusters": [clusters], "metadata": metadata}
+        outputs: Outputs = {"clusters": [clusters], "scores": [scores], "metadata": metadata}
         if metadata[0].clusters is not None:
             self._documents[_WITH] += 1
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
@@ -203,8 +217,28 @@ class CorefModel(ElmoModel):
         return outputs
 
     def results(self, outputs: Outputs) -> list[CorefResult]:
-        """Returns the clusters of each document."""
-        return list(map(CorefResult, outputs["metadata"], outputs["clusters"]))
+        """Returns the clusters of each document, and the names of its pronouns."""
+        documents = zip(outputs["metadata"], outputs["clusters"], outputs["scores"], strict=True)
+        return [
+            CorefResult(document, clusters, self._names(document, clusters, scores))
+            for document, clusters, scores in documents
+        ]
+
+    def _names(
+        self, document: CorefDocument, clusters: list[Cluster], scores: Scores
+    ) -> dict[int, tuple[Mention, float]]:
+        """See `CorefResult.names`."""
+        spans = [(first, last) for first, last in scores["spans"].tolist()]
+        index_of = {span: index for index, span in enumerate(spans)}
+        pronouns = [index for index, span in enumerate(spans) if is_pronoun(document.words, span)]
+        probabilities = scores["antecedent_scores"].softmax(dim=1)
+        rows = reference_probabilities(scores["antecedents"], probabilities, pronouns)
+        names: dict[int, tuple[Mention, float]] = {}
+        for token, candidates in names_of_pronouns(document.words, clusters).items():
+            row = rows[pronouns.index(index_of[token, token])]
+            best = max(candidates, key=lambda name: float(row[index_of[name]]))
+            names[token] = best, float(row[index_of[best]])
+        return names
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error without gold clusters."""

@@ -33,8 +33,9 @@ class CorefPredictor(TextPredictor):
 
     Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
     same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the
-    mentions of cluster 0, and so on; `resolved`, the text with pronouns replaced by the first mention of
-    their cluster that is not a pronoun. The text is the document, or the tokens joined by blanks.
+    mentions of cluster 0, and so on; `pronouns`, for each the most probable `name` in its cluster, with its
+    `probability`; `resolved`, the text with pronouns replaced whose name has a probability of 0.9 or more.
+    The text is the document, or the tokens joined by blanks.
     """
 
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
@@ -48,7 +49,7 @@ class CorefPredictor(TextPredictor):
     def empty_result(self, content: CorefDocument | None) -> CorefResult | None:
         if content is not None:
             return None
-        return CorefResult(CorefDocument("", [], [], words=join_words([])), [])
+        return CorefResult(CorefDocument("", [], [], words=join_words([])), [], {})
 
     def to_instance(self, content: CorefDocument) -> Instance:
         return self._dataset_reader.text_to_instance(content)

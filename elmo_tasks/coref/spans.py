@@ -397,3 +397,25 @@ def _pair_kinds(rows: torch.Tensor, columns: torch.Tensor, speakers: torch.Tenso
     speaker, other = speakers[rows].unsqueeze(1), speakers[columns]
     both_known = (speaker != UNKNOWN_SPEAKER) & (other != UNKNOWN_SPEAKER)
     return distance * _SPEAKERS + both_known.long() * (1 + (speaker == other).long())
+
+
+def reference_probabilities(
+    antecedents: torch.Tensor, probabilities: torch.Tensor, pronouns: list[int]
+) -> torch.Tensor:
+    """
+    Computes the probability that a pronoun refers to each other mention, where a link to a pronoun is
+    followed to what that one refers to.
+
+    *Shape:* `antecedents` `(spans, antecedents)`, -1 for none, all before their span; `probabilities`
+    `(spans, 1 + antecedents)`, first that there is none; the indices of the `pronouns` among the spans, in
+    order; to `(pronouns, spans)`.
+    """
+    columns = torch.tensor(pronouns, dtype=torch.long, device=antecedents.device)
+    # One more column, for no antecedent
+    links = probabilities.new_zeros(len(pronouns), len(antecedents) + 1)
+    links.scatter_(1, antecedents[columns] % links.size(1), probabilities[columns, 1:])
+    to_pronouns = links[:, columns]
+    names = links[:, :-1].index_fill(1, columns, 0)
+    for row in range(1, len(pronouns)):
+        names[row] += to_pronouns[row, :row] @ names[:row]
+    return names

@@ -10,7 +10,7 @@ from allennlp.training.util import evaluate
 from elmo_tasks.coref import model as module
 from elmo_tasks.coref import spans as span_module
 from elmo_tasks.coref.documents import CorefDocument
-from elmo_tasks.coref.spans import attended_spans, candidate_spans
+from elmo_tasks.coref.spans import attended_spans, candidate_spans, reference_probabilities
 from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 
@@ -270,3 +270,11 @@ def test_mean_of_members_that_kept_other_spans():
     for span, probabilities in expected.items():
         assert found[span] == pytest.approx(probabilities)
     assert mean["window"].tolist() == [0, 9]
+
+
+def test_a_link_to_a_pronoun_is_followed_to_a_name():
+    # A name, a pronoun that is it, and a pronoun that is the other pronoun or a second name
+    antecedents = torch.tensor([[-1, -1], [0, -1], [-1, -1], [1, 2]])
+    probabilities = torch.tensor([[1, 0, 0], [0.2, 0.8, 0], [1, 0, 0], [0.1, 0.5, 0.4]])
+    expected = torch.tensor([[0.8, 0, 0, 0], [0.4, 0, 0.4, 0]])
+    torch.testing.assert_close(reference_probabilities(antecedents, probabilities, [1, 3]), expected)

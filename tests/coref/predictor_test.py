@@ -12,7 +12,7 @@ from tests.coref.tiny import Tiny
 TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
 
 
-FIELDS = {"tokens", "clusters", "mentions", "marked", "resolved"}
+FIELDS = {"tokens", "clusters", "mentions", "marked", "pronouns", "resolved"}
 
 
 @pytest.fixture(scope="module")
