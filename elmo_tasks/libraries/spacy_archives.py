@@ -9,6 +9,7 @@ AllenNLP is imported only when the archive is opened.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -117,7 +118,10 @@ class NerPipe(ArchivePipe):
 
     def annotate(self, docs: list[Doc]) -> None:
         numbered = [
-            (doc_index, sentence) for doc_index, doc in enumerate(docs) for sentence in sentences(doc)
+            (doc_index, line)
+            for doc_index, doc in enumerate(docs)
+            for sentence in sentences(doc)
+            for line in _lines(doc, sentence)
         ]
         # Sentences of similar length together need less padding.
         numbered.sort(key=lambda item: len(item[1]))
@@ -147,6 +151,18 @@ class NerPipe(ArchivePipe):
         first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
         taken = {token.i for span in first for token in span}
         return first + [span for span in second if taken.isdisjoint(token.i for token in span)]
+
+
+def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
+    """Yields the tokens of each sentence that the lines of a text make within a sentence of spaCy."""
+    from elmo_tasks.data.tokenization import line_starts
+
+    span = doc[token_indices[0] : token_indices[-1] + 1]
+    offsets = [
+        (doc[i].idx - span.start_char, doc[i].idx + len(doc[i]) - span.start_char) for i in token_indices
+    ]
+    for start, end in pairwise([*line_starts(span.text, offsets), len(offsets)]):
+        yield token_indices[start:end]
 
 
 def _blocked(doc: Doc) -> list[Span]:

@@ -1,5 +1,7 @@
 """The predictor of entities in plain or tokenised text, from JSON Lines."""
 
+from collections.abc import Iterable
+from itertools import chain, islice, pairwise
 from typing import Any, cast
 
 from allennlp.common import JsonDict
@@ -7,14 +9,15 @@ from allennlp.data import Instance
 from allennlp.data.fields import TextField
 from allennlp.predictors import Predictor
 
+from elmo_tasks.common.batches import batches
 from elmo_tasks.data.fields import TagField
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
-from elmo_tasks.data.tokenization import Words
+from elmo_tasks.data.tokenization import Words, line_starts
 from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.pipeline.explanations import labelled
-from elmo_tasks.pipeline.predictor import SentencePredictor
+from elmo_tasks.pipeline.predictor import TOKENS_AT_ONCE, SentencePredictor
 
 
 @Predictor.register("elmo_ner")
@@ -24,7 +27,8 @@ class NerPredictor(SentencePredictor):
 
     Out: `tokens`, `tags` (IOB2) and `entities`. An entity has `text`, `type`, `token_start`, `token_end`,
     `char_start`, `char_end` (half-open; characters of the sentence, or of the tokens joined by blanks) and
-    its `probability` under the CRF, whatever the other entities are.
+    its `probability` under the CRF, whatever the other entities are. A paragraph, a line of a list or a cell
+    is a sentence of its own, which no entity crosses.
     """
 
     def empty_result(self, content: Words) -> NerResult | None:
@@ -34,6 +38,29 @@ class NerPredictor(SentencePredictor):
         return self._dataset_reader.text_to_instance(
             content.words, text=content.text, offsets=content.offsets
         )
+
+    def run(self, instances: list[Instance]) -> list[NerResult]:
+        """Runs the model on the lines of all texts, and joins the results of each text."""
+        lines = [self._lines(instance) for instance in instances]
+        parts = batches(
+            chain.from_iterable(lines), lambda line: len(line["metadata"].metadata), TOKENS_AT_ONCE
+        )
+        results = chain.from_iterable(map(super().run, parts))
+        return [
+            _joined(instance["metadata"].metadata, islice(results, len(parts)))
+            for instance, parts in zip(instances, lines, strict=True)
+        ]
+
+    def _lines(self, instance: Instance) -> list[Instance]:
+        """Returns an instance for each sentence that the lines of a text make."""
+        sentence = instance["metadata"].metadata
+        ends = [*line_starts(sentence.text, sentence.offsets)[1:], len(sentence)]
+        if len(ends) == 1:
+            return [instance]
+        return [
+            self.to_instance(Words(sentence.text, sentence.words[start:end], sentence.offsets[start:end]))
+            for start, end in pairwise([0, *ends])
+        ]
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """Returns an instance for each entity, with no other entity; without any, one without entities."""
@@ -60,3 +87,13 @@ class NerPredictor(SentencePredictor):
         tokens = cast(TextField, copy["tokens"])
         copy.fields["tags"] = TagField(from_spans(entities, len(tokens), Scheme.BIOUL), tokens)
         return copy
+
+
+def _joined(sentence: NerSentence, lines: Iterable[NerResult]) -> NerResult:
+    """Returns the result of a text from the results of its lines."""
+    result, start = NerResult(sentence, [], []), 0
+    for line in lines:
+        result.spans += [Span(span.start + start, span.end + start, span.label) for span in line.spans]
+        result.probabilities += line.probabilities
+        start += len(line.sentence)
+    return result

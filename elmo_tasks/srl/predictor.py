@@ -1,7 +1,6 @@
 """The predictor of predicates and their arguments in plain or tokenised text, from JSON Lines."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -15,7 +14,7 @@ from elmo_tasks.archives import trained_archives
 from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, sentence_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, line_starts, sentence_rules
 from elmo_tasks.pipeline.predictor import (
     TOKENS_AT_ONCE,
     InputRecord,
@@ -55,10 +54,10 @@ class SrlText(NamedTuple):
 class SrlPredictor(SentencePredictor):
     """
     In: `{"sentence": "..."}` or `{"tokens": [...]}`, and optionally `"predicates"`, the indices of tokens,
-    from 0. A `sentence` may be a text of several, which are found by spaCy's rules and read one by one. By
-    default the predicates are the words that `elmo:predicates` finds, verbs, nouns and adjectives; with
-    `spacy_model`, or where elmo_tasks[models] is not installed, the verbs that a spaCy model finds, without
-    auxiliaries of other verbs.
+    from 0. A `sentence` may be a text of several, which are read one by one; spaCy's rules find them, and
+    paragraphs and lines of a list end them. By default the predicates are the words that `elmo:predicates`
+    finds, verbs, nouns and adjectives; with `spacy_model`, or where elmo_tasks[models] is not installed, the
+    verbs that a spaCy model finds, without auxiliaries of other verbs.
 
     Out: `tokens` and `predicates`. A predicate has its `index`, its word (`predicate`), its `char_start` and
     `char_end`, `arguments`, `tags` (IOB2) and a `description`, its sentence with labelled brackets. An
@@ -80,7 +79,7 @@ class SrlPredictor(SentencePredictor):
         """Returns the words of a text, its sentences, and the predicates that the input gives."""
         text: Words = super().read(json_dict)
         check_word_lengths(text.words)
-        starts = [0] if "tokens" in json_dict else list(_sentence_starts(text.words))
+        starts = [0] if "tokens" in json_dict else _sentence_starts(text)
         if "predicates" not in json_dict:
             return SrlText(text, starts, None)
         expected = f'"predicates": indices of the {len(text.words)} tokens, from 0'
@@ -213,8 +212,12 @@ class SrlPredictor(SentencePredictor):
         return RenewedPipeline(partial(spacy.load, self._english_model))
 
 
-def _sentence_starts(words: list[str]) -> Iterator[int]:
-    """Yields the first word of each sentence; one that begins in lower case continues the sentence before."""
-    for sentence in sentence_rules().analyze(words).sents if words else ():
-        if sentence.start == 0 or not words[sentence.start].islower():
-            yield sentence.start
+def _sentence_starts(text: Words) -> list[int]:
+    """
+    Returns the first word of each sentence, which a paragraph and a line of a list also start. A sentence
+    of spaCy that begins in lower case continues the one before.
+    """
+    words = text.words
+    sentences = sentence_rules().analyze(words).sents if words else ()
+    starts = (sentence.start for sentence in sentences if not words[sentence.start].islower())
+    return sorted({*starts, *line_starts(text.text, text.offsets)})

@@ -1,8 +1,10 @@
 import json
 
 import pytest
+import spacy
 from allennlp.predictors import Predictor
 
+from elmo_tasks import load
 from elmo_tasks.ner import NerPredictor
 
 
@@ -32,3 +34,34 @@ def test_characters_of_tokens_are_those_of_their_text(predictor):
     assert result["tokens"] == words
     for entity in result["entities"]:
         assert " ".join(words)[entity["char_start"] : entity["char_end"]] == entity["text"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["The meeting was attended by Maria Ortega", "\n \r\nTom Silva spoke first."],
+        ["Guests:", "\r\nMaria Ortega", "\r\nTom Silva", "\r\nThey came on Monday."],
+        ["Ana Silva\t", "Leeds\n", "Tom Costa\t", "Lisbon\n"],
+        ["- Ana Silva, director of finance\n", "- tom silva, head of research."],
+        ["Nguyen\u2028", "Tran\u2029", "A new page\n\f", "Le"],
+        ["The firm was founded by Maria\nOrtega in New\nYork. It grew.\n\n", "- Tom\nsilva"],
+        [" Wrapped prose that has no end but is as long as a line in a mail of\nAna Silva"],
+        [""],
+    ],
+)
+def test_no_entity_crosses_a_paragraph_or_an_item(predictor, lines):
+    result = predictor.predict("".join(lines))
+    alone = [predictor.predict(line) for line in lines]
+    assert result["tags"] == [tag for each in alone for tag in each["tags"]]
+    texts = [entity["text"] for each in alone for entity in each["entities"]]
+    assert [entity["text"] for entity in result["entities"]] == texts
+
+
+def test_items_end_sentences_of_other_tasks(predictor, trained_ner):
+    text = "Ana met Tom in Leeds and\n\nLisbon wins\nPeople of Paris saw Maria"
+    starts = load("srl").predictor.read({"sentence": text}).starts
+    assert starts == [0, 6, 8]
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo_ner", config={"archive": str(trained_ner)})
+    expected = [entity["text"] for entity in predictor.predict(text)["entities"]]
+    assert [entity.text for entity in nlp(text).ents] == expected
