@@ -57,6 +57,12 @@ CHANGES = (
         "compat/repairs_test.py::TestTrainingLoss::test_stock_fails",
     ),
     Change(
+        repairs.copy_where_links_fail,
+        "a training ends after its first epoch in a folder without hard links, such as a mounted drive",
+        "hardlink_or_copy of the trainer, which AllenNLP lets copy after two errors of many alone",
+        "compat/repairs_test.py::test_a_file_system_without_hard_links",
+    ),
+    Change(
         repairs.average_over_accumulated_batches,
         "with `use_amp` and `num_gradient_accumulation_steps` gradients are added up, not averaged, so that "
         "more steps are a higher learning rate and more clipping",
@@ -135,6 +141,12 @@ CHANGES = (
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
     Change(
+        commands.let_overrides_count,
+        "`allennlp count-instances` and `build-vocab` take --overrides, and do not use them",
+        "count_instances_from_args, build_vocab_from_args",
+        "compat/commands_test.py::test_overrides_of_every_command",
+    ),
+    Change(
         training.check_data_first,
         "a wrong path of data for validation or test is found after an epoch, or after the whole training; "
         "and `evaluate_on_test` does nothing without test data, and waits for ever in several processes",
@@ -179,9 +191,10 @@ CHANGES = (
     ),
     Change(
         training.read_configs,
-        "errors in configs and overrides are tracebacks, configs of the project are not found by name, and "
-        "jsonnet has no wheel for ARM Linux",
-        "Params.from_file; cached_path, evaluate_file and evaluate_snippet in allennlp.common.params",
+        "errors in configs and overrides are tracebacks, overrides of a block drop its other keys silently, "
+        "configs of the project are not found by name, and jsonnet has no wheel for ARM Linux",
+        "Params.from_file; with_overrides, cached_path, evaluate_file and evaluate_snippet in "
+        "allennlp.common.params",
         "compat/training_test.py::test_configs_and_overrides_that_are_wrong",
     ),
     Change(

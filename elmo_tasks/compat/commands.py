@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import allennlp.commands
-from allennlp.commands import evaluate, predict
+from allennlp.commands import build_vocab, count_instances, evaluate, predict
 from allennlp.common import Params, plugins, util
 from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
@@ -106,6 +107,19 @@ def _data(text: str) -> list[Any]:
         return list(json.loads(f"[{text}]"))
     except json.JSONDecodeError:
         return text.split(",")
+
+
+def let_overrides_count() -> None:
+    wrap(count_instances, "count_instances_from_args", _with_overridden_config)
+    wrap(build_vocab, "build_vocab_from_args", _with_overridden_config)
+
+
+def _with_overridden_config(stock: Callable[..., None], arguments: argparse.Namespace) -> None:
+    with TemporaryDirectory() as folder:
+        config = Path(folder, "config.json")
+        Params.from_file(arguments.param_path, arguments.overrides).to_file(str(config))
+        arguments.param_path = str(config)
+        stock(arguments)
 
 
 def import_named_packages() -> None:

@@ -10,6 +10,7 @@ import logging
 import multiprocessing
 import random
 import re
+import shutil
 import signal
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
 from allennlp.nn import RegularizerApplicator
 from allennlp.predictors import Predictor
-from allennlp.training import GradientDescentTrainer
+from allennlp.training import GradientDescentTrainer, gradient_descent_trainer
 from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
 from allennlp.training.moving_average import MovingAverage
@@ -229,6 +230,14 @@ def pickle_characters_encoder(
     stock(self, *args, **options)
     if not isinstance(self._dropout, torch.nn.Module):
         self._dropout = torch.nn.Identity()
+
+
+@around(gradient_descent_trainer, "hardlink_or_copy")
+def copy_where_links_fail(stock: Callable[..., None], source: str, dest: str) -> None:
+    try:
+        stock(source, dest)
+    except OSError:
+        shutil.copy(source, dest)
 
 
 @around(Predictor, "from_archive")

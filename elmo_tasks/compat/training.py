@@ -228,6 +228,7 @@ def read_configs() -> None:
             setattr(params_module, name, getattr(import_module("_gojsonnet"), name))
     wrap(params_module, "cached_path", _cached_path)
     wrap(params_module, "parse_overrides", _parse_overrides)
+    wrap(params_module, "with_overrides", _with_overrides)
     wrap(Params, "from_file", _from_file)
 
 
@@ -240,6 +241,25 @@ def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args:
 def _parse_overrides(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
     with jsonnet_errors("overrides"):
         return stock(*args, **options)
+
+
+def _with_overrides(
+    stock: Callable[..., Any], original: Any, overrides_dict: dict[str, Any], prefix: str = ""
+) -> Any:
+    """Logs a warning where a block takes the place of another one, and does not have all of its keys."""
+    for name, block in overrides_dict.items():
+        before = original.get(name) if isinstance(original, dict) else None
+        if isinstance(before, dict) and isinstance(block, dict) and "type" not in block:
+            key = f"{prefix}{name}"
+            if dropped := [each for each in before if each not in block]:
+                dotted = json.dumps({f"{key}.{each}": value for each, value in block.items()})
+                logger.warning(
+                    "overrides: %s is a new block without %s; to keep them, write %s",
+                    key,
+                    ", ".join(dropped),
+                    dotted,
+                )
+    return stock(original, overrides_dict, prefix)
 
 
 def _from_file(

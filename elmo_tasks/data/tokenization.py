@@ -52,7 +52,7 @@ _LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
 _LINE = re.compile(rf"[^\t{_LINE_ENDS}]+")
 _LINE_END = re.compile(rf"\r\n|[{_LINE_ENDS}]")
 _ITEM = re.compile(r"([-*+>\u2022-\u2043\u25a0-\u25ff]|\(?(\d{1,3}|[a-z])[.)])\s")
-_SENTENCE_END = re.compile(r"\w{4,}[.!?]+[\"')\]]*(\s|$)")
+_SENTENCE_END = re.compile(r"(?<=\w{4})[.!?]+[\"')\]]*(\s|$)")
 _WRAPPED = 60
 """The characters of a line of prose that shows by its length that it is wrapped."""
 

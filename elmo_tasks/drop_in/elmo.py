@@ -35,7 +35,8 @@ class ElmoBiLm(_ElmoBiLm):
     `_ElmoBiLm` with the same modules and results, faster.
 
     A call that needs no gradient of a weight runs a frozen biLM of the current weights. AllenNLP's
-    own code runs words from `vocab_to_cache`, and any call while foreign modules or hooks are inside.
+    own code runs words from `vocab_to_cache`, ids that no indexer makes, and any call while foreign modules
+    or hooks are inside.
 
     # Parameters
 
@@ -112,7 +113,7 @@ class ElmoBiLm(_ElmoBiLm):
         `False`.
         """
         cached_words = word_inputs is not None and self._word_embedding is not None
-        if cached_words or self._structure() != self._as_made:
+        if cached_words or not _are_words(inputs) or self._structure() != self._as_made:
             return super().forward(inputs, word_inputs)
         run = torch.compiler.disable(self._run) if torch.compiler.is_compiling() else self._run
         if not self._elmo_lstm.stateful:
@@ -168,6 +169,12 @@ class ElmoBiLm(_ElmoBiLm):
 
     def _structure(self) -> list[dict[str, Any]]:
         return [structure(self._token_embedder), structure(self._elmo_lstm)]
+
+
+def _are_words(inputs: torch.Tensor) -> bool:
+    """Returns whether each word begins with an id, and no word comes after padding."""
+    words, begin = (inputs > 0).any(dim=2), inputs[:, :, 0] > 0
+    return not ((begin != words).any() | (words[:, 1:] & ~words[:, :-1]).any())
 
 
 def _check_supported(options: BiLmOptions, where: str) -> None:
@@ -323,6 +330,11 @@ class Elmo(AllenNlpElmo):
             scalar_mix_parameters=scalar_mix_parameters,
             module=module,
         )
+
+    def reset_states(self) -> None:
+        """Lets the next batch start a new text. AllenNLP calls this on all modules that are `stateful`."""
+        if isinstance(self._elmo_lstm, ElmoBiLm):
+            self._elmo_lstm._elmo_lstm.reset_states()
 
     def forward(self, inputs: torch.Tensor, word_inputs: torch.Tensor | None = None) -> dict[str, Any]:
         if not self.stateful and isinstance(self._elmo_lstm, ElmoBiLm):

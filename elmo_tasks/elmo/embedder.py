@@ -244,6 +244,8 @@ class Elmo(nn.Module):
         """Lets the next batch start a new text, if `stateful`."""
         self.carried.value = None
 
+    reset_states = reset_state  # AllenNLP's name
+
     def requires_grad_(self, requires_grad: bool = True) -> "Elmo":
         """
         Freezes or unfreezes all weights. A biLM that is unfrozen becomes a trainable one.

@@ -9,14 +9,15 @@ import allennlp.commands
 import pytest
 from allennlp.commands import evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
-from allennlp.common import util
+from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DataLoader
+from allennlp.data import DataLoader, Vocabulary
 from allennlp.predictors import Predictor
 
 import elmo_tasks
-from elmo_tasks.ner import NerModel
+from elmo_tasks.ner import NerModel, NerReader
 from tests import fresh
+from tests.errors import mentions
 from tests.ner.archives import DEV
 
 OUTPUTS = ["metrics_output_file", "predictions_output_file"]
@@ -118,7 +119,7 @@ print(*(name for name in sys.modules if name.startswith("elmo_tasks")))
 # AllenNLP's function, which imports each module of a package
 import pkgutil
 import elmo_tasks
-from allennlp.common import util
+from allennlp.common import Params, util
 from elmo_tasks.compat import commands
 util.import_module_and_submodules = commands._import_module_and_submodules
 children = {f"elmo_tasks.{child.name}" for child in pkgutil.iter_modules(elmo_tasks.__path__)}
@@ -163,3 +164,21 @@ def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
     assert "heads" not in sys.modules
     for name in ("plugged_in", "plugged_in.heads"):
         del sys.modules[name]
+
+
+@pytest.mark.parametrize("command", ["count-instances", "build-vocab"])
+def test_overrides_of_every_command(tmp_path, allennlp, ner_config, command):
+    output = tmp_path / "vocabulary.tar.gz"
+    overrides = {"train_data_path": DEV, "vocabulary.min_count.tokens": 1000}
+    shown = allennlp(command, ner_config, *[output] * (command == "build-vocab"), "-o", json.dumps(overrides))
+    if command == "build-vocab":
+        assert Vocabulary.from_files(output).get_vocab_size("tokens") == 2
+    else:
+        assert f" {len(list(NerReader().read(DEV)))} instances" in shown
+
+
+def test_a_block_in_place_of_another_is_warned_of(ner_config, caplog):
+    overrides = {"trainer": {"cuda_device": -1}, "model.text_field_embedder": {"token_embedders": {}}}
+    Params.from_file(ner_config, json.dumps(overrides | {"data_loader": {"type": "x"}}))
+    (record,) = caplog.records
+    assert mentions(record.getMessage(), "num_epochs", "optimizer", '{"trainer.cuda_device": -1}')

@@ -1,5 +1,6 @@
 """The repairs of `compat/repairs.py`, and AllenNLP without them where the installed versions still fail."""
 
+import errno
 import gzip
 import importlib.util
 import io
@@ -14,6 +15,7 @@ import warnings
 import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from unittest.mock import Mock
 
 import numpy
 import pytest
@@ -30,7 +32,7 @@ from allennlp.modules.token_embedders import embedding
 from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import L2Regularizer
 from allennlp.predictors import Predictor
-from allennlp.training import GradientDescentTrainer, moving_average
+from allennlp.training import GradientDescentTrainer, gradient_descent_trainer, moving_average
 from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
@@ -323,6 +325,15 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
     for name, value in trained.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], value)
         torch.testing.assert_close(loaded.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK])
+def test_a_file_system_without_hard_links(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(number, os.strerror(number))))
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("weights")
+    gradient_descent_trainer.hardlink_or_copy(source, target)
+    assert target.read_text() == "weights"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

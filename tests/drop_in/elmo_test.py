@@ -12,6 +12,7 @@ from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.modules.elmo import batch_to_ids
 
+import elmo_tasks
 from elmo_tasks import drop_in
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.drop_in import AllenNlpElmo, Elmo
@@ -58,6 +59,35 @@ def test_equals_allennlps_over_a_text(files, block, training):
         torch.testing.assert_close(
             outputs["elmo_representations"], expected["elmo_representations"], atol=1e-5, rtol=0
         )
+
+
+@pytest.mark.parametrize("changed", [(0, slice(0, 2), 0), (slice(None), 1), (0, 0), (slice(None),)])
+def test_ids_that_no_indexer_makes(files, changed):
+    theirs, ours = (elmo.eval() for elmo in both(files))
+    ids = batch_to_ids(FILLED[-3:])
+    ids[changed] = 0
+    for _ in range(2):
+        expected, outputs = theirs(ids), ours(ids)
+        assert torch.equal(outputs["mask"], expected["mask"])
+        torch.testing.assert_close(
+            outputs["elmo_representations"], expected["elmo_representations"], atol=1e-5, rtol=0
+        )
+
+
+@pytest.mark.parametrize("kind", ["drop-in", "ours"])
+def test_allennlp_resets_the_state(files, kind):
+    elmo = both(files)[1] if kind == "drop-in" else elmo_tasks.Elmo(**files, stateful=True, placement="input")
+    ids = batch_to_ids(BATCHES[0])
+    first, second = (_first_vectors(elmo.eval()(ids)) for _ in range(2))
+    for module in elmo.modules():  # as `ModelTestCase.ensure_model_can_train_save_and_load`
+        if getattr(module, "stateful", False):
+            module.reset_states()
+    assert not torch.equal(first, second)
+    assert torch.equal(_first_vectors(elmo(ids)), first)
+
+
+def _first_vectors(outputs: Any) -> torch.Tensor:
+    return outputs["elmo_representations"][0] if isinstance(outputs, dict) else outputs.input
 
 
 def test_a_batch_without_tokens(files):
