@@ -110,7 +110,7 @@ class ReportEntry:
         pictures = (
             f"data:{kind};base64,{b64encode(path.with_suffix(suffix).read_bytes()).decode()}"
             for suffix, kind in PICTURES.items()
-            if path.with_suffix(suffix).exists()
+            if _is_file(path.with_suffix(suffix))
         )
         return cls(path, Table.read(path), next(pictures, None))
 
@@ -148,7 +148,7 @@ class Report(Verb):
     help = "Tables and pictures of results, as one HTML file."
     description = """Puts the results of intrinsic, neighbors, probe, mix, compare and ablate into one HTML
         file, with a summary, and the table and picture of each. It needs no server, no script and no other
-        file."""
+        file. Links in a folder are left out."""
 
     paths: list[Input] = positional(
         "PLACE", "a folder with results, at any depth, or a CSV file of them", nargs="+"
@@ -167,13 +167,18 @@ class Report(Verb):
 def find_results(path: Path) -> list[Path]:
     """
     Returns the CSV files in a folder, at any depth, or the file at the path, that have a Markdown file of the
-    same name, as `ResultsWriter` writes them; an `InputError` if there are none.
+    same name, as `ResultsWriter` writes them; an `InputError` if there are none. Links in a folder may lead
+    anywhere, and are left out.
     """
-    files = [path] if path.is_file() else path.rglob("*.csv")
+    files = [path] if path.is_file() else filter(_is_file, path.rglob("*.csv"))
     paths = sorted(file for file in files if file.with_suffix(".md").exists())
     if not paths:
         raise InputError("found no results: CSV files with a Markdown file of the same name", where=path)
     return paths
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def report_page(entries: Sequence[ReportEntry]) -> str:

@@ -273,7 +273,7 @@ def unpacked(file: Path, cache: Path) -> Path:
     from cached_path.util import resource_to_filename  # takes a sixth of a second
 
     status = file.stat()
-    name = resource_to_filename(file.resolve(), f"{status.st_mtime_ns} {status.st_size}")
+    name = resource_to_filename(file.resolve(), f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}")
     folder = cache / f"{name}-unpacked"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):

@@ -1,15 +1,19 @@
 """Config blocks whose errors name the path of the key, its value, and the values that it takes."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.values import check_block, checked, parameters_of
+
+_UNION = re.compile(r"Failed to construct argument (\S+) with type")
+"""AllenNLP's error of a value that none of several types takes; its cause is the error of the last one."""
 
 
 class StrictParams(FromParams):
@@ -79,7 +83,11 @@ class ConfigError(ConfigurationError, ElmoError):
 
     @classmethod
     def of(cls, error: Exception) -> Self:
-        """Returns an error with the parts of another one, or with its text."""
+        """Returns an error with the parts of another one, or with its text; of a union, its last type's."""
+        if union := _UNION.match(str(error)):
+            of_last_type = cls.of(cast(Exception, error.__cause__))
+            _locate(of_last_type, f"{union[1]}.")
+            return of_last_type
         if not isinstance(error, ElmoError):
             return cls(str(error))
         return cls(error.what, where=error.where, line=error.line, key=error.key, remedy=error.remedy)
@@ -119,5 +127,5 @@ def jsonnet_errors(where: FilePath) -> Iterator[None]:
 
 
 def _locate(error: ConfigError, block: str) -> None:
-    if not error.key or not error.key.startswith(block):
+    if not f"{error.key}.".startswith(block):
         error.key = f"{block}{error.key}".removesuffix(".")

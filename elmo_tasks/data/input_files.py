@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -113,7 +114,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     Returns the files at `path`, in a fixed order.
 
     - A file; an archive counts as a folder. `fixtures/...` also finds the files of the project.
-    - A folder: all files below it, at any depth, except hidden files and folders (a leading dot).
+    - A folder: all files below it, at any depth, except hidden files and folders (a leading dot), pipes
+      and devices.
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, fetched once and kept in AllenNLP's
       cache; an archive counts as a folder.
@@ -204,11 +206,14 @@ def read_sentences(
 
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:
-    """Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits."""
+    """
+    Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits, or the
+    file cannot be read to its end.
+    """
     from charset_normalizer import from_bytes  # for errors only
 
     sample, is_utf8 = b"", True
-    with open(path, "rb") as packed:
+    with suppress(*common_files.UNREADABLE), open(path, "rb") as packed:
         file = common_files.decompressed(packed)
         for line in file:
             if line.isascii():
@@ -226,6 +231,7 @@ def likely_encoding(path: str | os.PathLike[str]) -> str | None:
                 return best.encoding if best else None
         file.seek(0)
         return _WESTERN if all(_decodes(line, _WESTERN) for line in file) else "latin-1"
+    return None
 
 
 def _has_lone_accents(sample: bytes) -> bool:
@@ -244,7 +250,10 @@ def _decodes(line: bytes, encoding: str) -> bool:
 
 
 def _below(path: str) -> list[Path]:
-    """Returns `path` itself, or the files below it. Links are followed; each folder is read once."""
+    """
+    Returns `path` itself, or the files below it, without pipes and devices. Links are followed; each folder
+    is read once.
+    """
     if not os.path.isdir(path):
         return [Path(path)]
     files: list[Path] = []
@@ -255,7 +264,9 @@ def _below(path: str) -> list[Path]:
             continue
         visited.add(os.path.realpath(folder))
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        files.extend(Path(folder, name) for name in names if not name.startswith("."))
+        paths = (Path(folder, name) for name in names if not name.startswith("."))
+        # A link that leads nowhere is an error of reading it.
+        files.extend(path for path in paths if path.is_file() or not path.exists())
     return sorted(files)
 
 

@@ -68,7 +68,7 @@ class Elmo(nn.Module):
     placement : `none`, `input`, `output` or `input+output`.
     dropout : the dropout rate of each ELMo vector.
     layers : `all`, or `top` for the last layer only.
-    weights : `trainable`, `frozen` or `function`; see `ScalarMix`.
+    weights : of all layers: `trainable`, `frozen` or `function`; see `ScalarMix`.
     gamma : learn the task's scale.
     layer_norm : normalise each layer over its own features at each token.
     mix_l2 : the paper's lambda in `lambda * ||w||^2` over the learned mix weights, or `None`. Not with
@@ -129,6 +129,8 @@ class Elmo(nn.Module):
             "learned mix weights: not `placement: none`, `layers: top` or `weights: frozen`",
             placement != "none" and layers != "top" and weights != "frozen",
         )
+        has_other_weights = weights != "trainable" and not from_state_dict
+        _check_requirement("weights", has_other_weights, "`layers: all`", layers == "all")
         self.placement = placement
         self.mix_l2 = mix_l2
         self.trainable = trainable

@@ -107,6 +107,7 @@ class Folder:
     def __init__(self, location: str) -> None:
         self.location = location.rstrip("/") or "/"
         self._store, self._path = _store_of(self.location)
+        self._is_on_disk = isinstance(self._store, LocalFileSystem)
 
     @property
     def path(self) -> Path:
@@ -139,14 +140,16 @@ class Folder:
                 file.flush()
                 with suppress(UnsupportedOperation):  # in a store
                     os.fsync(file.fileno())
-            self._store.mv(partial, _store_of(to)[1] if to else f"{self._path}/{name}")
+            # `mv` of a disk moves the file into a folder to which a link leads.
+            rename = os.replace if self._is_on_disk else self._store.mv
+            rename(partial, _store_of(to)[1] if to else f"{self._path}/{name}")
         finally:
             with suppress(OSError):
                 self._store.rm_file(partial)
 
     def _create(self, path: str) -> BinaryIO:
         """Opens a new file. On a disk, a link of its name is replaced, not followed."""
-        if not isinstance(self._store, LocalFileSystem):
+        if not self._is_on_disk:
             return self._store.open(path, "wb")
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import UNREADABLE, decompressed, not_utf8
+from elmo_tasks.common.files import UNREADABLE, decompressed, json_value, not_utf8
 from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
 
@@ -417,7 +417,10 @@ def write_note(
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
-    return json.loads(folder.read(name))
+    try:
+        return dict(json_value(folder.read(name).decode("utf-8")))
+    except (TypeError, ValueError) as error:
+        raise _cannot_be_resumed(folder, f"{name} is damaged") from error
 
 
 def write_json(folder: Folder, name: str, content: dict[str, Any]) -> None:

@@ -114,9 +114,9 @@ class Hdf5Sink(Sink):
         for shard in shards:
             with open(self.folder.path / f"{shard.name}.vectors", "rb") as file:
                 for tokens in islice(lengths, shard.lines):
-                    shape = self._shape(tokens)
-                    content = file.read(math.prod(shape) * np.dtype(np.float32).itemsize)
-                    yield np.frombuffer(content, np.float32)[np.newaxis]
+                    size = math.prod(self._shape(tokens))
+                    content = file.read(size * np.dtype(np.float32).itemsize)
+                    yield np.frombuffer(content, np.float32).reshape(1, size)
 
 
 class JsonLinesSink(Sink):

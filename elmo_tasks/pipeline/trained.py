@@ -68,7 +68,8 @@ class TrainedModel(Generic[Value]):
         `ConfigurationError`, with the index of the first such example: it is not what the task reads.
         """
         # Iterating a pandas table would yield the names of its columns.
-        if isinstance(examples, str | Mapping) or getattr(examples, "ndim", 1) != 1:
+        is_list = isinstance(examples, Iterable) and not isinstance(examples, str | Mapping)
+        if not is_list or getattr(examples, "ndim", 1) != 1:
             raise ConfigurationError(f"the examples are not a list: {shorten(repr(examples))}")
         records = [
             InputRecord(attempt(self._fields, example), f"examples[{index}]")

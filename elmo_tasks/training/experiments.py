@@ -264,6 +264,8 @@ class Setting(NamedTuple):
         train on the same data, and the mean over the seeds does not depend on a single draw.
         """
         changes = {f"model.elmo.{key}": getattr(self, key) for key in ("placement", "layers", "mix_l2")}
+        if self.layers == "top":
+            changes["model.elmo.weights"] = "trainable"
         if self.fraction == 1:
             return changes
         reader = config["dataset_reader"]

@@ -86,6 +86,27 @@ def stopped(elmo, source, output, monkeypatch, small_shards, capsys) -> Path:
     return partial(output)
 
 
+@pytest.mark.parametrize("mode", ["--resume", "--force"])
+@pytest.mark.parametrize("target", ["thesis/text", "thesis"])
+def test_links_in_the_folder_are_not_followed(elmo, source, output, stopped, tmp_path, mode, target):
+    thesis = tmp_path / "thesis/text"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
+    names = ["_work", "_result.hdf5", "part-000001.vectors"]
+    if mode == "--force":
+        names += ["_plan.json", "_part-000000.json", "part-000000.vectors"]
+    for name in names:
+        (stopped / name).unlink(missing_ok=True)
+        (stopped / name).symlink_to(tmp_path / target)
+    (stopped / "notes").symlink_to(thesis.parent)
+    assert elmo("embed", source, output, mode) == 1
+    (stopped / "notes").unlink()
+    assert elmo("embed", source, output, mode) == 0
+    assert not stopped.exists()
+    assert list(thesis.parent.iterdir()) == [thesis]
+    assert thesis.read_text() == "mine"
+
+
 def test_resume_with_another_text(elmo, source, output, stopped, capsys):
     source.write_text(TEXT + "more\n", encoding="utf-8")
     assert elmo("embed", source, output, "--resume") == 1

@@ -116,6 +116,12 @@ class TestReport:
             (tmp_path / f"runs/sst/words.{kind}").unlink()
         (tmp_path / "runs/sst/layers.svg").unlink()  # as an older version wrote them
         (tmp_path / "runs/train.csv").write_text("text\nno result\n")
+        os.mkfifo(tmp_path / "runs/pipe.csv")
+        (tmp_path / "passwords").write_text("secret\n")
+        for link in ("runs/link.csv", "runs/sst/words.svg"):
+            (tmp_path / link).symlink_to(tmp_path / "passwords")
+        for name in ("link", "pipe"):
+            (tmp_path / f"runs/{name}.md").touch()
         assert elmo("report", "runs", "runs/sst", "-o", "report.html") == 0
         assert capsys.readouterr().out.endswith("report.html: 3 results\n")
         return tmp_path / "report.html"

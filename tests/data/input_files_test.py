@@ -1,4 +1,5 @@
 import gzip
+import os
 import tarfile
 import threading
 import zipfile
@@ -30,12 +31,14 @@ def cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A folder with files at two depths, hidden files, a link, a loop of links, and an empty subfolder."""
+    """A folder with files at two depths, hidden files, a pipe, links, a loop of them, and an empty folder."""
     for name in ("b.txt", "a.txt", "sub/c.conll", "sub/.hidden", ".git/d.txt", ".e", "a[1].txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
     (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
     (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
     (tmp_path / "sub" / "loop").symlink_to(tmp_path)
     return tmp_path
@@ -48,8 +51,8 @@ def tree(tmp_path):
         ("a[1].txt", "a[1].txt"),  # a name before a pattern
         (".e", ".e"),  # hidden, but asked for by name
         ("", "a.txt a[1].txt b.txt link.txt sub/c.conll"),
-        ("*.txt", "a.txt a[1].txt b.txt link.txt"),
-        ("[!a]*.txt", "b.txt link.txt"),
+        ("[abl]*.txt", "a.txt a[1].txt b.txt link.txt"),
+        ("[!apz]*.txt", "b.txt link.txt"),
         ("s*/*.conll", "sub/c.conll"),
     ],
 )
@@ -99,6 +102,16 @@ def test_an_archive_counts_as_a_folder(tree, packed):
         assert [each.read_text() for each in input_files(path)] == ["b.txt", "a.txt"]
     with pytest.raises(InputError, match=r"data\.tar\.x:"):
         input_files(tree)
+
+
+def test_another_archive_of_equal_size_and_time_is_read(tree):
+    file = tree / "data.zip"
+    for content in ("one", "two"):
+        with zipfile.ZipFile(tree / "new.zip", "w") as archive:
+            archive.writestr("a.txt", content)
+        os.utime(tree / "new.zip", (0, 0))
+        (tree / "new.zip").replace(file)
+        assert [each.read_text() for each in input_files(file)] == [content]
 
 
 def test_a_url(tree, monkeypatch):
@@ -175,10 +188,11 @@ def test_the_likely_encoding_is_that_of_all_lines(tmp_path, content, encoding):
 
 def test_unreadable_files(tmp_path):
     packed = gzip.compress(" ".join(map(str, range(1000))).encode())
-    for broken in (packed[:200], packed[:-8] + bytes(8), packed[:2] + b"text"):
+    latin = gzip.compress("é".encode("latin-1") * 10_000)
+    for broken in (packed[:200], packed[:-8] + bytes(8), packed[:2] + b"text", latin[:-9]):
         (tmp_path / "a.gz").write_bytes(broken)
         with pytest.raises(InputError, match=r"a\.gz, line 1: "):
-            list(read_lines(tmp_path / "a.gz"))
+            list(read_lines(tmp_path / "a.gz", encoding="utf-8"))
     with pytest.raises(InputError, match=r"gone, line 1:"):
         list(read_lines(tmp_path / "gone"))
 

@@ -11,6 +11,7 @@ from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, texts_of
 
@@ -56,6 +57,21 @@ def test_files_and_their_sum_are_logged(folder, caplog, most, expected):
         assert len(list(Lines(max_instances=most).read(folder))) == (most or 3)
     messages = [record.getMessage() for record in caplog.records]
     assert [each for each in messages if "lines" in each] == [each.format(folder) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "key", "value"),
+    [
+        ({"type": "elmo_spacy", "langage": "en"}, "tokenizer.langage", "'language'"),
+        ({"type": "elmo_spacy", "language": "nolang"}, "tokenizer", "'nolang'"),
+        ({"type": "elmo_spacey"}, "tokenizer", "elmo_spacy"),
+    ],
+)
+def test_a_wrong_tokenizer(tokenizer, key, value):
+    with pytest.raises(ConfigError) as caught:
+        Lines.from_params(Params({"tokenizer": tokenizer}))
+    assert caught.value.key == key
+    assert value in str(caught.value)
 
 
 def test_equal_texts_have_one_number():

@@ -192,6 +192,7 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
         ({"placement": "none", "mix_l2": 0.1}, "mix_l2"),
         ({"layers": "top", "mix_l2": 0.1}, "mix_l2"),
         ({"weights": "frozen", "mix_l2": 0.1}, "mix_l2"),
+        ({"layers": "top", "weights": "function"}, "`weights` requires `layers: all`"),
         ({"stateful": True, "initial_state": "x"}, "`initial_state` requires `stateful: false`"),
         ({"stateful": True, "activations": "x"}, "`activations` requires `stateful: false`"),
         ({"trainable": True, "activations": "x"}, "`activations` requires `trainable: false`"),

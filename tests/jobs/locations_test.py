@@ -101,14 +101,16 @@ def test_a_file_appears_when_it_is_whole(tmp_path, scheme):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_link_is_replaced_and_not_followed(tmp_path):
-    (tmp_path / "thesis").write_text("mine")
+@pytest.mark.parametrize("target", ["thesis/text", "thesis", "thesis/new"])
+def test_a_link_is_replaced_and_not_followed(tmp_path, target):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/text").write_text("mine")
     name = f"_x.{socket.gethostname()}.{os.getpid()}"
     for link in (name, "x"):
-        (tmp_path / link).symlink_to("thesis")
+        (tmp_path / link).symlink_to(target)
     with Folder(str(tmp_path)).writing("x") as file:
         file.write(b"new")
-    assert (tmp_path / "thesis").read_text() == "mine"
+    assert [(path.name, path.read_text()) for path in (tmp_path / "thesis").iterdir()] == [("text", "mine")]
     assert (tmp_path / "x").read_text() == "new"
 
 

@@ -66,6 +66,9 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
     with monkeypatch.context() as newer:
         newer.setattr(runs, "VERSION", runs.VERSION + 1)
         assert "version" in message()
+    for content in ("", "5", "[]"):
+        (stopped / "out" / PLAN).write_text(content)
+        assert message()
 
 
 def test_shards_whose_input_has_changed_are_done_again(stopped):

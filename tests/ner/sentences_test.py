@@ -277,12 +277,13 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
         ("Ann y z B-PER\n###MEDLINE:9\n", 2, "`comments`"),
         ("Wort y z Art\nAnn y z B-PER\nin y z O\n", 1, "header"),
         ("Müller B-PER\n".encode("latin-1"), 1, "0xfc"),
+        ("text,label\nAnn,PER\n", None, "word"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, content, line, value):
-    assert mentions(
-        error_of(InputError, read, tmp_path / "a", content), f"{tmp_path}/a, line {line}: ", value
-    )
+    format = "csv" if line is None else "auto"
+    message = error_of(InputError, read, tmp_path / "a", content, format=format)
+    assert mentions(message, f"{tmp_path}/a: " if line is None else f"{tmp_path}/a, line {line}: ", value)
 
 
 def test_a_prediction_has_an_instance_for_each_record(tmp_path):

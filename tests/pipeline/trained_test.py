@@ -47,6 +47,7 @@ def test_texts_and_fields(model):
         (["Ana", "a" * 10_001], ["examples[1]", "10,001"]),
         (["Ana", "half of \ud83d"], ["examples[1]", "\\ud83d"]),
         ("Ana sings.", ["'Ana sings.'"]),
+        (None, ["None"]),
         ({"sentence": "Ana sings."}, ["'Ana sings.'"]),
         (np.array([["Ana", "Silva"]]), ["'Ana'"]),
     ],

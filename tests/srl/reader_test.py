@@ -289,6 +289,9 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
         ({"index": 0}, "no arguments"),
+        ('{"tokens": ["a"], "predicates": ""}', "'predicates'"),
+        ({"index": 0, "arguments": ""}, "'arguments'"),
+        ({"index": 0, "arguments": [{"label": "A0", "spans": {}}]}, "'spans'"),
     ],
 )
 def test_wrong_json(tmp_path, content, value):

@@ -10,13 +10,11 @@ have its kind of record. Files, folders, patterns, archives and URLs are found b
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.common.files import UNREADABLE
 from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding
 
 SAMPLE = 1000
@@ -82,7 +80,5 @@ class Finding(NamedTuple):
 def sample_of(path: str | list[str]) -> FileSample:
     """Returns the first lines of data; without a file it is an `InputError`."""
     files = input_files(path)
-    encoding = "utf-8"
-    with suppress(InputError, *UNREADABLE):
-        encoding = likely_encoding(files[0]) or encoding
+    encoding = likely_encoding(files[0]) or "utf-8"
     return FileSample(files, encoding, first_lines(files[0], SAMPLE, encoding))

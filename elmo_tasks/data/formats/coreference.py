@@ -78,7 +78,8 @@ def document_values(content: dict[str, Any]) -> dict[str, Any]:
         def of_document(sentence: int, first: int, end: int) -> list[int]:
             return [token_at[sentence, first], token_at[sentence, end - 1]]
 
-        values["clusters"] = _mentions(content, "mention_clusters", of_document)
+        clusters = content["mention_clusters"]
+        values["clusters"] = clusters and _mentions(content, "mention_clusters", of_document)
     return values
 
 

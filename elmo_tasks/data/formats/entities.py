@@ -41,6 +41,7 @@ from elmo_tasks.data.input_files import (
     InputError,
     NoWordsError,
     Record,
+    check_found,
     ids_of,
     read_lines,
     shorten_json,
@@ -109,10 +110,12 @@ def _read_csv(path: Path, options: EntityOptions) -> Sentences:
         yield value_or_error(path, None, make, list(rows))
 
 
-def _csv_cells(record: dict[str, Any]) -> list[str]:
+def _csv_cells(record: dict[str, Any]) -> list[Any]:
     """Returns the id of the sentence, the word and the tag of a row."""
     values = {name.lower().replace(" ", ""): value for name, value in record.items()}
-    return [next(values[name] for name in names if name in values) for names in _CSV]
+    cells = [next((values[name] for name in names if name in values), None) for names in _CSV]
+    check_found(None not in cells, f"columns such as {', '.join(names[0] for names in _CSV)}", "")
+    return cells
 
 
 def _detect_csv(sample: FileSample) -> float:

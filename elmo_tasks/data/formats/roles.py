@@ -331,7 +331,7 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
             raise InputError(f'{shorten_json(content)} needs "{name}", a text for each token')
     sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids_of(content))
     try:
-        predicates = content["predicates"] if _has(content, "predicates") else []
+        predicates = _list(content, "predicates") or []
         sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
     except (KeyError, TypeError, ValueError) as error:
         remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
@@ -339,12 +339,16 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
     return sentence
 
 
-def _has(content: dict[str, Any], name: str) -> bool:
-    """Returns whether the object has the key; a key that is spelled nearly the same is an error."""
-    near = get_close_matches(name, map(str.lower, content), n=1, cutoff=0.85)
-    if near and name not in content:
-        raise ValueError(f"{near[0]!r} is not a key; did you mean {name!r}?")
-    return name in content
+def _list(content: dict[str, Any], name: str) -> Any:
+    """Returns the list of a key, or `None`. Another value is an error, and so is a key spelled nearly so."""
+    if name not in content:
+        near = get_close_matches(name, map(str.lower, content), n=1, cutoff=0.85)
+        problem = near and f"{near[0]!r} is not a key; did you mean {name!r}?"
+    else:
+        problem = not isinstance(content[name], list) and f"{name!r} is not a list"
+    if problem:
+        raise ValueError(problem)
+    return content.get(name)
 
 
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
@@ -354,11 +358,11 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
     if type(index) is not int or index not in range(len(words)):
         raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
     pos_of_predicate = pos[index] if pos else None
-    if not _has(content, "arguments"):
+    listed = _list(content, "arguments")
+    if listed is None:
         return Predicate(index, None, pos_of_predicate)
     arguments = [
-        Argument(each["label"], tuple((start, end) for start, end in each["spans"]))
-        for each in content["arguments"]
+        Argument(each["label"], tuple((start, end) for start, end in _list(each, "spans"))) for each in listed
     ]
     spans = [span for argument in arguments for span in argument.spans]
     if not any(start <= index < end for start, end in spans):
