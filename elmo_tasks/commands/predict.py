@@ -139,7 +139,7 @@ class SquadPredictions(ModelVerb):
 
     def run(self) -> None:
         with partial_file(self.output, force=self.force) as path:
-            predictor = task_predictor(self.open(), self.archive)
+            predictor = task_predictor(self.open())
             reader = predictor._dataset_reader
             if not isinstance(reader, SquadReader):
                 raise ConfigurationError(
@@ -202,7 +202,7 @@ class Explain(ModelVerb):
             partial_file(output, force=self.force) as path,
         ):
             archive = self.open()
-            predictor = task_predictor(archive, self.archive)
+            predictor = task_predictor(archive)
             if not can_explain(predictor):
                 raise ConfigurationError(
                     f"{self.archive}: a {type(archive.model).__name__} cannot be explained, only a single "

@@ -117,6 +117,12 @@ CHANGES = (
         "compat/transformers_test.py::test_stock_fails",
     ),
     Change(
+        repairs.split_by_rules_without_a_model,
+        "most readers and predictors of AllenNLP download `en_core_web_sm`, and need only its rules",
+        "SpacyTokenizer.__init__: the rules without the model, unless parts of speech or parses are needed",
+        "drop_in/archive_test.py::test_it_is_loaded_served_and_run_resumably",
+    ),
+    Change(
         repairs.read_vectors_of_all_kinds,
         "no word of vectors with tabs is found, binary ones end in a UnicodeDecodeError, and errors name "
         "neither file nor line",

@@ -14,6 +14,7 @@ import shutil
 import signal
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy
@@ -22,7 +23,7 @@ from allennlp.common import cached_transformers, util
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.tokenizers import PretrainedTransformerTokenizer
+from allennlp.data.tokenizers import PretrainedTransformerTokenizer, SpacyTokenizer
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
@@ -281,6 +282,25 @@ def _get_tokenizer(stock: Callable[..., Any], model_name: str, **options: Any) -
     if not hasattr(tokenizer, "encode_plus"):
         tokenizer.encode_plus = tokenizer.__call__
     return tokenizer
+
+
+@around(SpacyTokenizer, "__init__")
+def split_by_rules_without_a_model(
+    stock: Callable[..., None], self: SpacyTokenizer, *args: Any, **options: Any
+) -> None:
+    call = inspect.signature(stock).bind(self, *args, **options)
+    needs_model = any(call.arguments.get(name) for name in ("pos_tags", "parse", "ner"))
+    name = call.arguments.get("language", "en_core_web_sm")
+    if (language := re.match("([a-z]{2,3})_", name)) and not needs_model and find_spec(name) is None:
+        import spacy  # takes a third of a second
+
+        logger.warning(
+            "the spaCy model %s is not installed; spaCy's rules alone split texts into words", name
+        )
+        rules = spacy.blank(language[1])
+        util.LOADED_SPACY_MODELS.setdefault((name, False, False, False), rules)
+        call.arguments["pos_tags"] = False
+    stock(*call.args, **call.kwargs)
 
 
 def _make_transformer_tokenizer(

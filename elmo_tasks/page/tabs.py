@@ -13,7 +13,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import TRAINED, trained_card
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import local_or_bundled
+from elmo_tasks.common.files import json_value, local_or_bundled
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.pipeline.explanations import can_explain
@@ -75,6 +75,9 @@ PREDICATES_FIELD = Field(
     hint="Words of the sentence, or their positions from 0. If the field is empty, the predicates are found.",
 )
 
+JSON_FIELD = Field("json", "Input, as a JSON object", rows=6)
+"""The form of a model whose predictor names no texts."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tab:
@@ -124,6 +127,7 @@ class Tab:
             Field(field, _FIELD_LABELS.get(field, field.capitalize()), rows=6 if field in _LONG_FIELDS else 2)
             for field in predictor.forms[0]
         ]
+        fields = fields or [JSON_FIELD]
         card = ""
         if archive.startswith(TRAINED):
             about = trained_card(archive.removeprefix(TRAINED))
@@ -160,6 +164,11 @@ class Tab:
         `ConfigurationError`, in the words of a reader: a field is empty, or a word is not in the sentence.
         """
         content: JsonDict = {}
+        if self.fields == (JSON_FIELD,):
+            try:
+                return dict(json_value(form.get(JSON_FIELD.name, "")))
+            except (ValueError, TypeError) as error:
+                raise ConfigurationError(f"The input is not a JSON object: {error}.") from error
         for field in self.fields:
             text = form.get(field.name, "").replace("\r\n", "\n")
             if field.required and not text.strip():

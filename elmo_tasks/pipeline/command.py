@@ -187,7 +187,16 @@ def predictor_arguments(text: str) -> dict[str, Any]:
 
 
 def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
-    """Makes a predictor with the `reader` `train` or `validation`. Wrong arguments are an error."""
+    """
+    Makes a predictor with the `reader` `train` or `validation`. Wrong arguments are an error, and so is a
+    predictor of ours for a model of others.
+    """
+    ours = name in Predictor.list_available() and issubclass(Predictor.by_name(name), TaskPredictor)
+    if ours and not hasattr(archive.model, "results"):
+        raise ConfigurationError(
+            f"--predictor {name} is for models of elmo_tasks, not for {type(archive.model).__name__}, whose "
+            f"predictor is {archive.model.default_predictor}"
+        )
     try:
         predictor = Predictor.from_archive(archive, name, dataset_reader_to_load=reader, extra_args=arguments)
     except TypeError as error:

@@ -152,10 +152,9 @@ class TaskPredictor(Interpretable):
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, unwrapped_reader(dataset_reader), frozen)
 
-    @classmethod
-    def task(cls) -> str:
+    def task(self) -> str:
         """Returns the name of the task, which is the name of the predictor's package."""
-        return cls.__module__.split(".")[-2]
+        return type(self).__module__.split(".")[-2]
 
     def read(self, json_dict: JsonDict) -> Any:
         """Returns the content of an input, such as its words."""
@@ -259,19 +258,19 @@ class TaskPredictor(Interpretable):
 
     def _read(self, max_tokens: int | None, json_dict: JsonDict) -> Any:
         content = self.read(json_dict)
-        _check_tokens(self.num_tokens(content), max_tokens)
+        check_tokens(self.num_tokens(content), max_tokens)
         return content
 
     def _example(self, max_tokens: int | None, content: Any) -> _Prepared | TaskResult:
         # Before an instance is made for each of very many predicates
-        _check_tokens(tokens := self.num_tokens(content), max_tokens)
+        check_tokens(tokens := self.num_tokens(content), max_tokens)
         if (result := self.empty_result(content)) is not None:
             return result
         instance = self.to_instance(content)
         for text in texts_of([instance]):
             check_word_lengths(token.text or "" for token in text.tokens)
             tokens += len(text.tokens)
-        _check_tokens(tokens, max_tokens)
+        check_tokens(tokens, max_tokens)
         return _Prepared(instance, tokens)
 
     def _run(self, examples: Sequence[_Prepared | Result], max_tokens: int) -> list[Result]:
@@ -298,7 +297,8 @@ class TaskPredictor(Interpretable):
             return [self._run_batch([instance])[0] for instance in instances]
 
 
-def _check_tokens(tokens: int, max_tokens: int | None) -> None:
+def check_tokens(tokens: int, max_tokens: int | None) -> None:
+    """Raises `ConfigurationError` if an input has more tokens than the limit."""
     if max_tokens is not None and tokens > max_tokens:
         raise ConfigurationError(
             f"the model would have to read {tokens:,} tokens, and the limit is {max_tokens:,}"

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.plugins import import_plugins
 from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.predictors import Predictor
 
@@ -14,31 +15,28 @@ from elmo_tasks.archives import TRAINED, open_archive, trained_archives
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten
+from elmo_tasks.pipeline.any_predictor import AnyPredictor
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
 
 Value = TypeVar("Value")
 
 
-def task_predictor(archive: Archive, name: FilePath) -> TaskPredictor:
-    """Returns the predictor of an opened archive; `ConfigurationError`: it is not of one of our tasks."""
+def task_predictor(archive: Archive) -> TaskPredictor:
+    """Returns the predictor of an opened archive."""
     predictor = Predictor.from_archive(archive)
-    if not isinstance(predictor, TaskPredictor):
-        raise ConfigurationError(
-            f"{name}: the predictor {type(predictor).__name__} is not of one of our tasks"
-        )
-    return predictor
+    return predictor if isinstance(predictor, TaskPredictor) else AnyPredictor(predictor)
 
 
 class TrainedModel(Generic[Value]):
-    """A model that predicts from Python, by a predictor of this project."""
+    """A model that predicts from Python."""
 
     def __init__(self, predictor: TaskPredictor) -> None:
         self.predictor = predictor
         self._names = list(predictor.forms[0])
 
     def __repr__(self) -> str:
-        kind = type(self.predictor)
+        kind = type(getattr(self.predictor, "predictor", self.predictor))
         name = next(name for name in Predictor.list_available() if Predictor.by_name(name) is kind)
         return f"<{type(self).__name__} {name}({', '.join(self._names)})>"
 
@@ -52,7 +50,7 @@ class TrainedModel(Generic[Value]):
         """
         readable = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
         for name in fields:
-            if name not in readable:
+            if readable and name not in readable:
                 raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(readable)}")
         (result,) = self.predictor.values([InputRecord(self._texts(texts, fields))])
         return result.value
@@ -110,15 +108,17 @@ def load(name: Literal["squad"], *, device: Device = -1) -> TrainedModel[Answer]
 def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]: ...
 def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
     """
-    Opens a trained model of the project by its name, or any archive of ours by its path or URL. An archive or
-    the folder of a run in the working directory takes precedence over a trained model with the same name.
+    Opens a trained model of the project by its name, or any archive by its path or URL, whose model may be of
+    a plug-in of AllenNLP, such as allennlp-models. An archive or the folder of a run in the working directory
+    takes precedence over a trained model with the same name.
 
     # Raises
-    `ConfigurationError`: the archive cannot be opened, see `open_archive`, or is not of one of our tasks.
+    `ConfigurationError`: the archive cannot be opened, see `open_archive`.
     """
     path = Path(name)
     ours = str(name).isidentifier() and not path.exists()
     if str(name) in trained_archives():
         ours = not (path.is_file() or (path / CONFIG_NAME).exists())
-    archive = open_archive(f"{TRAINED}{name}" if ours else name, device)
-    return TrainedModel(task_predictor(archive, name))
+    if not ours:
+        import_plugins()
+    return TrainedModel(task_predictor(open_archive(f"{TRAINED}{name}" if ours else name, device)))

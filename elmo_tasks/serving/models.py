@@ -116,7 +116,7 @@ def served(
 ) -> ServedModel:
     """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
     # The parameters are the predictor's: an input cannot give them.
-    description, _, _ = (inspect.getdoc(type(predictor)) or "").partition("\n\n# Parameters")
+    description, _, _ = (inspect.getdoc(predictor) or "").partition("\n\n# Parameters")
     return ServedModel(
         answer=answer,
         description=description,
@@ -232,15 +232,14 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     name of its task. An existing path is never taken for `NAME=ARCHIVE`.
 
     # Raises
-    `ConfigurationError`: an archive is not of one of our tasks; two have the same name; and see
-    `open_archive`.
+    `ConfigurationError`: two archives have the same name; and see `open_archive`.
     """
     opened: dict[str, OpenedArchive] = {}
     for each in progress(archives, work="open", unit="archives"):
         match = None if os.path.exists(each) else _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
         content = open_archive(archive, cuda_device=device)
-        predictor = task_predictor(content, archive)
+        predictor = task_predictor(content)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()
         if name in opened:
@@ -254,4 +253,4 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
 
 def open_predictor(archive: str, device: int = -1) -> TaskPredictor:
     """Opens an archive, and returns its predictor; for errors see `open_archives`."""
-    return task_predictor(open_archive(archive, cuda_device=device), archive)
+    return task_predictor(open_archive(archive, cuda_device=device))
