@@ -5,9 +5,13 @@ Registers the suite with AllenNLP when AllenNLP is there, and not before.
 registered immediately. If not, a finder waits for the first import of AllenNLP, or of one of our modules that
 needs it, and imports `elmo_tasks.suite` first. So the suite is always imported as a whole and in one order,
 and before anyone holds a name of AllenNLP that the suite replaces.
+
+With `ELMO_TASKS_PLUGIN=0`, the finder waits for such a module of ours alone: wherever spaCy is used, it
+imports elmo_tasks for its components.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,11 +28,15 @@ HEAVY = ("common.strict_params", "elmo.token_embedder", "jobs.predict", "librari
 
 
 def install() -> None:
-    """Imports the suite now if AllenNLP is imported, or else together with it."""
-    if sys.modules.get("allennlp"):
+    """Imports the suite now if AllenNLP is imported and wants the plug-in, or else when it is needed."""
+    if sys.modules.get("allennlp") and not _is_left_out():
         import_module("elmo_tasks.suite")
     else:
         sys.meta_path.insert(0, _Finder())
+
+
+def _is_left_out() -> bool:
+    return os.environ.get("ELMO_TASKS_PLUGIN") == "0"
 
 
 def needs_allennlp(module: str) -> bool:
@@ -60,7 +68,8 @@ class _Finder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, _, module = name.partition(".")
-        if name != "allennlp" and not (package == "elmo_tasks" and needs_allennlp(module)):
+        is_allennlp = name == "allennlp" and not _is_left_out()
+        if not is_allennlp and not (package == "elmo_tasks" and needs_allennlp(module)):
             return None
         later = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(name, path, target) for finder in later)

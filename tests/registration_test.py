@@ -58,6 +58,25 @@ assert token_embedder.Elmo is Elmo"""
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("first", ["spacy", "allennlp.models"])
+def test_allennlp_is_its_own_without_the_plugin(first):
+    """spaCy imports our package for its components. A task of ours registers the suite all the same."""
+    pytest.importorskip("spacy")
+    done = fresh.run(f"""
+import os, sys
+os.environ["ELMO_TASKS_PLUGIN"] = "0"
+import {first}, spacy
+spacy.blank("en")
+from allennlp.models import archival
+assert "elmo_tasks.libraries.spacy_archives" in sys.modules
+assert "elmo_tasks.suite" not in sys.modules
+assert archival.load_archive.__module__ == "allennlp.models.archival"
+import elmo_tasks
+elmo_tasks.ner
+{REGISTERED}""")
+    assert done.returncode == 0, done.stderr
+
+
 SPINS = """
 import os
 print(os.environ.get("GOMP_SPINCOUNT"))
