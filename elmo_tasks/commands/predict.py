@@ -42,7 +42,7 @@ from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
-from elmo_tasks.pipeline.command import json_lines_file, predictor_arguments, read_file
+from elmo_tasks.pipeline.command import InputLines, json_lines_file, predictor_arguments, read_file
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
 from elmo_tasks.pipeline.trained import task_predictor
@@ -63,7 +63,7 @@ class Predict(Verb):
     archive: Input = archive_argument()
     input: Input = positional("IN", "what to predict, an object a line")
     output: str = positional("OUT", "JSON Lines to write")
-    batch_size: Positive = option("lines in a batch", 1)
+    batch_size: Positive | None = option("the most lines to predict together (default: some hundreds)")
     device: Gpu = device_option()
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
@@ -105,7 +105,7 @@ class Predict(Verb):
                 batch_size=self.batch_size,
                 cuda_device=self.device,
                 named=not piped,
-                reading=Reading(base, objects=True, multiple=self.batch_size, check_utf8=False),
+                reading=Reading(base, objects=True, multiple=self.batch_size or 1, check_utf8=False),
                 sink=JsonLinesSink(folder, output),
             )
             size = self.ray.shard_bytes
@@ -212,7 +212,9 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            for record in progress(list(read_file(predictor, self.input)), work="explain", unit="inputs"):
+            for record in progress(
+                list(read_file(predictor, InputLines(self.input))), work="explain", unit="inputs"
+            ):
                 result = with_place(attempt(explainer, record.content), record.where)
                 if isinstance(result, Exception):
                     problem = result

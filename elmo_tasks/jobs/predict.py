@@ -14,7 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import predictor_of, read_json_records
-from elmo_tasks.pipeline.predictor import predict_records
+from elmo_tasks.pipeline.predictor import is_stateful, predict_records
 
 
 @dataclass(kw_only=True)
@@ -25,7 +25,7 @@ class PredictJob(Job):
     overrides: str = ""
     predictor: str | None = None
     predictor_args: dict[str, Any]
-    batch_size: int = 1
+    batch_size: int | None = None
     cuda_device: int = -1
     named: bool = True
     """Whether errors name the sources; standard input has no name."""
@@ -52,8 +52,7 @@ class PredictShard:
             self._predictor = open_job_predictor(job)
         except ConfigurationError as error:
             raise ElmoError(str(error)) from error
-        model = self._predictor._model
-        self._stateful = any(getattr(module, "stateful", False) is True for module in model.modules())
+        self._stateful = is_stateful(self._predictor._model)
         self._next = 0
         if isinstance(job.archive, bytes):
             self._check_order(None)

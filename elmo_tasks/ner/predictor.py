@@ -17,7 +17,7 @@ from elmo_tasks.data.tokenization import Words, line_starts
 from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.pipeline.explanations import labelled
-from elmo_tasks.pipeline.predictor import TOKENS_AT_ONCE, SentencePredictor
+from elmo_tasks.pipeline.predictor import SentencePredictor
 
 
 @Predictor.register("elmo_ner")
@@ -43,7 +43,7 @@ class NerPredictor(SentencePredictor):
         """Runs the model on the lines of all texts, and joins the results of each text."""
         lines = [self._lines(instance) for instance in instances]
         parts = batches(
-            chain.from_iterable(lines), lambda line: len(line["metadata"].metadata), TOKENS_AT_ONCE
+            chain.from_iterable(lines), lambda line: len(line["metadata"].metadata), self.tokens_at_once()
         )
         results = chain.from_iterable(map(super().run, parts))
         return [

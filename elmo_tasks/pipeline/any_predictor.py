@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from allennlp.common import JsonDict
@@ -16,7 +16,6 @@ from elmo_tasks.pipeline.predictor import (
     TaskPredictor,
     attempt,
     check_tokens,
-    value_of,
     with_place,
 )
 from elmo_tasks.pipeline.results import TaskResult
@@ -38,6 +37,8 @@ class AnyPredictor(TaskPredictor):
     JSON object if it has none, one by one.
     """
 
+    records_at_once = 1
+
     def __init__(self, predictor: Predictor) -> None:
         super().__init__(predictor._model, predictor._dataset_reader)
         parameters = inspect.signature(getattr(predictor, "predict", lambda: None)).parameters.values()
@@ -57,9 +58,6 @@ class AnyPredictor(TaskPredictor):
     def results(self, records: Sequence[InputRecord], max_tokens: int | None = None) -> list[Result]:
         result = partial(self._result, max_tokens)
         return [with_place(attempt(result, record.content), record.where) for record in records]
-
-    def values(self, records: Iterable[InputRecord]) -> list[TaskResult]:
-        return list(map(value_of, self.results(list(records))))
 
     def to_instance(self, content: JsonDict) -> Instance:
         return self.predictor._json_to_instance(content)

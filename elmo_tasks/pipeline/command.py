@@ -7,9 +7,11 @@ import argparse
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from io import BytesIO
+from typing import Any, Optional
 
 from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
@@ -33,6 +35,9 @@ from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import InputError, input_files, printable, shorten
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records
+
+_BLOCK = 1 << 16
+"""Bytes that are read from a pipe at a time, if they have arrived."""
 
 
 def read_json_records(
@@ -71,18 +76,45 @@ def _decoded(line: bytes) -> str:
         raise ConfigurationError(f"{not_utf8(error)}: {text}") from error
 
 
-def read_file(predictor: Predictor, path: str) -> Iterator[InputRecord]:
-    """Yields the records of a file, plain or packed, of a URL, or of standard input for `-`."""
-    return read_json_records(predictor, open_lines(path), None if path == "-" else path)
+def read_file(predictor: Predictor, lines: "InputLines") -> Iterator[InputRecord]:
+    """Yields the records of a file."""
+    return read_json_records(predictor, lines, None if lines.path == "-" else lines.path)
 
 
-def open_lines(path: str) -> Iterator[bytes]:
-    """Yields the lines of a file, plain or packed, of a URL, or of standard input for `-`."""
-    if path == "-":
-        yield from raw_lines(sys.stdin.buffer)
-    else:
-        with open(json_lines_file(path), "rb") as file:
-            yield from raw_lines(decompressed(file))
+class InputLines:
+    """
+    The lines of a file, plain or packed, of a URL, or of standard input for `-`. From a pipe they may come
+    slowly.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._arrived: deque[bytes] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self.path == "-":
+            yield from raw_lines(self._of_pipe(sys.stdin.buffer))
+            return
+        local = json_lines_file(self.path)
+        with open(local, "rb") as file:
+            lines = decompressed(file)
+            yield from raw_lines(lines if os.path.isfile(local) else self._of_pipe(lines))
+
+    def wait(self) -> bool:
+        """Returns whether the next line that is not blank has yet to arrive."""
+        return self._arrived is not None and not any(map(bytes.strip, self._arrived))
+
+    def _of_pipe(self, file: Any) -> Iterator[bytes]:
+        self._arrived = arrived = deque[bytes]()
+        rest = b""
+        # It waits only for the first byte.
+        while block := file.read1(_BLOCK):
+            arrived.extend(BytesIO(rest + block))
+            rest = b"" if arrived[-1].endswith(b"\n") else arrived.pop()
+            while arrived:
+                yield arrived.popleft()
+        if rest:
+            yield rest
 
 
 def json_lines_file(path: str) -> str:
@@ -108,15 +140,15 @@ class PredictManager(predict._PredictManager):
         predictor: Predictor,
         input_file: str,
         output_file: str | None,
-        batch_size: int,
+        batch_size: int | None,
         print_to_console: bool,
         has_dataset_reader: bool,
         multitask_head: str | None = None,
     ) -> None:
-        super().__init__(
-            predictor, input_file, None, batch_size, print_to_console, has_dataset_reader, multitask_head
-        )
-        check_value(batch_size, PositiveInt, "--batch-size")
+        super().__init__(predictor, input_file, None, 1, print_to_console, has_dataset_reader, multitask_head)
+        check_value(batch_size, Optional[PositiveInt], "--batch-size")
+        self._most = batch_size
+        self._lines = InputLines(input_file)
         sources = _inputs(input_file, self._dataset_reader)
         if output_file is not None:
             check_sources_stay([output_file], sources, error=ConfigurationError)
@@ -125,7 +157,7 @@ class PredictManager(predict._PredictManager):
             self._dataset_reader.every_record = True
 
     def run(self) -> None:
-        results = predict_records(self._predictor, self._records(), self._batch_size)
+        results = predict_records(self._predictor, self._records(), self._most, self._lines.wait)
         if self._output_path is not None:
             self._output_file = open(  # noqa: SIM115
                 self._output_path, "w", buffering=1, encoding="utf-8", newline="\n"
@@ -135,14 +167,14 @@ class PredictManager(predict._PredictManager):
                 content = record.content
                 shown = str(content) if isinstance(content, Instance) else json.dumps(content)
                 self._maybe_print_to_console_and_file(index, self._predictor.dump_line(result), shown)
-            sys.stdout.flush()
+                sys.stdout.flush()
         finally:
             if self._output_file is not None:
                 self._output_file.close()
 
     def _records(self) -> Iterator[InputRecord]:
         if self._dataset_reader is None:
-            records = read_file(self._predictor, self._input_file)
+            records = read_file(self._predictor, self._lines)
             if self._output_path is None:
                 yield from records
             else:
@@ -174,7 +206,7 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
 def _number_of_lines(path: str) -> int | None:
     """Returns the number of lines that are not blank, or `None` where only reading to the end would tell."""
     with suppress(*UNREADABLE):
-        return sum(bool(line.strip()) for line in open_lines(path)) if os.path.isfile(path) else None
+        return sum(bool(line.strip()) for line in InputLines(path)) if os.path.isfile(path) else None
     return None
 
 
@@ -209,6 +241,9 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
 
 
 def get_predictor(arguments: argparse.Namespace) -> Predictor:
+    """Makes the predictor of `allennlp predict`. Sets a batch size that is not given from 1 to `None`."""
+    if not any(text.startswith("--b") for text in sys.argv):
+        arguments.batch_size = None
     predictor_args = predictor_arguments(arguments.predictor_args)
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))

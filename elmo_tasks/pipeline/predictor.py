@@ -39,8 +39,8 @@ from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
-TOKENS_AT_ONCE = 16_384
-"""Tokens, with padding, of a batch; a longer input is a batch of its own."""
+TOKENS_AT_ONCE, TOKENS_AT_ONCE_ON_GPU = 2048, 16_384
+"""Tokens, with padding, of a batch; a longer input is a batch of its own. More pay off on a GPU alone."""
 SMALL_BATCH = 256
 """Tokens; the operations on such a batch take less time with one thread each."""
 
@@ -87,41 +87,79 @@ def value_of(result: Any) -> Any:
 
 
 def predict_records(
-    predictor: Predictor, records: Iterable[InputRecord], batch_size: int
+    predictor: Predictor,
+    records: Iterable[InputRecord],
+    batch_size: int | None = None,
+    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[InputRecord, JsonDict]]:
     """
-    Yields each record with the JSON object of its result, in order. Records are read and run `batch_size` at
-    a time. An error is raised after the results before it.
+    Yields each record with the JSON object of its result, in order. An error is raised after the results
+    before it.
 
     The predictor may be any predictor of AllenNLP. The object of an instance begins with the ids of its
     record, such as `id`.
+
+    # Parameters
+
+    batch_size : the most records that are read before they are predicted; by default `records_at_once`.
+    waits : says whether the next record has yet to arrive, so that those before it are predicted first.
     """
-    for batch in lazy_groups_of(records, batch_size):
-        if isinstance(predictor, TaskPredictor) and not isinstance(batch[0].content, Instance):
-            results: Iterator[JsonDict] = map(predictor.to_json, map(value_of, predictor.results(batch)))
-        else:
-            results = _results_of_allennlp(predictor, batch)
-        yield from zip(batch, results, strict=True)
+    for group in _groups(records, batch_size or records_at_once(predictor), waits):
+        yield from zip(group, _json_results(predictor, group), strict=True)
 
 
-def _results_of_allennlp(predictor: Predictor, batch: list[InputRecord]) -> Iterator[JsonDict]:
-    metadata = [_metadata(record.content) for record in batch]
-    contents = [
-        record.content
-        for record, about in zip(batch, metadata, strict=True)
+def records_at_once(predictor: Predictor) -> int:
+    """
+    Returns how many records are read ahead: one where the results may depend on the others, as with a
+    third-party predictor, or a biLM that carries its state.
+    """
+    is_independent = isinstance(predictor, TaskPredictor) and not is_stateful(predictor._model)
+    return predictor.records_at_once if is_independent else 1
+
+
+def is_stateful(model: Model) -> bool:
+    """Returns whether a biLM of the model carries its state from batch to batch."""
+    return any(getattr(module, "stateful", False) is True for module in model.modules())
+
+
+def _groups(
+    records: Iterable[InputRecord], size: int, waits: Callable[[], bool]
+) -> Iterator[list[InputRecord]]:
+    group: list[InputRecord] = []
+    for record in records:
+        group.append(record)
+        if len(group) == size or waits():
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _json_results(predictor: Predictor, group: list[InputRecord]) -> Iterator[JsonDict]:
+    metadata = [_metadata(record.content) for record in group]
+    predictable = [
+        record
+        for record, about in zip(group, metadata, strict=True)
         if not isinstance(record.content, Exception) and not isinstance(about, NoPrediction)
     ]
+    if isinstance(predictor, TaskPredictor):
+        values: Iterator[JsonDict] = map(predictor.to_json, map(value_of, predictor.results(predictable)))
+    else:
+        values = iter(_results_of_allennlp(predictor, [record.content for record in predictable]))
+    for record, about in zip(group, metadata, strict=True):
+        value_of(with_place(record.content, record.where))
+        result = {"no_prediction": about.reason} if isinstance(about, NoPrediction) else next(values)
+        yield (dict(about.ids) if isinstance(about, Metadata) else {}) | result
+
+
+def _results_of_allennlp(predictor: Predictor, contents: list[Any]) -> list[JsonDict]:
     first = next(iter(contents), None)
     # A third-party predictor may implement either the function for one input or that for several.
     if isinstance(first, Instance):
         one, several = predictor.predict_instance, predictor.predict_batch_instance
     else:
         one, several = predictor.predict_json, predictor.predict_batch_json
-    values = iter([one(first)] if len(contents) == 1 else several(contents) if contents else [])
-    for record, about in zip(batch, metadata, strict=True):
-        value_of(with_place(record.content, record.where))
-        result = {"no_prediction": about.reason} if isinstance(about, NoPrediction) else next(values)
-        yield (dict(about.ids) if isinstance(about, Metadata) else {}) | result
+    return [one(first)] if len(contents) == 1 else several(contents) if contents else []
 
 
 def _metadata(content: Any) -> Any:
@@ -146,6 +184,8 @@ class TaskPredictor(Interpretable):
     """The alternative forms of an input: for each its fields, and the types of their values."""
     optional_fields: ClassVar[dict[str, Any]] = {}
     """Further fields that an input of any form may have."""
+    records_at_once: ClassVar[int] = 512
+    """The records that are read ahead, so that those of similar length are run together."""
     in_own_process = False
     """True in a command or a service, where the user has no threads that compute."""
 
@@ -176,6 +216,10 @@ class TaskPredictor(Interpretable):
         """Returns the number of tokens that the model reads for an instance that has no texts; else 0."""
         return 0
 
+    def tokens_at_once(self) -> int:
+        """Returns the most tokens of a batch, with padding."""
+        return TOKENS_AT_ONCE if self._model._get_prediction_device() < 0 else TOKENS_AT_ONCE_ON_GPU
+
     def load_line(self, line: str) -> JsonDict:
         """Returns the object of a line; `ConfigurationError` if it is not a JSON object."""
         try:
@@ -200,7 +244,7 @@ class TaskPredictor(Interpretable):
 
     def predict_all(self, inputs: Iterable[JsonDict]) -> list[TaskResult]:
         """Returns the result of each input, in order; raises the first error."""
-        return self.values(map(InputRecord, inputs))
+        return list(self.stream(map(InputRecord, inputs)))
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
@@ -227,19 +271,14 @@ class TaskPredictor(Interpretable):
         Returns the result of each record, in order. An input of more than `max_tokens` tokens has an error,
         and a `ConfigurationError` names the place of its record, if it has one.
         """
-        examples = self._examples(records, max_tokens)
-        results = self._run(examples, max_tokens or TOKENS_AT_ONCE)
+        at_once = self.tokens_at_once()
+        results = self._run(self._examples(records, max_tokens), min(at_once, max_tokens or at_once))
         return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
 
-    def values(self, records: Iterable[InputRecord]) -> list[TaskResult]:
-        """Returns the result of each record, in order; raises the first error."""
-        records = list(records)
-        examples = self._examples(records)
-        for example, record in zip(examples, records, strict=True):
-            if isinstance(example, Exception):
-                value_of(with_place(example, record.where))
-        results = zip(self._run(examples, TOKENS_AT_ONCE), records, strict=True)
-        return [value_of(with_place(result, record.where)) for result, record in results]
+    def stream(self, records: Iterable[InputRecord]) -> Iterator[TaskResult]:
+        """Yields the result of each record, in order, and reads `records_at_once`; raises the first error."""
+        for group in lazy_groups_of(records, records_at_once(self)):
+            yield from map(value_of, self.results(group))
 
     def example(self, json_dict: JsonDict) -> Instance | TaskResult:
         (example,) = self._examples([InputRecord(json_dict)])
@@ -256,12 +295,17 @@ class TaskPredictor(Interpretable):
         contents = self.complete([attempt(read, record.content) for record in records])
         return [attempt(partial(self._example, max_tokens), content) for content in contents]
 
-    def _read(self, max_tokens: int | None, json_dict: JsonDict) -> Any:
-        content = self.read(json_dict)
+    def _read(self, max_tokens: int | None, content: JsonDict | Instance) -> Any:
+        if isinstance(content, Instance):
+            return content
+        content = self.read(content)
         check_tokens(self.num_tokens(content), max_tokens)
         return content
 
     def _example(self, max_tokens: int | None, content: Any) -> _Prepared | TaskResult:
+        if isinstance(content, Instance):
+            texts = sum(len(text.tokens) for text in texts_of([content]))
+            return _Prepared(content, self.num_tokens(content) + texts)
         # Before an instance is made for each of very many predicates
         check_tokens(tokens := self.num_tokens(content), max_tokens)
         if (result := self.empty_result(content)) is not None:
@@ -273,10 +317,9 @@ class TaskPredictor(Interpretable):
         check_tokens(tokens, max_tokens)
         return _Prepared(instance, tokens)
 
-    def _run(self, examples: Sequence[_Prepared | Result], max_tokens: int) -> list[Result]:
-        """Runs the model on the examples, in batches of similar length; keeps results and errors."""
-        results: list[Any] = list(examples)
-        lengths = {index: each.tokens for index, each in enumerate(examples) if isinstance(each, _Prepared)}
+    def _run(self, results: list[Any], max_tokens: int) -> list[Result]:
+        """Puts results in place of the examples, in batches of similar length; keeps results and errors."""
+        lengths = {index: each.tokens for index, each in enumerate(results) if isinstance(each, _Prepared)}
         by_length = sorted(lengths, key=lengths.__getitem__)
         for indices in list(batches(by_length, lengths.__getitem__, max_tokens)):
             # A thread of the user that computes for the first time in the block would stay single-threaded.

@@ -1,9 +1,9 @@
 """Trained models as Python objects: `load` opens an archive, and its results are named tuples."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -20,6 +20,7 @@ from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
 
 Value = TypeVar("Value")
+Example: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
 
 
 def task_predictor(archive: Archive) -> TaskPredictor:
@@ -52,15 +53,20 @@ class TrainedModel(Generic[Value]):
         for name in fields:
             if readable and name not in readable:
                 raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(readable)}")
-        (result,) = self.predictor.values([InputRecord(self._texts(texts, fields))])
+        (result,) = self.predictor.stream([InputRecord(self._texts(texts, fields))])
         return result.value
 
     predict = __call__
 
-    def predict_batch(self, examples: Iterable[str | tuple[str, ...] | Mapping[str, Any]]) -> list[Value]:
+    def predict_batch(self, examples: Iterable[Example]) -> list[Value]:
+        """Predicts examples; see `stream`."""
+        return list(self.stream(examples))
+
+    def stream(self, examples: Iterable[Example]) -> Iterator[Value]:
         """
-        Predicts examples, which is faster than one by one: texts, tuples of the texts that the task reads, or
-        mappings of the fields of `allennlp predict`.
+        Yields the predictions of examples in order, which is faster than one by one: texts, tuples of the
+        texts that the task reads, or mappings of the fields of `allennlp predict`. It reads some hundreds of
+        them ahead, and keeps no more in memory.
 
         # Raises
         `ConfigurationError`, with the index of the first such example: it is not what the task reads.
@@ -69,11 +75,11 @@ class TrainedModel(Generic[Value]):
         is_list = isinstance(examples, Iterable) and not isinstance(examples, str | Mapping)
         if not is_list or getattr(examples, "ndim", 1) != 1:
             raise ConfigurationError(f"the examples are not a list: {shorten(repr(examples))}")
-        records = [
+        records = (
             InputRecord(attempt(self._fields, example), f"examples[{index}]")
             for index, example in enumerate(examples)
-        ]
-        return [result.value for result in self.predictor.values(records)]
+        )
+        return (result.value for result in self.predictor.stream(records))
 
     def _fields(self, example: Any) -> JsonDict:
         if isinstance(example, Mapping):

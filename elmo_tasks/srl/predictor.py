@@ -16,7 +16,6 @@ from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import RenewedPipeline, Words, line_starts, sentence_rules
 from elmo_tasks.pipeline.predictor import (
-    TOKENS_AT_ONCE,
     InputRecord,
     SentencePredictor,
     TaskPredictor,
@@ -105,8 +104,11 @@ class SrlPredictor(SentencePredictor):
             completed[index] = predicates if is_error else contents[index]._replace(predicates=predicates)
         return completed
 
-    def num_tokens(self, content: SrlText) -> int:
+    def num_tokens(self, content: SrlText | Instance) -> int:
         """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
+        if isinstance(content, Instance):
+            propositions = content.propositions or [] if isinstance(content, SentenceInstance) else []
+            return sum(len(each["metadata"].metadata) for each in propositions)
         if content.predicates is None:
             return len(content.words.words)
         return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
@@ -124,7 +126,7 @@ class SrlPredictor(SentencePredictor):
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in sentence.propositions or []]
-        parts = batches(propositions, lambda each: len(each["metadata"].metadata), TOKENS_AT_ONCE)
+        parts = batches(propositions, lambda each: len(each["metadata"].metadata), self.tokens_at_once())
         results = chain.from_iterable(map(super().run, parts))
         return [
             SrlResult(

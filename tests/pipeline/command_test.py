@@ -1,11 +1,17 @@
 import json
+import os
+import sys
+import time
 from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.pipeline import command
 from elmo_tasks.pipeline.command import PredictManager, get_predictor
 from tests.pipeline.archives import predictor_of
+from tests.pipeline.fake import Doubling
 
 
 @pytest.mark.parametrize("output", ["out", None])
@@ -21,6 +27,45 @@ def test_an_input_that_is_not_there_suggests_a_neighbour(tmp_path):
     (tmp_path / "in.jsonl").touch()
     with pytest.raises(FileNotFoundError, match=r"did you mean '.*/in\.jsonl'"):
         PredictManager(None, str(tmp_path / "inn.jsonl"), None, 1, False, False)
+
+
+@pytest.mark.parametrize("kind", ["standard input", "named pipe"])
+def test_a_slow_pipe_is_answered_at_once(tmp_path, monkeypatch, kind):
+    """Also the last line before a blank one, and the one without an end."""
+    out, fifo = tmp_path / "out", tmp_path / "fifo"
+    if kind == "named pipe":
+        os.mkfifo(fifo)
+    ends = [] if kind == "named pipe" else os.pipe()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(ends[0]) if ends else None)
+    manager = PredictManager(Doubling(), str(fifo) if not ends else "-", str(out), None, False, False)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(manager.run)
+        with open(ends[1] if ends else fifo, "wb", buffering=0) as pipe:
+            for written, count in ((b'{"text": "a"}\n', 1), (b'{"text": "b"}\n' * 3 + b'\n\n{"te', 4)):
+                pipe.write(written)
+                wait_for(lambda count=count: out.exists() and out.read_text().count("\n") == count)
+            pipe.write(b'xt": "cc"}')
+        done.result(10)
+    assert out.read_text() == '{"doubled": 2}\n' * 4 + '{"doubled": 4}\n'
+
+
+def wait_for(condition):
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("options", "batch_size"), [([], None), (["--batch-size", "1"], 1), (["--b=1"], 1)])
+def test_a_batch_size_that_is_given(monkeypatch, options, batch_size):
+    """AllenNLP's own default is 1."""
+    monkeypatch.setattr(sys, "argv", ["allennlp", "predict", *options])
+    monkeypatch.setattr(command.predict, "load_archive", lambda *_, **options: None)
+    monkeypatch.setattr(command, "predictor_of", lambda *_: None)
+    names = ("archive_file", "weights_file", "overrides", "predictor", "dataset_reader_choice", "output_file")
+    arguments = Namespace(**dict.fromkeys(names), predictor_args="", cuda_device=-1, batch_size=1)
+    get_predictor(arguments)
+    assert arguments.batch_size == batch_size
 
 
 @pytest.mark.parametrize("size", [0, -1])
@@ -55,7 +100,7 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("batch_size", [None, 1])
 @pytest.mark.parametrize("task", RECORDS)
 def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
     """Without a label or an answer, too; the last of each has no words, and says so."""

@@ -8,6 +8,7 @@ from allennlp.data import DatasetReader, Instance, Token, Vocabulary
 from allennlp.data.fields import TextField
 from torch import nn
 
+from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.pipeline.results import TaskResult
 
 
@@ -25,7 +26,7 @@ class Counting:
         self, *, reader: DatasetReader | None = None, vocab: Vocabulary | None = None, **options: Any
     ) -> None:
         model = nn.Linear(1, 1)
-        model.vocab = vocab
+        model.vocab, model._get_prediction_device = vocab, lambda: -1
         super().__init__(model, reader, **options)
         self.batches = []
 
@@ -35,3 +36,20 @@ class Counting:
     def run(self, instances: list[Instance]) -> list[Doubled]:
         self.batches.append(len(instances))
         return [Doubled(2 * len(instance["text"].tokens)) for instance in instances]
+
+
+class Doubling(Counting, TaskPredictor):
+    """Doubles the length of the field `text`, which has a token for each letter; three letters break it."""
+
+    error: type[Exception] = RuntimeError
+
+    def read(self, json_dict):
+        return require(json_dict, "text", str, '"text": a string')
+
+    def empty_result(self, content):
+        return Doubled(None) if content == "" else None
+
+    def run(self, instances):
+        if any(len(instance["text"].tokens) == 3 for instance in instances):
+            raise self.error("three")
+        return super().run(instances)

@@ -11,34 +11,15 @@ from elmo_tasks.pipeline.command import read_json_records
 from elmo_tasks.pipeline.predictor import (
     InputRecord,
     SentencePredictor,
-    TaskPredictor,
     TextPredictor,
     predict_records,
-    require,
     require_text,
 )
 from elmo_tasks.sst.reader import SstReader
 from tests.errors import mentions
-from tests.pipeline.fake import Counting, Doubled
+from tests.pipeline.fake import Counting, Doubled, Doubling
 
 EMPTY = {"doubled": None}
-
-
-class Doubling(Counting, TaskPredictor):
-    """Doubles the length of the field `text`, which has a token for each letter; three letters break it."""
-
-    error: type[Exception] = RuntimeError
-
-    def read(self, json_dict):
-        return require(json_dict, "text", str, '"text": a string')
-
-    def empty_result(self, content):
-        return Doubled(None) if content == "" else None
-
-    def run(self, instances):
-        if any(len(instance["text"].tokens) == 3 for instance in instances):
-            raise self.error("three")
-        return super().run(instances)
 
 
 @pytest.fixture
@@ -50,9 +31,36 @@ def inputs_of(*texts):
     return [{"text": text} for text in texts]
 
 
-def results_of(predictor, lines, batch_size=10, source=None):
+def results_of(predictor, lines, batch_size=None, source=None):
     records = read_json_records(predictor, lines, source)
     return (result for _, result in predict_records(predictor, records, batch_size))
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "stateful", "read"),
+    [(None, False, [512, 512, 600]), (7, False, [7, 14, 600]), (None, True, [1, 8, 600])],
+)
+def test_records_that_are_read_ahead(predictor, batch_size, stateful, read):
+    """A predictor reads hundreds, but no more than it is told, and one where the batch matters."""
+    predictor._model.stateful = stateful
+    taken = []
+    records = (taken.append(i) or InputRecord({"text": "a" * (1 + i % 2)}) for i in range(600))
+    results = [(len(taken), result) for _, result in predict_records(predictor, records, batch_size)]
+    assert [result["doubled"] for _, result in results] == [2, 4] * 300
+    assert [results[i][0] for i in (0, 7, 599)] == read
+
+
+def test_a_stream_keeps_few_records(predictor):
+    """An error comes after the results before it."""
+    predictor.records_at_once = 3
+    taken = []
+    records = (taken.append(text) or InputRecord({"text": text}) for text in ["a", "bb", "", "c", "ddd", "e"])
+    results = predictor.stream(records)
+    assert [next(results).doubled for _ in range(3)] == [2, 4, None]
+    assert len(taken) == 3
+    assert next(results).doubled == 2
+    with pytest.raises(RuntimeError, match="three"):
+        next(results)
 
 
 def test_results_in_their_order(predictor):
