@@ -161,7 +161,7 @@ def allennlp(elsewhere: Path) -> Callable[..., str]:
 
     def run(*arguments: Any, status: int = 0) -> str:
         command = Command(arguments, elsewhere / "log", partial(os.chdir, elsewhere))
-        code, _ = command.finish()
+        code = command.finish()
         shown = command.log.read_text()
         assert code == status, shown
         return shown

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.context import ForkServerProcess
@@ -66,7 +65,6 @@ class Command:
         self, arguments: Sequence[object], log: Path, prepare: Callable[[], object] | None = None
     ) -> None:
         self.log = log
-        self._start = time.monotonic()
         self._process: ForkServerProcess = FORKED.Process(
             target=_run, args=(list(map(str, arguments)), log, prepare, dict(os.environ))
         )
@@ -77,31 +75,17 @@ class Command:
         assert self._process.pid is not None
         return self._process.pid
 
-    def kill_after(self, seconds: float) -> bool:
-        """Kills it and its children `seconds` after its start; returns `False` if it had already ended."""
-        self._process.join(max(0.0, self._start + seconds - time.monotonic()))
-        running = self._process.exitcode is None
-        for kill in (os.killpg, os.kill):  # in the first moments it has no group of its own
-            try:
-                kill(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            break
-        self._process.join()
-        return running and self._process.exitcode == -signal.SIGKILL
-
-    def finish(self) -> tuple[int | None, float]:
-        """Returns its exit code and the seconds since its start; kills it if it hangs."""
+    def finish(self) -> int | None:
+        """Returns its exit code; kills it if it hangs."""
         self._process.join(LONGEST)
         if self._process.exitcode is None:
-            self.kill_after(LONGEST)
-        return self._process.exitcode, time.monotonic() - self._start
+            os.killpg(self.pid, signal.SIGKILL)
+            self._process.join()
+        return self._process.exitcode
 
-    def succeed(self) -> float:
-        """Waits until it ends without an error; returns the seconds since its start."""
-        code, seconds = self.finish()
-        assert code == 0, self.log.read_text()
-        return seconds
+    def succeed(self) -> None:
+        """Waits until it ends without an error."""
+        assert self.finish() == 0, self.log.read_text()
 
 
 def run_python(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:

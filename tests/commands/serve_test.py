@@ -77,7 +77,7 @@ def test_a_signal_ends_it_when_what_is_in_flight_is_answered(run, tmp_path, numb
     for client in clients:
         client.join()
     assert responses == [["Ana", "flew", "."]] * 3
-    assert command.finish()[0] == code
+    assert command.finish() == code
     assert log.read_text().splitlines()[-1] == word
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/health")

@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import signal
+import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,6 +109,19 @@ def metrics(folder: Path) -> dict[str, Any]:
     }
 
 
+def training_case(command: Callable[[Path], list[object]]) -> Case:
+    def go_on(folder: Path) -> list[object]:
+        # A run that was killed before it had a config has nothing to go on from.
+        try:
+            json.loads((folder / "run/config.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return [*command(folder), "--force"]
+        return [*command(folder), "--recover"]
+
+    # A half archive is refused by all that read it: see tests/robustness/archives_test.py.
+    return Case(command, go_on, lambda folder: metrics(folder / "run"), lambda folder: {})
+
+
 def train_case(**overrides: Any) -> Case:
     settings = {
         "train_data_path": str(FILES["ner"] / "dev.conll"),
@@ -132,16 +146,14 @@ def train_case(**overrides: Any) -> Case:
         }
         return ["train", config, "-s", folder / "run", "-o", json.dumps(own)]
 
-    def go_on(folder: Path) -> list[object]:
-        # A run that was killed before it had a config has nothing to go on from.
-        try:
-            json.loads((folder / "run/config.json").read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
-            return [*command(folder), "--force"]
-        return [*command(folder), "--recover"]
+    return training_case(command)
 
-    # A half archive is refused by all that read it: see tests/robustness/archives_test.py.
-    return Case(command, go_on, lambda folder: metrics(folder / "run"), lambda folder: {})
+
+def own_data_case(verb: str, data: str) -> Case:
+    def command(folder: Path) -> list[object]:
+        return ["elmo", verb, bundled(data).resolve(), "-o", folder / "run", "--epochs", 2]
+
+    return training_case(command)
 
 
 def experiments_case(verb: str, *options: object) -> Case:
@@ -186,6 +198,8 @@ LONG_CASES: dict[str, Callable[[Path], Case]] = {
         **{"model.elmo.stateful": True, "trainer.checkpointer.save_every_num_batches": 2}
     ),
     "train, two workers": lambda run: train_case(distributed={"cuda_devices": [-1, -1]}),
+    "classify": lambda run: own_data_case("classify", "fixtures/classification/sst2/dev.tsv"),
+    "tag": lambda run: own_data_case("tag", "fixtures/ner/dev.conll"),
     "ablate": lambda run: experiments_case("ablate", "--tables", "placement"),
     "compare": lambda run: experiments_case("compare", "--variants", "frozen", "svd", "no-elmo"),
 }
@@ -203,27 +217,46 @@ def name(request):
     return request.param
 
 
+def steps_of(folder: Path) -> Path:
+    """The file with a byte for each step of a command."""
+    return folder.with_name(f"{folder.name}.steps")
+
+
+def kill_at(number: int, folder: Path) -> None:
+    """Kills the command, with its children, at a step: when it opens, renames or removes a file there."""
+    steps = os.open(steps_of(folder), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+
+    def step(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("open", "os.rename", "os.remove") and str(arguments[0]).startswith(f"{folder}{os.sep}"):
+            os.write(steps, b".")
+            if os.fstat(steps).st_size == number:
+                os.killpg(0, signal.SIGKILL)
+
+    sys.addaudithook(step)
+
+
 def moments(name: str, number: int) -> list[float]:
-    """Shares of the time of a command, the same in each short run."""
+    """Shares of the steps of a command, the same in each short run."""
     draw = random.Random(name if FUZZ == 1 else None)
     return [draw.random() for _ in range(number)]
 
 
 class Whole(NamedTuple):
-    """The results and the time of a command that is not stopped."""
+    """The results of a command that is not stopped, and its steps, see `kill_at`."""
 
     result: dict[str, Any]
-    seconds: float
+    steps: int
     largest: int
     """The bytes of its largest file."""
 
 
 def uninterrupted(case: Case, folder: Path) -> Whole:
     folder.mkdir()
-    seconds = Command(case.command(folder), folder / "log").succeed()
+    Command(case.command(folder), folder / "log", partial(kill_at, -1, folder)).succeed()
     result = case.result(folder)
     assert result
-    return Whole(result, seconds, max(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+    steps = steps_of(folder).stat().st_size
+    return Whole(result, steps, max(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
 
 @pytest.fixture(scope="module")
@@ -251,23 +284,16 @@ def go_on(case: Case, folder: Path, result: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_killed(name, whole, tmp_path):
-    """At moments that nobody has chosen, some of them in the second try, too."""
-    case, (result, seconds, _) = whole(name)
-    kills = 0
+    """At steps that nobody has chosen, some of them in the second try, too."""
+    case, (result, steps, _) = whole(name)
     for i, moment in enumerate(moments(name, KILLS)):
         folder = tmp_path / f"killed{i}"
         folder.mkdir()
-        command = Command(case.command(folder), folder / "log")
-        if command.kill_after(moment * seconds):
-            kills += 1
-        else:  # it was faster than the first one
-            seconds = command.finish()[1]
+        at = partial(kill_at, 1 + int(moment * steps), folder)
+        assert Command(case.command(folder), folder / "log", at).finish() == -signal.SIGKILL
         if i % 4 == 3:
-            again = random.Random(i).random() * seconds
-            kills += Command(case.go_on(folder), folder / "log").kill_after(again)
+            Command(case.go_on(folder), folder / "log", at).finish()
         go_on(case, folder, result)
-    print(f"{name}: {kills} kills within {seconds:.2f} s")
-    assert kills
 
 
 # Named cases
@@ -295,7 +321,7 @@ def test_killed_before_the_archive_is_whole(tmp_path, overrides):
     assert result["run epoch"] == (0 if "trainer.num_epochs" in overrides else 1)
     folder = tmp_path / "killed"
     folder.mkdir()
-    assert Command(case.command(folder), folder / "log", kill_in_archive).finish()[0] == -signal.SIGKILL
+    assert Command(case.command(folder), folder / "log", kill_in_archive).finish() == -signal.SIGKILL
     go_on(case, folder, result)
 
 
@@ -305,7 +331,7 @@ def test_a_run_of_several_that_is_killed_before_its_archive_is_whole(tmp_path):
     result = uninterrupted(case, tmp_path / "whole").result
     folder = tmp_path / "killed"
     folder.mkdir()
-    assert Command(case.command(folder), folder / "log", kill_in_archive).finish()[0] == 1
+    assert Command(case.command(folder), folder / "log", kill_in_archive).finish() == 1
     assert list(folder.rglob("metrics.json"))
     go_on(case, folder, result)
 
@@ -323,22 +349,22 @@ def test_full_disk(name, whole, tmp_path):
         folder = tmp_path / f"full{i}"
         folder.mkdir()
         command = Command(case.command(folder), folder / "log", partial(small_disk, int(share * largest)))
-        code, _ = command.finish()
-        assert code == 1
+        assert command.finish() == 1
         assert "Traceback" not in command.log.read_text()
         go_on(case, folder, result)
 
 
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
-    _, (result, seconds, _) = whole("train")
+    _, (result, steps, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
     for i, moment in enumerate(moments("two", KILLS // 2)):
         folders = [tmp_path / f"{name}{i}" for name in ("killed", "other")]
         for folder in folders:
             folder.mkdir()
-        killed, other = (Command(case.command(folder), folder / "log") for folder in folders)
-        killed.kill_after(moment * seconds)
-        other.succeed()
+        at = partial(kill_at, 1 + int(moment * steps), folders[0])
+        killed = Command(case.command(folders[0]), folders[0] / "log", at)
+        Command(case.command(folders[1]), folders[1] / "log").succeed()
+        assert killed.finish() == -signal.SIGKILL
         Command(case.go_on(folders[0]), folders[0] / "log").succeed()
         for folder in folders:
             after = case.result(folder)

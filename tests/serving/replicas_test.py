@@ -76,7 +76,7 @@ def test_two_replicas_on_a_cluster(cluster_address, tmp_path):
         time.sleep(0.1)
         os.kill(service.pid, signal.SIGTERM)
         assert [one["tags"] for one in in_flight.result().json()] == tags * 8
-    assert service.finish()[0] == 128 + signal.SIGTERM, log.read_text()
+    assert service.finish() == 128 + signal.SIGTERM, log.read_text()
     assert log.read_text().splitlines()[-1] == "terminated"
     assert processor_times(name) == {}
     with connected(cluster_address, cpus=1):

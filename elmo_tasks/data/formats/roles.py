@@ -341,14 +341,12 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
 
 def _list(content: dict[str, Any], name: str) -> Any:
     """Returns the list of a key, or `None`. Another value is an error, and so is a key spelled nearly so."""
-    if name not in content:
-        near = get_close_matches(name, map(str.lower, content), n=1, cutoff=0.85)
-        problem = near and f"{near[0]!r} is not a key; did you mean {name!r}?"
-    else:
-        problem = not isinstance(content[name], list) and f"{name!r} is not a list"
-    if problem:
-        raise ValueError(problem)
-    return content.get(name)
+    values = content.get(name)
+    near = [] if isinstance(values, list) else get_close_matches(name, map(str.lower, content), cutoff=0.85)
+    if near:
+        problem = "a list" if name in content else f"a key; did you mean {name!r}?"
+        raise ValueError(f"{near[0]!r} is not {problem}")
+    return values
 
 
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
