@@ -222,15 +222,20 @@ def steps_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.steps")
 
 
-def kill_at(number: int, folder: Path) -> None:
-    """Kills the command, with its children, at a step: when it opens, renames or removes a file there."""
+def kill() -> None:
+    """Kills the command with its children."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def at_step(number: int, folder: Path, act: Callable[[], object] = kill) -> None:
+    """Acts at a step of a command: when it opens, renames or removes a file in its folder."""
     steps = os.open(steps_of(folder), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
 
     def step(event: str, arguments: tuple[Any, ...]) -> None:
         if event in ("open", "os.rename", "os.remove") and str(arguments[0]).startswith(f"{folder}{os.sep}"):
             os.write(steps, b".")
             if os.fstat(steps).st_size == number:
-                os.killpg(0, signal.SIGKILL)
+                act()
 
     sys.addaudithook(step)
 
@@ -242,7 +247,7 @@ def moments(name: str, number: int) -> list[float]:
 
 
 class Whole(NamedTuple):
-    """The results of a command that is not stopped, and its steps, see `kill_at`."""
+    """The results of a command that is not stopped, and its steps, see `at_step`."""
 
     result: dict[str, Any]
     steps: int
@@ -252,7 +257,7 @@ class Whole(NamedTuple):
 
 def uninterrupted(case: Case, folder: Path) -> Whole:
     folder.mkdir()
-    Command(case.command(folder), folder / "log", partial(kill_at, -1, folder)).succeed()
+    Command(case.command(folder), folder / "log", partial(at_step, -1, folder)).succeed()
     result = case.result(folder)
     assert result
     steps = steps_of(folder).stat().st_size
@@ -289,7 +294,7 @@ def test_killed(name, whole, tmp_path):
     for i, moment in enumerate(moments(name, KILLS)):
         folder = tmp_path / f"killed{i}"
         folder.mkdir()
-        at = partial(kill_at, 1 + int(moment * steps), folder)
+        at = partial(at_step, 1 + int(moment * steps), folder)
         assert Command(case.command(folder), folder / "log", at).finish() == -signal.SIGKILL
         if i % 4 == 3:
             Command(case.go_on(folder), folder / "log", at).finish()
@@ -354,6 +359,28 @@ def test_full_disk(name, whole, tmp_path):
         go_on(case, folder, result)
 
 
+def become_link(folder: Path, target: Path) -> None:
+    if folder.exists():
+        folder.rename(folder.with_name("away"))
+        folder.symlink_to(target)
+
+
+@LONG
+def test_a_folder_that_becomes_a_link(whole, tmp_path):
+    case, (_, steps, _) = whole("embed")
+    thesis = tmp_path / "thesis"
+    (thesis / "notes").mkdir(parents=True)
+    for file in (files := [thesis / "text", thesis / "notes/text"]):
+        file.write_text("mine")
+    for i, moment in enumerate(moments("link", 2 * KILLS)):
+        folder = tmp_path / f"link{i}"
+        folder.mkdir()
+        act = partial(become_link, folder / "out.hdf5.partial", thesis)
+        at = partial(at_step, 1 + int(moment * steps), folder, act)
+        Command(case.command(folder), folder / "log", at).finish()
+        assert [file.read_text() for file in files] == ["mine", "mine"]
+
+
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
     _, (result, steps, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
@@ -361,7 +388,7 @@ def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_pa
         folders = [tmp_path / f"{name}{i}" for name in ("killed", "other")]
         for folder in folders:
             folder.mkdir()
-        at = partial(kill_at, 1 + int(moment * steps), folders[0])
+        at = partial(at_step, 1 + int(moment * steps), folders[0])
         killed = Command(case.command(folders[0]), folders[0] / "log", at)
         Command(case.command(folders[1]), folders[1] / "log").succeed()
         assert killed.finish() == -signal.SIGKILL
