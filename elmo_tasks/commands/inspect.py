@@ -18,9 +18,9 @@ from allennlp.data import DatasetReader
 from allennlp.data.fields import TextField
 
 from elmo_tasks.commands.base import Source, Verb, flag, option, positional
-from elmo_tasks.data.formats import LIKELY, POSSIBLE, FileSample, sample_of
+from elmo_tasks.data.formats import LIKELY, POSSIBLE
 from elmo_tasks.data.formats.tables import has_header, has_sentences, names_texts
-from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
+from elmo_tasks.data.input_files import FileSample, InputError, nonblank_lines, sample_of, shorten
 from elmo_tasks.data.reader import TaskReader, texts_of
 from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
 from elmo_tasks.evaluation.words import read_analogies, read_pairs
@@ -39,9 +39,9 @@ _VERBS = {"classification": "classify", "ner": "tag"}
 """The verbs that find the format of their data."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
-    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} DEV", 1.0),
-    ("word senses", read_senses, "allennlp elmo probe wsd {path} DEV", 1.0),
-    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} DEV", 0.5),
+    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} {path}", 1.0),
+    ("word senses", read_senses, "allennlp elmo probe wsd {path} {path}", 1.0),
+    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} {path}", 0.5),
     ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}", LIKELY),
     ("analogies", read_analogies, "allennlp elmo intrinsic --analogies {path}", 0.5),
 ]
@@ -53,6 +53,11 @@ _MOST_BLANKS = 2
 _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
+LEFT_OUT = "left out: "
+_FEW = 0.1
+"""The share of bad records that is no evidence against a format."""
+_RECURS = 5
+"""The records of the largest class, from which a class of one record is odd."""
 _MARKS = ",;|"
 """Marks between the columns of a table. The lines of a text do not all have the same number of one."""
 
@@ -96,10 +101,12 @@ class Inspect(Verb):
 
     path: Source = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
     task: str | None = option("the task (default: all that fit)", choices=TASKS)
+    label: str | None = option("the column of the labels or tags", metavar="COLUMN")
+    text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
     json: bool = flag("print one JSON object")
 
     def run(self) -> None:
-        sample = sample_of(self.path)
+        sample = sample_of(self.path, self.label, self.text)
         tasks = list(CONFIGS) if self.task is None else [TASKS[self.task]]
         readings = {task: inspect(task, self.path, sample) for task in tasks}
         fits = [each for reading in readings.values() for each in reading.found]
@@ -113,9 +120,11 @@ class Inspect(Verb):
         if likeliest and likeliest.evidence >= LIKELY and not any(each.evidence >= LIKELY for each in fits):
             raise InputError(likeliest.problem)
         if not fits:
+            most = max(reading.evidence for reading in failed.values())
             reasons = "; ".join(
-                f"{task}: {reading.problem if self.task else shorten(reading.problem, 120)}"
+                f"{task}: {reading.problem if self.task else shorten(reading.problem, 200)}"
                 for task, reading in sorted(failed.items(), key=lambda each: -_line_of(each[1].problem))
+                if reading.evidence == most
             )
             raise InputError(f"no format of {', '.join(tasks)} fits ({reasons})", where=self.path)
         fits = [each for each in fits if each.evidence >= POSSIBLE] or fits
@@ -123,7 +132,31 @@ class Inspect(Verb):
             also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in fits[1:]]
             print(json.dumps({**asdict(fits[0]), "also": also}, ensure_ascii=False, indent=2))
         else:
-            print("\n".join([*description(self.path, fits[0]), *_commands(self.path, fits)]))
+            print("\n".join([*description(self.path, fits[0]), *self._commands(fits)]))
+
+    def _commands(self, fits: list[Inspection]) -> list[str]:
+        """Returns the block of the config, other possibilities, and the command that reads data."""
+        first, *others = fits
+        block = json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)
+        also = [each.command or json.dumps(each.dataset_reader, ensure_ascii=False) for each in others]
+        return [
+            *([] if first.command else ["", f"dataset_reader: {block}"]),
+            *(f"also possible: {each}" for each in also),
+            "",
+            first.command or self._training(first),
+        ]
+
+    def _training(self, found: Inspection) -> str:
+        """Returns the command that trains on data."""
+        if verb := _VERBS.get(found.task):
+            words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{found.task}"]
+            words += ["--label", self.label] if self.label else []
+            words += ["--text", *self.text] if self.text else []
+            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in found.dataset_reader))
+        keys = {
+            f"dataset_reader.{key}": value for key, value in found.dataset_reader.items() if key != "type"
+        }
+        return _train_command(CONFIGS[found.task], found.task, self.path, keys)
 
 
 def _line_of(problem: str) -> int:
@@ -169,22 +202,40 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
 def read_with(
     task: str, path: str, block: dict[str, Any], sample: FileSample, evidence: float = 0.0
 ) -> Inspection:
-    """Reads data with the reader of a block, whose errors it raises."""
+    """
+    Reads data with the reader of a block. Bad records are left out, and told as warnings; if most are bad,
+    the first error is raised.
+    """
     cls = DatasetReader.by_name(block["type"])
     assert issubclass(cls, TaskReader)
     keys = {name: value for name, value in block.items() if name != "type"}
-    reader = cls(**keys, **cls.whole_files)
+    reader = cls(**keys | {"skip_bad": True}, **cls.whole_files)
     labels: Counter[str] = Counter()
     sizes: list[int] = []
     texts: list[TextField] = []
     with _logged() as log:
-        for instance in reader.read(path):
-            before, texts = texts, texts_of([instance])
-            shared = reader.record_field
-            if not (sizes and shared and any(instance[shared] is text for text in before)):
-                sizes.append(0)
-            sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
-            labels.update(reader.labels_of(instance))
+        try:
+            for instance in reader.read(path):
+                before, texts = texts, texts_of([instance])
+                shared = reader.record_field
+                if not (sizes and shared and any(instance[shared] is text for text in before)):
+                    sizes.append(0)
+                sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
+                labels.update(reader.labels_of(instance))
+        except InputError:
+            if sizes or not reader.left_out:
+                raise
+    if bad := reader.left_out:
+        if len(bad) > len(sizes) or not labels:
+            raise bad[0]
+        block = block | {"skip_bad": True}
+        if len(bad) > _FEW * len(sizes):
+            evidence *= 1 - len(bad) / (len(bad) + len(sizes))
+    warnings = [
+        each.getMessage()
+        for each in log
+        if each.levelno >= logging.WARNING and "skip_bad" not in str(each.msg)
+    ]
     longest = max(sizes, default=0)
     return Inspection(
         task=task,
@@ -197,7 +248,7 @@ def read_with(
         columns=reader.columns_of(sample.files),
         labels=dict(labels.most_common()),
         notes=[each.getMessage() for each in log if each.levelno < logging.WARNING],
-        warnings=[each.getMessage() for each in log if each.levelno >= logging.WARNING],
+        warnings=warnings + _odd_rows(bad) + list(_odd_labels(task, labels)),
         dataset_reader=block,
         evidence=evidence if labels else _evidence_without_labels(evidence, sample),
     )
@@ -211,6 +262,24 @@ def _evidence_without_labels(evidence: float, sample: FileSample) -> float:
     # A list of words, such as a vocabulary, has no empty lines between sentences.
     is_list = bool(lines) and all(len(line.split()) == 1 for line in lines) and not has_sentences(sample)
     return 0.0 if is_table or is_list else min(evidence, POSSIBLE)
+
+
+def _odd_rows(errors: list[InputError]) -> list[str]:
+    more = [f"{len(errors) - _SHOWN} more rows"] if len(errors) > _SHOWN else []
+    return [f"{LEFT_OUT}{each}" for each in [*map(str, errors[:_SHOWN]), *more]]
+
+
+def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:
+    """Yields what is odd in labels: some that differ in case or blanks alone, and classes of one record."""
+    by_name: dict[str, list[str]] = {}
+    for label in labels:
+        by_name.setdefault(" ".join(label.casefold().split()), []).append(label)
+    for same in by_name.values():
+        if len(same) > 1:
+            yield f"the labels {' and '.join(map(repr, same))} differ in their spelling alone"
+    once = [label for label, count in labels.items() if count == 1]
+    if task == "classification" and once and max(labels.values()) >= _RECURS:
+        yield f"classes of one record: {', '.join(map(repr, once[:_SHOWN]))}"
 
 
 @contextmanager
@@ -261,8 +330,6 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
         "\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines
     )
     if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
-        overrides = shlex.quote(json.dumps({"train_data_path": path, "validation_data_path": "DEV"}))
-        command = f"allennlp train training_configs/bilm.jsonnet -s runs/bilm --overrides {overrides}"
         sentences = tokens = 0
         for file in sample.files:
             for _, line in nonblank_lines(file, sample.encoding):
@@ -274,7 +341,7 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
             encoding=sample.encoding,
             records=sentences,
             tokens=tokens,
-            command=command,
+            command=_train_command("bilm", "bilm", path, {}),
             evidence=_TEXT,
         )
 
@@ -294,6 +361,8 @@ def description(path: str, found: Inspection) -> list[str]:
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
     columns = [f"{role}: {', '.join(names)}" for role, names in found.columns.items() if names]
     tokenizer = found.dataset_reader.get("tokenizer")
+    # The reader's own counts are of files, and say again what is above.
+    notes = [note for note in found.notes if found.task != "classification" or "left out" in note]
     by_tokenizer = f" by the tokenizer {tokenizer}" if tokenizer else ""
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return [
@@ -302,30 +371,13 @@ def description(path: str, found: Inspection) -> list[str]:
         *([f"  {'; '.join(columns)}"] if columns else []),
         f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
         f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
-        *(f"  {note}" for note in found.notes[-_NOTES:]),
+        *(f"  {note}" for note in notes[-_NOTES:]),
         *(f"  odd: {warning}" for warning in found.warnings),
     ]
 
 
-def _commands(path: str, fits: list[Inspection]) -> list[str]:
-    """Returns lines with the block of the config, other possibilities, and the command that reads data."""
-    first, *others = fits
-    block = json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)
-    also = [each.command or json.dumps(each.dataset_reader, ensure_ascii=False) for each in others]
-    return [
-        *([] if first.command else ["", f"dataset_reader: {block}"]),
-        *(f"also possible: {each}" for each in also),
-        "",
-        first.command or _training(path, first),
-    ]
-
-
-def _training(path: str, found: Inspection) -> str:
-    """Returns the command that trains on data."""
-    if verb := _VERBS.get(found.task):
-        return f"allennlp elmo {verb} {shlex.quote(path)} -o runs/{found.task}"
-    keys = {f"dataset_reader.{key}": value for key, value in found.dataset_reader.items() if key != "type"}
-    paths = {"train_data_path": path, "validation_data_path": "DEV"}
-    overrides = shlex.quote(json.dumps(keys | paths, ensure_ascii=False))
-    config = f"training_configs/{CONFIGS[found.task]}.jsonnet"
-    return f"allennlp train {config} -s runs/{found.task} --overrides {overrides}"
+def _train_command(config: str, name: str, path: str, keys: dict[str, Any]) -> str:
+    """Returns a command that runs as it is: the data to train on also choose the epoch."""
+    keys = keys | {"train_data_path": path, "validation_data_path": path}
+    overrides = shlex.quote(json.dumps(keys, ensure_ascii=False))
+    return f"allennlp train training_configs/{config}.jsonnet -s runs/{name} --overrides {overrides}"

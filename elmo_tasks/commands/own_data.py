@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 
 from allennlp.commands.train import train_model
 from allennlp.common import Params
+from allennlp.common.params import parse_overrides, with_overrides
 from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, positional
-from elmo_tasks.commands.inspect import CONFIGS, Inspection, description, inspect
+from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, inspect
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
-from elmo_tasks.data.formats import sample_of
-from elmo_tasks.data.input_files import InputError, shorten
+from elmo_tasks.data.input_files import InputError, sample_of, shorten
 from elmo_tasks.training.experiments import METRICS, validation_metric
 from elmo_tasks.training.sampling import sample_size
 
@@ -45,6 +45,12 @@ class TrainOnOwnData(Verb):
     )
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)
     epochs: Positive | None = option("the most epochs (default: from the config)")
+    label: str | None = option("the column of the labels or tags (default: found)", metavar="COLUMN")
+    text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
+    skip_bad: bool = flag("leave out bad records, such as rows without a text")
+    seed: int = option("the number that draws weights, batches and held-out records", default=SEED)
+    no_elmo: bool = flag("train the same model without ELMo, to compare")
+    overrides: str = option("values of the config as JSON, as in `allennlp train`", default="")
     recover: bool = flag("continue a run that was stopped")
     force: bool = flag("overwrite RUN")
 
@@ -78,29 +84,33 @@ class TrainOnOwnData(Verb):
         )
 
     def _inspection(self) -> Inspection:
-        readings = inspect(self.task, self.train, sample_of(self.train))
+        readings = inspect(self.task, self.train, sample_of(self.train, self.label, self.text))
         if not readings.found or not readings.found[0].labels:
             problem = readings.problem or f"{self.train}: the data have no labels"
             raise InputError(problem, remedy=f"try `allennlp elmo inspect {shlex.quote(self.train)}`")
-        return readings.found[0]
+        found = readings.found[0]
+        if "skip_bad" in found.dataset_reader and not self.skip_bad:
+            problem = next(each for each in found.warnings if each.startswith(LEFT_OUT))
+            raise InputError(problem.removeprefix(LEFT_OUT), remedy="--skip-bad leaves out such records")
+        return found
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         """Returns the config of the task for these data."""
-        config = Params.from_file(str(bundled(f"training_configs/{CONFIGS[self.task]}.jsonnet"))).as_dict(
-            quiet=True
-        )
+        name = CONFIGS[self.task].removesuffix("_elmo" if self.no_elmo else "")
+        config = Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict(quiet=True)
         reader = {**reader, "token_indexers": config["dataset_reader"]["token_indexers"]}
         config |= {"train_data_path": self.train, "validation_data_path": self.dev or self.train}
         config["dataset_reader"] = reader
         if self.dev is None:
-            trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": SEED}
+            trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": self.seed}
             held_out = {**trained, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
         if self.task == "classification":
             config["model"]["pairs"] = "sentence2" in reader
         if self.epochs is not None:
             config["trainer"]["num_epochs"] = self.epochs
-        return config
+        config |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), self.seed)
+        return with_overrides(config, parse_overrides(self.overrides)) if self.overrides else config
 
     def _show_examples(self, path: Path) -> None:
         archive = open_archive(path)

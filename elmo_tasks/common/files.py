@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from gzip import GzipFile
 from io import BufferedReader, TextIOWrapper
+from itertools import chain, islice
 from lzma import LZMAError, LZMAFile
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO, NoReturn, cast
@@ -106,7 +107,8 @@ def text_lines(
     """
     Yields the lines of a text with their numbers, from 1, without their ends (LF or CRLF).
 
-    Only LF ends a line: what else Unicode calls a line break (U+0085, U+2028, a form feed) is text.
+    Only LF ends a line, or CR in a text that has no LF: what else Unicode calls a line break (U+0085, U+2028,
+    a form feed) is text.
     A byte order mark is dropped, and a packed file is unpacked.
     A line of more than `max_bytes` bytes comes in several pieces, all with its number. It is cut after a
     blank or tab, or between two characters where there is none: memory does not grow with the line. Only
@@ -116,6 +118,17 @@ def text_lines(
     `ElmoError`, with the line: a byte that is not of the encoding (its offset counts from 0 in the unpacked
     text), a damaged file, or a file that cannot be opened. `LookupError`: Python has no such encoding.
     """
+    lines = _lines_before_feeds(path, max_bytes, encoding)
+    begin = list(islice(lines, 1))
+    if begin and "\r" in begin[0][1]:
+        begin += islice(lines, 1)
+        if len(begin) == 1:
+            begin = list(enumerate(begin[0][1].removesuffix("\r").split("\r"), start=1))
+    yield from chain(begin, lines)
+
+
+def _lines_before_feeds(path: FilePath, max_bytes: int | None, encoding: str) -> Iterator[tuple[int, str]]:
+    """Yields the lines between LF alone."""
     line_number = offset = 0
     is_utf8 = lookup(encoding).name == "utf-8"
     try:

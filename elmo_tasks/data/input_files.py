@@ -10,8 +10,10 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -44,6 +46,8 @@ _OFFICE = {
 """Office documents, which are zip archives."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
+LINES = 1000
+"""The number of lines by which a format is detected."""
 _SAMPLE = 1 << 16
 """The bytes of lines beyond ASCII that show an encoding."""
 
@@ -176,12 +180,57 @@ def read_lines(
         raise input_error from error
 
 
+@dataclass(frozen=True)
+class FileSample:
+    """The first lines of data of an unknown format."""
+
+    files: Sequence[Path]
+    encoding: str
+    all_lines: Sequence[str]
+    """Lines of the first file; none if it is not a text."""
+    label: str | None = None
+    """The column of the labels, if it is chosen."""
+    texts: Sequence[str] = ()
+    """The columns of the texts, if they are chosen."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines that are not blank."""
+        return list(filter(str.strip, self.all_lines))
+
+    @cached_property
+    def has_blank_lines(self) -> bool:
+        """Whether there are blank lines between others, as between sentences with a token a line."""
+        return "\n\n" in "\n".join(map(str.strip, self.all_lines)).strip()
+
+    @cached_property
+    def first_cells(self) -> set[str]:
+        """The cells of the first line, which may name columns, in small letters."""
+        cells = re.split("[,;|\t]", self.lines[0].lower()) if self.lines else ()
+        return {cell.strip('" ') for cell in cells}
+
+
+def sample_of(path: str | list[str], label: str | None = None, texts: Sequence[str] = ()) -> FileSample:
+    """Returns the first lines of data; without a file it is an `InputError`."""
+    files = input_files(path)
+    encodings = {likely_encoding(file) or "ascii" for file in files} - {"ascii"}
+    encoding = encodings.pop() if len(encodings) == 1 else "utf-8"
+    return FileSample(files, encoding, first_lines(files[0], LINES, encoding), label, texts)
+
+
 def first_lines(path: Path, count: int, encoding: str) -> list[str]:
     """Returns the first lines of a text; none if the file is not a text."""
-    try:
-        return [line for _, line in islice(read_lines(path, encoding=encoding), count)]
-    except InputError:
-        return []
+    with suppress(ElmoError):
+        return [line for _, line in islice(common_files.text_lines(path, encoding=encoding), count)]
+    return []
+
+
+def counterpart(path: Path, name: str, other: str) -> Path | None:
+    """Returns the file with another word in its name, as `train.props.gz` of `train.words.gz`, if it is."""
+    pattern = rf"(?<![a-zA-Z]){name}(?![a-zA-Z])"
+    folder = path.parent.with_name(other) if path.parent.name == name else path.parent
+    file = folder / re.sub(pattern, other, path.name)
+    return file if file.name != path.name and file.is_file() else None
 
 
 def check_found(found: object, names: str, where: str | Path) -> None:
@@ -207,8 +256,8 @@ def read_sentences(
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:
     """
-    Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits, or the
-    file cannot be read to its end.
+    Returns the likely encoding of a text, by all of its lines: `ascii` if no other is needed, `None` if none
+    of the usual ones fits, or the file cannot be read to its end.
     """
     from charset_normalizer import from_bytes  # for errors only
 
@@ -224,7 +273,7 @@ def likely_encoding(path: str | os.PathLike[str]) -> str | None:
             if len(sample) < _SAMPLE:
                 sample += line
         if is_utf8:
-            return "utf-8"
+            return "utf-8" if sample else "ascii"
         if not _has_lone_accents(sample):
             best = from_bytes(sample, cp_isolation=_ENCODINGS).best()
             if best is None or best.encoding != _WESTERN:

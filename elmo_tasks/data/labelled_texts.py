@@ -31,6 +31,7 @@ from elmo_tasks.data.formats.texts import (
     TABLES,
     TextOptions,
     class_of_path,
+    label_file,
     lines_format,
     path_format,
 )
@@ -63,8 +64,9 @@ class LabelledTextReader(TaskReader):
     format : `auto` tells from the file, its name and the labels. `csv`, `tsv` or another `delimited` file;
         `json` or `jsonl`: a list of objects, `{"data": [...]}` or an object a line; `parquet`. Texts with the
         columns `text` and `label` may also be `text`, a text a line; `document`, a text a file; `label_text`,
-        a label, a blank and a text a line; `fasttext`; `class_folders`, a folder with a text a file for each
-        class; `class_files`, a file with a text a line for each class.
+        a label, a blank and a text a line; `fasttext`; `label_files`, a text a line in `train_text.txt` and a
+        label a line in `train_labels.txt`, or files of like names; `class_folders`, a folder with a text a
+        file for each class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has the names.
     delimiter : between the columns; by default the mark of `csv` or `tsv`, or else found from the file.
     quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
@@ -145,7 +147,8 @@ class LabelledTextReader(TaskReader):
         format = self._format(files)
         if format not in TABLES:
             return {}
-        rows = [record.values for record in islice(READ[format](files[0], self.options), _SAMPLE)]
+        values = (record.make(dict) for record in islice(READ[format](files[0], self.options), _SAMPLE))
+        rows = [each for each in values if not isinstance(each, InputError)]
         columns, label = self.columns(rows[0])
         texts, labels = list(chain(*columns)), [] if label is None else [label]
         return {"texts": texts, "label": labels, "not read": unread_texts(Table(rows), texts + labels)}
@@ -169,7 +172,7 @@ class LabelledTextReader(TaskReader):
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:
         files = input_files(file_path)
         format = self._format(files)
-        if format in CLASS_PATHS and not self.every_record:
+        if format in (*CLASS_PATHS, "label_files") and not self.every_record:
             files = self._of_classes(file_path, files, format)
         groups = {path: [path] for path in files}
         if format == "class_folders":  # one log for all files
@@ -183,9 +186,11 @@ class LabelledTextReader(TaskReader):
         yield instance
 
     def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
-        """Returns the files of classes, and counts the others in the log; all files if none is of a class."""
-        of_classes = [file for file in files if class_of_path(file, format, self.label_names)] or files
-        if others := sorted({*files}.difference(of_classes)):
+        """Returns the files of texts, and counts the others in the log; all files if none is of a class."""
+        class_of = partial(class_of_path, format=format, names=self.label_names)
+        of_classes = [file for file in files if (label_file if format == "label_files" else class_of)(file)]
+        of_classes = of_classes or files
+        if others := sorted({*files}.difference(of_classes, map(label_file, files))):
             logger.warning("%s: %d files left out, of no class, such as %s", path, len(others), others[0])
         return of_classes
 
@@ -209,7 +214,7 @@ class LabelledTextReader(TaskReader):
                 counts["undecided"] += 1
                 continue
             counts["instances"] += 1
-            counts[f"of {label}"] += 1
+            counts["unlabelled" if label is None else f"of {label}"] += 1
             yield example
 
     def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | None:
@@ -243,7 +248,7 @@ class LabelledTextReader(TaskReader):
 
     def _describe(self, counts: Counter[str]) -> str:
         by_class = ", ".join(f"{name} {counts[f'of {name}']}" for name in self.classes)
-        labels = "no labels" if counts["of None"] else by_class
+        labels = "no labels" if counts["unlabelled"] else by_class
         return f"{counts['instances']} instances ({labels}){self._left_out(counts)}"
 
     def _left_out(self, counts: Counter[str]) -> str:

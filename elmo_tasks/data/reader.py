@@ -24,8 +24,15 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
-from elmo_tasks.data.formats import CERTAIN, FileSample, Finding, Format
-from elmo_tasks.data.input_files import InputError, NoWordsError, check_found, first_lines, input_files
+from elmo_tasks.data.formats import CERTAIN, Finding, Format
+from elmo_tasks.data.input_files import (
+    FileSample,
+    InputError,
+    NoWordsError,
+    check_found,
+    first_lines,
+    input_files,
+)
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
@@ -118,6 +125,8 @@ class TaskReader(ShardedReader):
         except LookupError as error:
             raise ConfigurationError(f"encoding: Python has no {encoding!r}") from error
         self.encoding, self.skip_bad = encoding, skip_bad
+        self.left_out: list[InputError] = []
+        """The errors of the bad records that `skip_bad` has left out."""
         self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
     @property
@@ -226,6 +235,7 @@ class TaskReader(ShardedReader):
                 else:
                     raise example
         finally:
+            self.left_out += errors
             if errors:
                 first = "; ".join(map(str, errors[:3]))
                 logging.getLogger(type(self).__module__).warning(

@@ -95,6 +95,8 @@ _OTHER_ORDER = re.compile(r"([BIESLUM])[_:](\S+)|(?![BIESLUM]-)(\S+)[-_]([BIESLU
 """Another separator than a hyphen, or the prefix at the end."""
 _BRACKETS = re.compile(r"(?:\(([^\s()*]+))?\*?(\))?")
 _OUTSIDE = Tag("O", "")
+_SEVERAL = re.compile(r"[BIESLUM]-\S+[,;|][BIESLUM]-\S+")
+"""Several tags of one token."""
 _NAMES = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
 _ALL_PREFIXES = tuple("BIESLUM")
 _OWN_PREFIXES = {"E": Scheme.BIOES, "S": Scheme.BIOES, "L": Scheme.BIOUL, "U": Scheme.BIOUL}
@@ -106,7 +108,12 @@ _UNFINISHED = ("B", "I")
 
 @lru_cache(maxsize=1 << 14)
 def split_tag(tag: str) -> Tag:
-    """Returns prefix and label: `"B-creative-work"` has the label `creative-work`. Nothing is checked."""
+    """
+    Returns prefix and label: `"B-creative-work"` has the label `creative-work`. Several tags together, such
+    as `B-LOC,B-ORG`, have no label. Nothing is checked.
+    """
+    if _SEVERAL.fullmatch(tag):
+        return Tag(tag, "")
     prefix, _, label = tag.partition("-")
     return Tag(prefix, label)
 
@@ -368,5 +375,7 @@ def _parse_tag(text: str, prefixes: tuple[str, ...], position: int) -> Tag:
     tag = split_tag(text)
     if text == "O" or (tag.label and tag.prefix in prefixes):
         return tag
+    if _SEVERAL.fullmatch(text):
+        raise TagError(position, f"{text!r} is several tags, and a word has one")
     kinds = ", ".join(f"{prefix}-LABEL" for prefix in prefixes)
     raise TagError(position, f"{text!r} is not one of the tags O, {kinds}")

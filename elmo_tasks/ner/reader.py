@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
-from elmo_tasks.common.values import Name, Names
+from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats import FileSample, Finding, Format, sample_of
+from elmo_tasks.data.formats import Finding, Format
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
@@ -28,7 +28,7 @@ from elmo_tasks.data.formats.columns import (
     gold_files,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
-from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.input_files import FileSample, InputError, sample_of
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
 from elmo_tasks.data.tokenization import Words, tokenizer_of_script
@@ -95,9 +95,7 @@ class NerReader(TaskReader):
     def __init__(
         self,
         *,
-        format: Literal[
-            "auto", "columns", "conll2012", "conllu", "json", "parquet", "csv", "wikiner", "atis", "spacy"
-        ] = "auto",
+        format: Annotated[str, OneOf(("auto", *(format.name for format in FORMATS)))] = "auto",
         columns: Sequence[Name] = CONLL_2003,
         delimiter: Optional[Name] = None,
         comments: Optional[Name] = "auto",

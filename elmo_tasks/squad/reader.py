@@ -17,10 +17,10 @@ from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
-from elmo_tasks.data.formats import FileSample, Finding
+from elmo_tasks.data.formats import Finding
 from elmo_tasks.data.formats.questions import FORMATS, Answer, Question, read_questions
 from elmo_tasks.data.formats.records import is_parquet
-from elmo_tasks.data.input_files import InputError, check_found, input_files, shorten
+from elmo_tasks.data.input_files import FileSample, InputError, check_found, input_files, shorten
 from elmo_tasks.data.reader import TaskReader, group_id, text_field
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 

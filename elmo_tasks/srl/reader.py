@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Optional
+from typing import Annotated, Any, ClassVar, Optional
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextField
 
-from elmo_tasks.common.values import Name
+from elmo_tasks.common.values import Name, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.formats import Format
 from elmo_tasks.data.formats.columns import gold_files
@@ -103,7 +103,7 @@ class SrlReader(TaskReader):
     # Parameters
 
     format : `auto` finds the format of each file from its first sentence; `conll2012`, `conll2005`, `words`,
-        `json_lines` and `he2017` say it.
+        `json_lines`, `he2017` and `dependencies` say it.
     columns : names of the columns in order, for files in other columns than CoNLL-2012 and
         CoNLL-2005. See `RoleColumns`.
     delimiter : text between two columns; by default any run of blanks and tabs.
@@ -125,7 +125,7 @@ class SrlReader(TaskReader):
     def __init__(
         self,
         *,
-        format: Literal["auto", "conll2012", "conll2005", "words", "json_lines", "he2017"] = "auto",
+        format: Annotated[str, OneOf(("auto", *(format.name for format in FORMATS)))] = "auto",
         columns: Optional[Sequence[Name]] = None,
         delimiter: Optional[Name] = None,
         verbs_only: bool = False,

@@ -119,15 +119,16 @@ class _VectorLine(NamedTuple):
 
 def vector_file_lines(path: str) -> Iterator[str]:
     """
-    Yields the lines of one file as text, with blanks between their cells. The numbers of a binary file become
-    text only if they are asked for, see `BinaryLine`. Several files, as in an archive, are an `InputError`.
+    Yields the lines of one file as text, with their ends, and blanks between their cells. The numbers of a
+    binary file become text only if they are asked for, see `BinaryLine`. Several files are an `InputError`.
     """
     files = input_files(path)
     if len(files) > 1:
         names = ", ".join(file.name for file in files[:5])
         what = f"there are {len(files)} files ({names})"
         raise InputError(what, where=path, remedy="name one of them, as ARCHIVE!FILE")
-    return (text for _, text in _text_lines(files[0]))
+    lines = (text for _, text in _text_lines(files[0]))
+    return (text if isinstance(text, BinaryLine) else f"{text}\n" for text in lines)
 
 
 class BinaryLine(str):
@@ -146,6 +147,8 @@ def _vector_lines(path: str) -> Iterator[_VectorLine]:
         words = dim = count = 0
         for line_number, text in _text_lines(file):
             first_cell, *cells = text.rstrip().split(" ")  # of a binary line, all its numbers
+            if not text:
+                continue
             if line_number == 1 and len(cells) == 1 and first_cell.isdecimal() and cells[0].isdecimal():
                 words, dim = int(first_cell), int(cells[0])
                 continue
@@ -157,7 +160,7 @@ def _vector_lines(path: str) -> Iterator[_VectorLine]:
 
 
 def _text_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yields the numbered lines that are not blank; in a binary file, a word is a line."""
+    """Yields the numbered lines; in a binary file, a word is a line."""
     with open(file, "rb") as packed:
         try:
             content = decompressed(packed)
@@ -169,8 +172,7 @@ def _text_lines(file: Path) -> Iterator[tuple[int, str]]:
         except UNREADABLE as error:
             raise InputError(str(error), where=file) from error
     for line_number, text in read_lines(file):
-        if text := text.replace("\t", " ").rstrip():
-            yield line_number, text
+        yield line_number, text.replace("\t", " ").rstrip()
 
 
 def _binary_size(file: BinaryIO) -> tuple[int, int]:

@@ -168,7 +168,7 @@ def test_a_text_of_several_files(capsys, tmp_path):
         (tmp_path / f"part-{i}.gz").write_bytes(gzip.compress(content.encode()))
     text = inspected(capsys, tmp_path / "*.gz")
     assert (text["task"], text["records"], text["tokens"]) == ("text for a biLM", 4, 16)
-    assert mentions(text["command"], str(tmp_path / "*.gz"), '"validation_data_path": "DEV"')
+    assert mentions(text["command"], f'"train_data_path": "{tmp_path / "*.gz"}"', "validation_data_path")
 
 
 def test_text_for_people(capsys):
@@ -220,14 +220,24 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a", "".join(f"news\tMSR\t{i}.5\tA plane lands.\tA bird lands.\n" for i in range(3)), None, ()),
         ("a", '{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n', None, (", line 1", "tag_names")),
         ("a.csv", "code,label\nx1,pos\nx2,neg\nx3,neg\n", "classification", ("'label'",)),
-        *(
-            ("a.csv", f"text,label\nfine,pos\n{row}\nnot so fine,neg\ngood,pos\n", task, (", line 3", value))
-            for task in (None, "classification")
-            for row, value in (
-                ("slow, dull and long,neg", "3 columns"),
-                ('"Hi" he said and left,neg', "csv"),
-                ("a dull film indeed,", "''"),
-            )
+        (
+            "a.csv",
+            'text,label\nfine,pos\n"Hi" he said and left,neg\nnot so fine,neg\n',
+            None,
+            (", line 3", "csv"),
+        ),
+        ("a.csv", "text,label\na fine trip,spam\na dull trip,spam\n", None, ("'label'", "'spam'")),
+        (
+            "a",
+            "A fine trip by boat\t1,3\tx\nA dull trip\t2\ty\nWe saw it\t1\tz\nSo it is\t2,3\tw\n",
+            None,
+            ("--label",),
+        ),
+        (
+            "a.csv",
+            "comment,rude,loud\nBe off with you,1,0\nThank you all,0,0\nSo be it,0,1\n",
+            None,
+            ("--label",),
         ),
     ],
 )
@@ -236,6 +246,49 @@ def test_data_that_are_refused(tmp_path, name, content, task, values):
     message = error_of(ConfigurationError, Inspect(path=str(tmp_path / name), task=task, json=False).run)
     assert message.startswith(str(tmp_path / name))
     assert mentions(message, *values)
+
+
+@pytest.mark.parametrize(
+    ("content", "task", "labels", "odd"),
+    [
+        (
+            "text,label\nfine,pos\nslow, dull and long,neg\nnot so fine,neg\nwell done,pos\n",
+            CLASSES,
+            3,
+            "line 3",
+        ),
+        ("text,label\nfine,pos\na dull film indeed,\nnot so fine,neg\nwell done,pos\n", CLASSES, 3, "line 3"),
+        (
+            "text\tlabel\na fine\n film\tpos\nnot so fine\tneg\nwell done\tpos\nOh no\tneg\n",
+            CLASSES,
+            4,
+            "line 2",
+        ),
+        ("".join(f"{i % 2} it is number {i}\n" for i in range(24)) + "0 \n", CLASSES, 24, "line 25"),
+        (
+            "text,label\n" + "".join(f"it is {i},{'Pp'[i % 2]}aid\nno {i},due\n" for i in range(9)),
+            CLASSES,
+            18,
+            "paid",
+        ),
+        (
+            "text,label\n" + "".join(f"it is {i},{'ab'[i % 2]}\n" for i in range(12)) + "so, c\n",
+            CLASSES,
+            13,
+            "'c'",
+        ),
+        ("Ann\tB-PER\nin\tO\nRome\tB-LOC,B-ORG\n\nBob\tB-PER\n\nAl\tB-PER\n", "ner", 2, "line 3"),
+        ("<HEAD>\t\n\t\nAnn\tB-PER\nLee\tI-PER\n\nBob\tB-PER\n", "ner", 2, "line 1"),
+    ],
+)
+def test_odd_rows_are_listed(capsys, tmp_path, content, task, labels, odd):
+    (tmp_path / "a").write_text(content)
+    found = inspected(capsys, tmp_path / "a")
+    assert (found["task"], sum(found["labels"].values())) == (task, labels)
+    assert mentions(" ".join(found["warnings"]), odd)
+    assert found["dataset_reader"].get("skip_bad", False) == ("left out" in found["warnings"][0])
+    Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
+    assert ("--skip-bad" in capsys.readouterr().out.splitlines()[-1]) == ("left out" in found["warnings"][0])
 
 
 def test_no_format_fits(tmp_path):

@@ -8,48 +8,16 @@ have its kind of record. Files, folders, patterns, archives and URLs are found b
 `data.input_files.read_lines`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding
+from elmo_tasks.data.input_files import FileSample, InputError
 
-SAMPLE = 1000
-"""The number of lines by which a format is detected."""
 POSSIBLE, LIKELY, CERTAIN = 0.3, 0.6, 0.9
 """
 Evidence for a format: the data can be read so, as much else can; most data of this shape are of it; or they
 have a mark that no other format has. 0 is a format that cannot read them.
 """
-
-
-@dataclass(frozen=True)
-class FileSample:
-    """The first lines of data of an unknown format."""
-
-    files: Sequence[Path]
-    encoding: str
-    all_lines: Sequence[str]
-    """Lines of the first file; none if it is not a text."""
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines that are not blank."""
-        return list(filter(str.strip, self.all_lines))
-
-    @cached_property
-    def has_blank_lines(self) -> bool:
-        """Whether there are blank lines between others, as between sentences with a token a line."""
-        return "\n\n" in "\n".join(map(str.strip, self.all_lines)).strip()
-
-    @cached_property
-    def first_cells(self) -> set[str]:
-        """The cells of the first line, which may name columns, in small letters."""
-        cells = re.split("[,;|\t]", self.lines[0].lower()) if self.lines else ()
-        return {cell.strip('" ') for cell in cells}
 
 
 class Format(NamedTuple):
@@ -75,10 +43,3 @@ class Finding(NamedTuple):
     """The keys except `type` with which the reader may read the data, the likeliest first."""
     problem: InputError | None = None
     """Why it cannot read data that look like its own."""
-
-
-def sample_of(path: str | list[str]) -> FileSample:
-    """Returns the first lines of data; without a file it is an `InputError`."""
-    files = input_files(path)
-    encoding = likely_encoding(files[0]) or "utf-8"
-    return FileSample(files, encoding, first_lines(files[0], SAMPLE, encoding))

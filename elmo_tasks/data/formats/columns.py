@@ -19,8 +19,15 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample
-from elmo_tasks.data.input_files import InputError, check_found, input_files, read_lines, value_or_error
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE
+from elmo_tasks.data.input_files import (
+    FileSample,
+    InputError,
+    check_found,
+    input_files,
+    read_lines,
+    value_or_error,
+)
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words
 
@@ -143,6 +150,7 @@ class ColumnLayout:
             not self.fits(cells)
             or line.count("\t") != row.count("\t")
             or " " in cells[0]
+            or ("" in cells) > ("" in self.split(row))
             or _KEY.match(line) is not None
         )
 
@@ -338,7 +346,7 @@ def _without_header(lines: Iterator[tuple[int, str]], layout: ColumnLayout) -> I
 
 def _without_tags(layout: ColumnLayout, lines: list[str]) -> ColumnLayout | None:
     """Returns the layout of a sentence whose lines all hold a word alone, or all columns except the last."""
-    rows = [layout.split(line.rstrip(BLANKS)) for line in lines]
+    rows = [layout.split(line if layout.delimiter else line.rstrip(BLANKS)) for line in lines]
     width = len(rows[0]) if rows else 0
     if {*map(len, rows)} != {width} or width >= len(layout.names):
         return None
@@ -413,14 +421,15 @@ def _has_names(cells: list[str]) -> bool:
 
 def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     """
-    Returns the columns that may be the tags: the columns of nothing but `O` and tags with prefixes. If none
-    has a prefix, they are the columns with `O`, without the column of most values, which are the words: "O"
-    is a word, too.
+    Returns the columns that may be the tags: the columns of nothing but `O` and tags with prefixes; of chunks
+    only if there are no others. If none has a prefix, they are the columns with `O`, without the column of
+    most values, which are the words: "O" is a word, too.
     """
-    possible = [index for index, values in enumerate(columns) if values and not values & _CHUNKS]
-    tags = [index for index in possible if all(map(_TAG.fullmatch, columns[index] - {"O"}))]
-    if any(columns[index] - {"O"} for index in tags):
-        return tags
+    filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
+    tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - {"O", "", "_"}))]
+    possible = [index for index in filled if not columns[index] & _CHUNKS]
+    if any(columns[index] - {"O", "", "_"} for index in tags):
+        return [index for index in tags if index in possible] or tags
     texts = [index for index, values in enumerate(columns) if not _are_numbers(values)]
     words = max(texts, key=lambda index: len(columns[index]), default=None)
     return [index for index in possible if "O" in columns[index] and index != words]
@@ -437,11 +446,16 @@ def first_row(sample: FileSample) -> str:
 
 def detect_columns(sample: FileSample) -> float:
     """Returns the evidence for tokens in columns; any text can be words without tags."""
-    for names, delimiter in found_columns(sample.lines):
-        rows = (split_cells(line, delimiter) for line in sample.lines)
-        tags = (cells[names.index(TAG)] for cells in rows if len(cells) == len(names))
-        return CERTAIN if any(map(_TAG.fullmatch, tags)) else LIKELY
-    return _WEAK
+    found = list(found_columns(sample.lines))
+    tags = {
+        cells[names.index(TAG)]
+        for names, delimiter in found
+        for line in sample.lines
+        if len(cells := split_cells(line, delimiter)) == len(names)
+    }
+    if not found:
+        return _WEAK
+    return CERTAIN if any(map(_TAG.fullmatch, tags - _CHUNKS)) else LIKELY
 
 
 def detect_conll2012(sample: FileSample) -> float:
@@ -454,7 +468,8 @@ def detect_conll2012(sample: FileSample) -> float:
 FORM, UPOS, XPOS, MISC = 1, 3, 4, 9
 """The columns of the word, its tags, and all else, as `key=value` between `|`."""
 _COLUMNS = 10
-_NAME = re.compile(r"(?:^|\|)(?:name|ner)=([^|]*)", re.IGNORECASE)
+_ENTITY_KEY = re.compile(r"(?:^|\|)(\w+)=[BIESLUM]-[^\W\d_][^|]*")
+"""A key whose value looks like a tag."""
 
 
 class ConlluSentence(NamedTuple):
@@ -499,27 +514,28 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
 
 def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
-    Yields the sentences of a file with entities: `name=` (NorNE) or `NER=` (hr500k, ParlaMint) in the last
-    column. Other words are outside of entities. Without any such word the sentences have no tags.
+    Yields the sentences of a file with entities: in the last column, under the first key whose value looks
+    like a tag, such as `name=` (NorNE) or `NER=` (hr500k, ParlaMint). Other words are outside of entities.
+    Without any such word the sentences have no tags.
     """
-    waiting: list[EntitySentence | InputError] = []
-    tagged = False
-    for rows, _ in read_conllu(path, encoding=options.encoding):
-        names = [_NAME.search(cells[MISC]) for _, cells in rows]
+    sentences = [rows for rows, _ in read_conllu(path, encoding=options.encoding)]
+    cells_of_file = (cells[MISC] for rows in sentences for _, cells in rows)
+    key = next((match[1] for cells in cells_of_file if (match := _ENTITY_KEY.search(cells))), None)
+    for rows in sentences:
         words, lines = [cells[FORM] for _, cells in rows], [line for line, _ in rows]
-        tags = [name[1] if name else "O" for name in names]
-        waiting.append(value_or_error(path, None, sentence_of, words, lines, tags))
-        if tagged := tagged or any(names):
-            yield from waiting
-            waiting = []
-    for each in waiting:
-        if isinstance(each, EntitySentence):
-            each.tags = None
-        yield each
+        tags = [misc_values(cells).get(key, "O") for _, cells in rows] if key else None
+        yield value_or_error(path, None, sentence_of, words, lines, tags)
+
+
+def misc_values(cells: Sequence[str]) -> dict[str, str]:
+    """Returns the values by key in the last column of CoNLL-U."""
+    pairs = (each.partition("=") for each in cells[MISC].split("|"))
+    return {key: value for key, _, value in pairs}
 
 
 def detect_conllu(sample: FileSample) -> float:
     """Returns the evidence for CoNLL-U, which is certain if it names entities."""
     if not is_conllu(sample.lines):
         return 0.0
-    return CERTAIN if any(_NAME.search(line.rpartition("\t")[2]) for line in sample.lines) else LIKELY
+    has_entities = any(_ENTITY_KEY.search(line.rpartition("\t")[2]) for line in sample.lines)
+    return CERTAIN if has_entities else LIKELY

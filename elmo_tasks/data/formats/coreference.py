@@ -11,22 +11,29 @@ e2e-coref's; the same made for BERT, with `subtoken_map`; and PreCo's, with `men
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     END,
+    FORM,
+    ConlluSentence,
     Lines,
     begin_document_id,
     ends_document,
+    is_conllu,
+    line_groups,
+    misc_values,
+    read_conllu,
     split_cells,
     unescape,
 )
 from elmo_tasks.data.formats.records import first_values, read_json_records
 from elmo_tasks.data.input_files import (
+    FileSample,
     InputError,
     Record,
     nonblank_lines,
@@ -41,15 +48,20 @@ _UNKNOWN_SPEAKERS = ("-", "_", "")
 """As in OntoNotes, in LitBank, and in the output of e2e-coref's own programs."""
 _NO_CHAINS = ("-", "_", "")
 _BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
+_CHAIN = re.compile(r"[^*]*[()][^*]*")
+_NEW_DOCUMENT = "# newdoc"
+_SAMPLE = 20
+"""The lines that show the format of a file."""
 _SPECIAL = ("[CLS]", "[SEP]")
 _CONTINUED = "##"
 
 
 def read_documents(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """Yields the documents of a file, which is JSON if its first line that is not blank starts with `{`."""
-    first = next((line for _, line in nonblank_lines(path, encoding)), "")
-    read = read_json_records if first.lstrip(BLANKS).startswith("{") else read_conll
-    return read(path, encoding=encoding)
+    begin = [line for _, line in islice(nonblank_lines(path, encoding), _SAMPLE)]
+    if begin and begin[0].lstrip(BLANKS).startswith("{"):
+        return read_json_records(path, encoding=encoding)
+    return (_read_conllu if is_conllu(begin) else read_conll)(path, encoding=encoding)
 
 
 def document_values(content: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +185,37 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
         raise InputError(f"the document {doc_key!r} does not end with {END!r}", where=path, line=line_number)
 
 
+def _read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
+    """Yields the documents of CorefUD, whose mentions are in `Entity=` of the last column."""
+    document: list[ConlluSentence] = []
+    for sentence in read_conllu(path, encoding=encoding):
+        if document and any(line.startswith(_NEW_DOCUMENT) for line in sentence.comments):
+            yield _record_of_conllu(path, document)
+            document = []
+        document.append(sentence)
+    yield _record_of_conllu(path, document)
+
+
+def _record_of_conllu(path: Path, document: list[ConlluSentence]) -> Record:
+    (first, _), *_ = document[0].rows
+    keys = dict(line[1:].strip().partition(" = ")[::2] for each in document for line in each.comments)
+    ids = {"doc_key": keys.get("newdoc id", path.stem)}
+    parts = keys.get("global.Entity", "eid").split("-")
+    values = value_or_error(path, first, _mentions_of_conllu, document, parts.index("eid"), ids=ids)
+    return Record(path, first, values if isinstance(values, InputError) else ids | values)
+
+
+def _mentions_of_conllu(document: list[ConlluSentence], position: int) -> dict[str, Any]:
+    chains = _Chains()
+    for rows, _ in document:
+        for line, cells in rows:
+            entity = misc_values(cells).get("Entity", "")
+            # An opening bracket has the chain's id among its other values.
+            chains.add(line, re.sub(r"\(([^()]+)", lambda part: f"({part[1].split('-')[position]}", entity))
+    sentences = [[cells[FORM] for _, cells in rows] for rows, _ in document]
+    return {"sentences": sentences, "clusters": chains.clusters()}
+
+
 class _Layout(NamedTuple):
     """The columns of a document: their number if it is fixed, the word, and the speaker."""
 
@@ -196,34 +239,45 @@ def _layout_of(row: list[str]) -> _Layout:
 
 
 def _annotation(lines: Lines) -> dict[str, Any]:
-    sentences: list[list[str]] = [[]]
-    speakers: list[list[str]] = [[]]
+    sentences: list[list[str]] = []
+    speakers: list[list[str]] = []
     chains = _Chains()
     layout: _Layout | None = None
-    for line_number, line in lines:
-        if line.startswith("#"):
-            continue
-        row = [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
-        if not any(row):
-            if sentences[-1]:
-                sentences.append([])
-                speakers.append([])
-            continue
-        layout = layout or _layout_of(row)
-        if len(row) != layout.size if layout.size else len(row) < _MIN_COLUMNS:
-            needed = layout.size or f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
-            problem = f"{shorten(line)!r} has {len(row)} columns, but it needs {needed}"
-            raise InputError(problem, line=line_number)
-        if layout is _CONLL_2012 and not row[_NUMBER].isdecimal():
-            problem = f"{row[_NUMBER]!r} in column {_NUMBER + 1} is not the number of a token of CoNLL-2012"
-            raise InputError(problem, line=line_number)
-        speaker = NO_SPEAKER if layout.speaker is None else row[layout.speaker]
-        sentences[-1].append(unescape(row[layout.word]))
-        speakers[-1].append(NO_SPEAKER if speaker in _UNKNOWN_SPEAKERS else speaker)
-        chains.add(line_number, row[-1])
-    if not sentences[-1]:
-        del sentences[-1], speakers[-1]
+    for group in line_groups(each for each in lines if not each[1].startswith("#")):
+        words, names = [], []
+        for line_number, row in _rows(group):
+            layout = layout or _layout_of(row)
+            if len(row) != layout.size if layout.size else len(row) < _MIN_COLUMNS:
+                needed = layout.size or f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
+                problem = f"{shorten(' '.join(row))!r} has {len(row)} columns, but it needs {needed}"
+                raise InputError(problem, line=line_number)
+            if layout is _CONLL_2012 and not row[_NUMBER].isdecimal():
+                problem = (
+                    f"{row[_NUMBER]!r} in column {_NUMBER + 1} is not the number of a token of CoNLL-2012"
+                )
+                raise InputError(problem, line=line_number)
+            speaker = NO_SPEAKER if layout.speaker is None else row[layout.speaker]
+            words.append(unescape(row[layout.word]))
+            names.append(NO_SPEAKER if speaker in _UNKNOWN_SPEAKERS else speaker)
+            chains.add(line_number, row[-1])
+        sentences.append(words)
+        speakers.append(names)
     return {"sentences": sentences, "speakers": speakers, "clusters": chains.clusters()}
+
+
+def _rows(group: Lines) -> Iterator[tuple[int, list[str]]]:
+    """Yields the cells of a sentence without what a tab at the end of rows adds."""
+    rows = [
+        [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
+        for _, line in group
+    ]
+    width = min(map(len, rows))
+    if width > 3 and all(
+        row[-1] == "" and (row[-2] in _NO_CHAINS or _CHAIN.fullmatch(row[-2])) for row in rows
+    ):
+        width -= 1
+    for (line_number, _), row in zip(group, rows, strict=True):
+        yield line_number, row if any(row[width:]) else row[:width]
 
 
 class _Chains:
@@ -269,6 +323,11 @@ def _detect_json(sample: FileSample) -> float:
     return CERTAIN if keys & {"clusters", "mention_clusters", "speakers", "subtoken_map"} else LIKELY
 
 
+def _detect_conllu(sample: FileSample) -> float:
+    """Returns the evidence for CorefUD."""
+    return CERTAIN if is_conllu(sample.lines) and any("Entity=" in line for line in sample.lines) else 0
+
+
 def _detect_conll(sample: FileSample) -> float:
     if not sample.lines or begin_document_id(sample.lines[0]) is None:
         return 0
@@ -279,4 +338,5 @@ def _detect_conll(sample: FileSample) -> float:
 FORMATS = (
     Format("json_lines", _detect_json, read_json_records),
     Format("conll2012", _detect_conll, read_conll),
+    Format("conllu", _detect_conllu, _read_conllu),
 )

@@ -1,19 +1,18 @@
 """
-Sentences with entities: `columns`, `conll2012`, `conllu`, `json`, `parquet`, `csv`, `wikiner`, `atis` and
-`spacy`. `docs/data.md` shows a file of each format.
+Sentences with entities: `columns`, `conll2012`, `conllu`, `json`, `parquet`, `csv`, `wikiner`, `lines`,
+`atis`, `brat` and `spacy`. `docs/data.md` shows a file of each format.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
 from elmo_tasks.data.formats.columns import (
-    BLANKS,
     EntityOptions,
     EntitySentence,
     detect_columns,
@@ -38,12 +37,15 @@ from elmo_tasks.data.formats.records import (
     record_format,
 )
 from elmo_tasks.data.input_files import (
+    FileSample,
     InputError,
     NoWordsError,
     Record,
     check_found,
     ids_of,
+    nonblank_lines,
     read_lines,
+    shorten,
     shorten_json,
     value_or_error,
 )
@@ -55,23 +57,34 @@ if TYPE_CHECKING:
 
 Sentences = Iterator[EntitySentence | InputError | None]
 """The sentences of a file, or their errors; `None` for a record that annotators have rejected."""
-_WIKINER = re.compile(r"\S+\|[^|\s]+\|(?:O|[A-Z]-\S+)")
-_CSV = (
-    ("sentence#", "sentence_id", "sentence"),
-    ("word", "words", "token"),
-    ("tag", "tags", "labels", "label"),
-)
-"""The names of the columns of the sentence, of the word and of the tag, without blanks."""
+_TAGGED = re.compile(r"(\S+)(?:\|[^|\s]+\||[:/])(O|[A-Z]-[^\s:|/]+)")
+"""A word with its tag, in WikiNER with its part of speech between."""
+_CLASS_OF_LINE = " <=> "
+"""The mark before the class of a line with tags, which is not read."""
+_TAG_OF_LINE = re.compile(r"O|[BIESLUM]-\S+")
+_CSV = [
+    re.compile(pattern)
+    for pattern in (
+        "sent(ence)?(s|id|idx|index|no|num|number)?|number|doc(ument)?id|id",
+        "(word|token)s?",
+        "(ner?|iob2?|bio|entity)?(tag|label)s?|ner",
+    )
+]
+"""The names of the columns of the sentence, of the word and of the tag, in small letters without marks."""
 _TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
 _TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
+_SLOTS = "slot label"
+"""A list of a label, the first and the last word for each entity of a `sentence`."""
 _TOKEN_SPANS = ("entities", "spans")
 _ANNOTATION = "annotation_id"
 """The field of the records that Label Studio's annotators have seen."""
 _SAMPLE = 1000
 """The records whose texts show their script."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
-COMPANIONS = {_IN: (_OUT, _INTENTS)}
-"""The files with the tags and the intents of ATIS, which are read with the words."""
+_BRAT, _TEXT_OF_BRAT = ".ann", ".txt"
+_BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t")
+COMPANIONS = {_IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_BRAT,)}
+"""The files that are read with the words: the tags and intents of ATIS, and the entities of brat."""
 
 
 def unsplit_text(path: Path, encoding: str) -> str:
@@ -112,34 +125,54 @@ def _read_csv(path: Path, options: EntityOptions) -> Sentences:
 
 def _csv_cells(record: dict[str, Any]) -> list[Any]:
     """Returns the id of the sentence, the word and the tag of a row."""
-    values = {name.lower().replace(" ", ""): value for name, value in record.items()}
-    cells = [next((values[name] for name in names if name in values), None) for names in _CSV]
-    check_found(None not in cells, f"columns such as {', '.join(names[0] for names in _CSV)}", "")
-    return cells
+    columns = _csv_columns(record)
+    check_found(None not in columns, "columns such as sentence, word and tag", "")
+    return [record[column] for column in columns if column is not None]
+
+
+def _csv_columns(names: Iterable[str]) -> list[str | None]:
+    plain = {re.sub(r"[\W_]", "", name.lower()): name for name in names}
+    return [next((plain[name] for name in plain if each.fullmatch(name)), None) for each in _CSV]
 
 
 def _detect_csv(sample: FileSample) -> float:
-    header = {cell.replace(" ", "") for cell in sample.first_cells}
-    return 0.0 if any(header.isdisjoint(names) for names in _CSV) else CERTAIN
+    return 0.0 if None in _csv_columns(sample.first_cells) else CERTAIN
 
 
-def _read_wikiner(path: Path, options: EntityOptions) -> Sentences:
+def _read_tagged_lines(path: Path, options: EntityOptions) -> Sentences:
+    """Reads a sentence a line: words with their tags, or all words, a tab and all tags."""
+
     def make(line_number: int, line: str) -> EntitySentence:
-        parts = [cell.rsplit("|", 2) for cell in split_cells(line, None)]
-        for cell in parts:
-            if len(cell) != 3:
-                raise InputError(f"{'|'.join(cell)!r} is not word|pos|tag")
-        lines = [line_number] * len(parts)
-        return sentence_of([word for word, *_ in parts], lines, [tag for *_, tag in parts])
+        words, tags = _words_and_tags(line)
+        return sentence_of(words, [line_number] * len(words), tags)
 
-    for line_number, line in read_lines(path, encoding=options.encoding):
-        if line.strip(BLANKS):
-            yield value_or_error(path, line_number, make, line_number, line)
+    for line_number, line in nonblank_lines(path, options.encoding):
+        yield value_or_error(path, line_number, make, line_number, line)
 
 
-def _detect_wikiner(sample: FileSample) -> float:
-    cells = split_cells(first_row(sample), None)
-    return CERTAIN if all(map(_WIKINER.fullmatch, cells)) else 0.0
+def _words_and_tags(line: str) -> tuple[list[str], list[str]]:
+    text, tab, tags_of_line = line.partition("\t")
+    if tab:
+        words, tags = text.split(), tags_of_line.split()
+        if words[-1:] == ["EOS"]:  # of ATIS, whose last tag is the class of the line
+            start = words[0] == "BOS"
+            words, tags = words[start:-1], tags[start : len(words) - 1]
+        if len(words) == len(tags) and all(map(_TAG_OF_LINE.fullmatch, tags)):
+            return words, tags
+        raise InputError(f"{shorten(line)!r} is not words, a tab, and a tag for each word")
+    cells = [(cell, _TAGGED.fullmatch(cell)) for cell in split_cells(line.partition(_CLASS_OF_LINE)[0], None)]
+    if wrong := [cell for cell, match in cells if match is None]:
+        raise InputError(f"{wrong[0]!r} is not a word with its tag, such as word|pos|tag or word:tag")
+    return [match[1] for _, match in cells if match], [match[2] for _, match in cells if match]
+
+
+def _detect_tagged_lines(sample: FileSample, *, wikiner: bool) -> float:
+    row = first_row(sample)
+    if wikiner is not ("|" in row and "\t" not in row):
+        return 0.0
+    with suppress(InputError):
+        return CERTAIN if len(_words_and_tags(row)[0]) > 1 - wikiner else 0.0
+    return 0.0
 
 
 def _read_atis(path: Path, options: EntityOptions) -> Sentences:
@@ -164,6 +197,37 @@ def _detect_atis(sample: FileSample) -> float:
     return CERTAIN if sample.files[0].name.endswith(_IN) else 0.0
 
 
+def _read_brat(path: Path, options: EntityOptions) -> Sentences:
+    """Reads each line of a text as a sentence, with the entities of the file beside it."""
+    path = path.with_suffix(_TEXT_OF_BRAT)
+    annotations = path.with_suffix(_BRAT)
+    spans: list[Span] = []
+    for line_number, line in nonblank_lines(annotations, options.encoding):
+        if match := _BRAT_ENTITY.match(line):
+            spans.append(Span(int(match[2]), int(match[3]), match[1]))
+        elif line.startswith("T"):
+            problem = f"{shorten(line)!r} is not an entity in one part, such as T1, PER 0 4 and Vera"
+            yield InputError(problem, where=annotations, line=line_number)
+    start = 0
+    for line_number, line in read_lines(path, encoding=options.encoding):
+        end = start + len(line)
+        inside = [Span(a - start, b - start, label) for a, b, label in spans if start <= a < end]
+        content = options.split(line)
+        if outside := [span for span in inside if span.end > len(line)]:
+            problem = f"an entity {outside[0].label} begins in the line and ends in another"
+            yield InputError(problem, where=path, line=line_number)
+        elif content.words:
+            lines = [line_number] * len(content.words)
+            yield EntitySentence(content.words, lines, characters=inside, text=content)
+        start = end + 1
+
+
+def _detect_brat(sample: FileSample) -> float:
+    path = sample.files[0]
+    is_brat = path.suffix in (_BRAT, _TEXT_OF_BRAT)
+    return CERTAIN if is_brat and all(path.with_suffix(e).exists() for e in (_BRAT, _TEXT_OF_BRAT)) else 0.0
+
+
 # Records of JSON and Parquet
 
 
@@ -181,7 +245,7 @@ def _detect_records(sample: FileSample, format: RecordFormat) -> float:
     names = {key.lower() for key, value in first_values(sample).items() if isinstance(value, list)}
     if not names.isdisjoint(_TOKENS):
         return LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else CERTAIN
-    return POSSIBLE if names.isdisjoint(_SPANS) else CERTAIN
+    return POSSIBLE if names.isdisjoint((*_SPANS, _SLOTS)) else CERTAIN
 
 
 def _from_record(
@@ -190,6 +254,9 @@ def _from_record(
     if is_rejected(record) and not options.every_record:
         return None
     values = {key.lower(): value for key, value in record.items()}
+    if isinstance(slots := values.pop(_SLOTS, None), list):
+        values["tokens"] = str(values.pop("sentence", "")).split()
+        values["entities"] = [{"type": each[0], "start": each[1], "end": each[2] + 1} for each in slots]
     tokens = next((name for name in _TOKENS if name in values), "")
     text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
     content: Words | None = None
@@ -286,6 +353,8 @@ def _span(value: Any) -> Span:
     """Returns the unchecked span of a list or an object."""
     if not isinstance(value, dict):
         return Span(*value)
+    if "span" in value:
+        value = value | dict(zip(("start", "end"), value["span"], strict=True))
     suffix = "" if "start" in value else "_offset"
     labels: list[Any] = value["labels"] if "labels" in value else [value.get("label", value.get("type"))]
     (label,) = labels
@@ -351,15 +420,17 @@ def _detect_spacy(sample: FileSample) -> float:
 
 
 FORMATS = (
+    Format("columns", detect_columns, read_columns),
     *(
         Format(name, partial(_detect_records, format=name), partial(_read_records, format=name))
         for name in ("json", "parquet")
     ),
-    Format("columns", detect_columns, read_columns),
     Format("conll2012", detect_conll2012, read_conll2012),
     Format("conllu", detect_conllu, read_conllu_entities),
     Format("csv", _detect_csv, _read_csv),
-    Format("wikiner", _detect_wikiner, _read_wikiner),
+    Format("wikiner", partial(_detect_tagged_lines, wikiner=True), _read_tagged_lines),
+    Format("lines", partial(_detect_tagged_lines, wikiner=False), _read_tagged_lines),
     Format("atis", _detect_atis, _read_atis),
+    Format("brat", _detect_brat, _read_brat),
     Format("spacy", _detect_spacy, _read_spacy),
 )

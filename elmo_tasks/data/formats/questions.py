@@ -12,12 +12,26 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.data.formats import CERTAIN, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, Format
 from elmo_tasks.data.formats.records import first_values, is_parquet, read_json_records, read_parquet
-from elmo_tasks.data.input_files import InputError, check_found, input_files, shorten_json, value_or_error
+from elmo_tasks.data.input_files import (
+    FileSample,
+    InputError,
+    check_found,
+    input_files,
+    shorten_json,
+    value_or_error,
+)
 
 _NAMES = ("title", "id", "qid")
 """The fields by which errors name an article or a question."""
+_OTHER_NAMES = {
+    "context_text": "context",
+    "query_text": "question",
+    "context_id": "id",
+    "query_id": "id",
+}
+"""The names of CMRC 2018, whose answers are texts without their place."""
 _NAMES_OF_TYPES = {str: "text", int: "whole number", list: "list"}
 _NEAR = 30
 """The most characters between the stated position of an answer and the actual one."""
@@ -97,7 +111,7 @@ class _Node(dict[str, Any]):
     def __init__(self, content: Any, where: str) -> None:
         if not isinstance(content, dict):
             raise InputError(f"{shorten_json(content, _LENGTH_SHOWN)} is not an object", where=where)
-        super().__init__(content)
+        super().__init__({str(_OTHER_NAMES.get(key, key)): value for key, value in content.items()})
         self.where = where + "".join(f" ({content[key]})" for key in _NAMES if key in content)
 
     def error(self, problem: str) -> InputError:
@@ -167,7 +181,7 @@ def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[An
     if "detected_answers" in question:
         answers = _detected(question, passage)
     else:
-        for node in _answer_nodes(question):
+        for node in _answer_nodes(question, passage):
             try:
                 answers.append(_answer(node, question, passage))
             except InputError as error:
@@ -185,9 +199,13 @@ def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[An
     return answers
 
 
-def _answer_nodes(question: _Node) -> Iterator[_Node]:
+def _answer_nodes(question: _Node, passage: str) -> Iterator[_Node]:
     """Yields the answers to a question, each with `text` and `answer_start`."""
-    if not isinstance(question.get("answers"), dict):
+    answers = question.get("answers")
+    if isinstance(answers, list) and all(isinstance(each, str) for each in answers):
+        nodes = [{"text": each, "answer_start": passage.find(each)} for each in answers]
+        return _children(nodes, question.where, "answer")
+    if not isinstance(answers, dict):
         return question.children("answers", "answer")
     both = _Node(question["answers"], question.where)
     texts, starts = both.value("text", list), both.value("answer_start", list)
@@ -222,7 +240,7 @@ def _detected(question: _Node, passage: str) -> list[Answer]:
 
 
 def _detect_questions(sample: FileSample) -> float:
-    values = first_values(sample)
+    values = {_OTHER_NAMES.get(key, key): value for key, value in first_values(sample).items()}
     has_questions = "context" in values and ("qas" in values or "question" in values)
     return CERTAIN if has_questions or "paragraphs" in values or isinstance(values.get("header"), dict) else 0
 

@@ -18,8 +18,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from elmo_tasks.data.formats import FileSample
 from elmo_tasks.data.input_files import (
+    FileSample,
     InputError,
     Record,
     nonblank_lines,
@@ -126,13 +126,8 @@ def dialect_of(path: Path, layout: DelimitedLayout, *, encoding: str | None) -> 
 
 
 def delimited_lines(path: Path, encoding: str | None = None) -> list[tuple[int, str]]:
-    """
-    Returns the numbered lines. A carriage return ends a line where nothing else does, as in Excel's csv for
-    Macintosh; Excel's first line with the delimiter is left out.
-    """
+    """Returns the numbered lines without Excel's first line, which has the delimiter."""
     lines = list(read_lines(path, encoding=encoding))
-    if len(lines) == 1:
-        lines = list(enumerate(lines[0][1].removesuffix("\r").split("\r"), start=1))
     first = 1 if lines and _SEPARATOR.fullmatch(lines[0][1]) else 0
     return [(line_number, line.rstrip(" ")) for line_number, line in lines[first:]]
 

@@ -9,6 +9,7 @@ In `json_lines` spans are half-open, and an argument in parts has several. The p
 label V; the word at `index` gets it if it is in no span. Other keys are ignored, so that the predictor's
 output can be read. Without `arguments`, or as a number, a predicate is for prediction. `he2017` has a
 proposition a line: the index of the predicate, the words, `|||`, and tags in IOB2, which may be missing.
+`dependencies` are CoNLL-2009 and Universal PropBank, whose arguments are single words: the heads.
 """
 
 import re
@@ -21,7 +22,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Format
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     DOCUMENT,
@@ -30,13 +31,16 @@ from elmo_tasks.data.formats.columns import (
     begin_document_id,
     first_row,
     first_sentence,
+    line_groups,
     split_cells,
     unescape,
 )
 from elmo_tasks.data.formats.records import read_json_records
 from elmo_tasks.data.input_files import (
+    FileSample,
     InputError,
     NoWordsError,
+    counterpart,
     ids_of,
     nonblank_lines,
     read_lines,
@@ -263,7 +267,7 @@ def _spans(lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
 
 
 def _read_conll2005(path: Path, options: RoleOptions) -> Sentences:
-    props = _counterpart(path, "words", "props")
+    props = counterpart(path, "words", "props")
     if props is not None and options.columns is None:
         lines = _side_by_side(path, props, options.encoding)
         return read_columns(props, options, CONLL_2005, lines)
@@ -274,17 +278,7 @@ def _read_conll2005(path: Path, options: RoleOptions) -> Sentences:
 
 def word_files(paths: Iterable[Path]) -> list[Path]:
     """Returns the files, with the words of CoNLL-2005 in place of each file of props."""
-    return list(dict.fromkeys(_counterpart(path, "props", "words") or path for path in paths))
-
-
-def _counterpart(path: Path, name: str, other: str) -> Path | None:
-    """Returns the file of CoNLL-2005 that belongs to another: `train.props.gz` to `train.words.gz`."""
-    pattern = rf"(?<![a-zA-Z]){name}(?![a-zA-Z])"
-    if not re.search(pattern, path.name):
-        return None
-    folder = path.parent.with_name(other) if path.parent.name == name else path.parent
-    counterpart = folder / re.sub(pattern, other, path.name)
-    return counterpart if counterpart.is_file() else None
+    return list(dict.fromkeys(counterpart(path, "props", "words") or path for path in paths))
 
 
 def _side_by_side(words: Path, props: Path, encoding: str) -> Iterator[tuple[int, str]]:
@@ -310,6 +304,45 @@ def _names_of_2005(rows: list[str], delimiter: str | None) -> Sequence[str] | No
         if {*map(len, cells)} == {len(names) - 1 + predicates} and all(map(_CELL.fullmatch, brackets)):
             return names
     return None
+
+
+# Dependencies
+
+_PREDICATE_UP, _PREDICATE_2009, _HEAD_2009 = 10, 13, 8
+"""The columns of the predicate in Universal PropBank and in CoNLL-2009, and of the head in CoNLL-2009."""
+_EMPTY = ("_", "-", "")
+
+
+def _read_dependencies(path: Path, options: RoleOptions) -> Sentences:
+    """Yields the sentences of CoNLL-2009 and of Universal PropBank."""
+    for group in line_groups(read_lines(path, encoding=options.encoding)):
+        rows = [(number, line.split("\t")) for number, line in group if line[0].isdecimal()]
+        words = [(number, cells) for number, cells in rows if cells[0].isdecimal()]
+        if words:
+            yield value_or_error(path, None, _from_dependencies, words)
+
+
+def _from_dependencies(rows: list[tuple[int, list[str]]]) -> RoleSentence:
+    first = _predicate_column(rows[0][1])
+    sentence = RoleSentence([cells[1] for _, cells in rows], [line for line, _ in rows])
+    marked = [index for index, (_, cells) in enumerate(rows) if cells[first : first + 1][0] not in _EMPTY]
+    for line, cells in rows:
+        if len(cells) != first + 1 + len(marked):
+            problem = f"the row has {len(cells)} columns, and {first + 1 + len(marked)} are needed"
+            remedy = "one for each predicate after the column of the predicates"
+            raise InputError(f"{problem}: {remedy}", line=line)
+    for column, index in enumerate(marked, start=first + 1):
+        labels = [(position, cells[column]) for position, (_, cells) in enumerate(rows)]
+        arguments = [Argument(each, ((i, i + 1),)) for i, each in labels if each not in _EMPTY]
+        if labels[index][1] in _EMPTY:
+            arguments.append(Argument(PREDICATE, ((index, index + 1),)))
+        sentence.predicates.append(Predicate(index, arguments, rows[index][1][3]))
+    return sentence
+
+
+def _predicate_column(cells: list[str]) -> int:
+    is_2009 = len(cells) > _PREDICATE_2009 and cells[_HEAD_2009].isdecimal()
+    return _PREDICATE_2009 if is_2009 else _PREDICATE_UP
 
 
 # JSON Lines
@@ -400,6 +433,10 @@ def _evidence(name: str, sample: FileSample) -> float:
     return evidence if name == likeliest else 0.0
 
 
+def _is_document(sample: FileSample) -> bool:
+    return any(line.startswith(DOCUMENT) for line in sample.lines)
+
+
 def _likeliest(sample: FileSample) -> tuple[str, float]:
     """Returns the name of the format that a file looks most like, by its first sentence, and its evidence."""
     path, first = sample.files[0], first_row(sample)
@@ -408,8 +445,11 @@ def _likeliest(sample: FileSample) -> tuple[str, float]:
         return "json_lines", CERTAIN if is_labelled else POSSIBLE
     if _PROPOSITION.match(first):
         return "he2017", CERTAIN
-    if _counterpart(path, "words", "props") or _counterpart(path, "props", "words"):
+    if counterpart(path, "words", "props") or counterpart(path, "props", "words"):
         return "conll2005", CERTAIN
+    numbered = first.split("\t")
+    if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not _is_document(sample):
+        return "dependencies", CERTAIN
     rows = first_sentence(read_lines(path, encoding=sample.encoding))[1] if sample.lines else []
     cells = [split_cells(row, None) for row in rows]
     if {*map(len, cells)} == {1}:
@@ -430,5 +470,6 @@ FORMATS = tuple(
         ("words", partial(read_columns, names=(WORD,))),
         ("json_lines", _read_json_lines),
         ("he2017", _read_he2017),
+        ("dependencies", _read_dependencies),
     )
 )

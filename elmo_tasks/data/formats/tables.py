@@ -9,8 +9,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, FileSample, Finding
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Finding
 from elmo_tasks.data.formats.records import (
+    ANSWER,
     DelimitedLayout,
     class_names,
     is_rejected,
@@ -18,13 +19,13 @@ from elmo_tasks.data.formats.records import (
     read_rows,
     record_format,
 )
-from elmo_tasks.data.formats.texts import FASTTEXT, is_fasttext, without_labels
-from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
+from elmo_tasks.data.formats.texts import FASTTEXT, is_fasttext, label_file, without_labels
+from elmo_tasks.data.input_files import FileSample, InputError, nonblank_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 LABELS = (
     *("label", "gold_label", "labels", "class", "class index", "category", "target", "sentiment"),
-    *("polarity", "topic", "intent", "quality", "rating", "stars", "overall", "v1"),
+    *("polarity", "topic", "intent", "quality", "rating", "stars", "overall", "v1", "cats"),
     *("entailment_judgment", "entailment_label"),
 )
 GOLD, UNDECIDED = "gold_label", "-"
@@ -40,6 +41,12 @@ _PAIRS = (
 )
 """The names that published sets give to the texts of a pair, in small letters."""
 _NAMES_OF_TEXTS = {*TEXTS, *chain(*_PAIRS)}
+_WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "description", "v2"}
+"""The names of a text that is no part of a pair."""
+_MOST_UNLIKE = 3
+"""The texts of a pair have similar lengths, a title and its text do not."""
+_MOST_WAYS = 3
+"""The columns of labels that are tried."""
 ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
 OTHER_NAMES = {label[0]: label for label in ENTAILMENT_LABELS} | {
     label.upper(): label for label in ENTAILMENT_LABELS
@@ -51,6 +58,7 @@ COLUMN_NAMES = {
     "label": ("gold_label", "label", "entailment_judgment", "entailment_label"),
 }
 """The names that published sets of entailment give to a column, in small letters."""
+_FIRST_NAMES = COLUMN_NAMES["premise"]
 _MAX_CLASSES = 200
 _SHORT = 10
 """The characters that texts have on average, at least, in a column without the name of a text."""
@@ -77,9 +85,16 @@ def find_texts(sample: FileSample) -> Finding:
         tokenizer = tokenizer_keys(sample.lines)
         has_texts = tokenizer or any(len(line.split()) > 1 for line in sample.lines)
         return Finding(LIKELY if has_texts else 0, [{"classes": sorted(names), **tokenizer}])
+    if label_files := list(filter(None, map(label_file, sample.files))):
+        lines = (line for file in label_files for _, line in nonblank_lines(file, sample.encoding))
+        tokenizer = tokenizer_keys(sample.lines)
+        keys = {"format": "label_files", "classes": sorted(set(map(str.strip, lines))), **tokenizer}
+        return Finding(CERTAIN, [keys])
     if is_fasttext(sample.lines):
-        labels = {word for line in _all_lines(sample) for word in line.split() if word.startswith(FASTTEXT)}
-        classes = sorted(label.removeprefix(FASTTEXT) for label in labels)
+        lists = [[word for word in line.split() if word.startswith(FASTTEXT)] for line in _all_lines(sample)]
+        if several := next((each for each in lists if len(each) > 1), None):
+            return Finding(CERTAIN, problem=_several_labels(sample.files[0], " ".join(several)))
+        classes = sorted({label.removeprefix(FASTTEXT) for each in lists for label in each})
         return Finding(CERTAIN, [{"classes": classes, **tokenizer_keys(map(without_labels, sample.lines))}])
     table = read_table(sample)
     found = _find_table(sample, table) if table else Finding(0)
@@ -100,23 +115,50 @@ def find_pairs(sample: FileSample) -> Finding:
     table = read_table(sample)
     if table is None or table.problem:
         return Finding(0, problem=table.problem if table else None)
-    columns: dict[str, Any] = {}
-    label = known_column("label", table.columns)
     if not table.header:
         label = next((name for name in table.columns if _are_entailment(table.classes[name])), None)
         texts = text_columns(table, label) if label else []
         if len(texts) < 2:
             return Finding(0)
-        columns = {"columns": table.columns, "label": label, "premise": texts[0], "hypothesis": texts[1]}
-    has_pair = columns or all(known_column(name, table.columns) for name in ("premise", "hypothesis"))
+        roles: dict[str, Any] = {"premise": texts[0], "hypothesis": texts[1], "label": label}
+        return _find_roles(sample, table, roles, {"columns": table.columns, **roles})
+    if found := {name: column for name in COLUMN_NAMES if (column := known_column(name, table.columns))}:
+        return _find_roles(sample, table, found, {})
+    ways = [
+        _find_roles(sample, table, roles, dict(roles))
+        for ending in dict.fromkeys(
+            name.lower().removeprefix(first) for name in table.columns for first in _FIRST_NAMES
+        )
+        if len(roles := _columns_ending(table.columns, ending)) == len(COLUMN_NAMES)
+    ]
+    candidates = [keys for way in ways for keys in way.candidates]
+    return Finding(max((way.evidence for way in ways), default=0), candidates)
+
+
+def _columns_ending(columns: Sequence[str], ending: str) -> dict[str, str]:
+    """Returns the columns of a pair in one of several languages, such as `sentence_A_En`."""
+    names = {name.lower(): name for name in columns}
+    found = {
+        role: next((names[each + ending] for each in known if each + ending in names), "")
+        for role, known in COLUMN_NAMES.items()
+    }
+    return {role: name for role, name in found.items() if name}
+
+
+def _find_roles(
+    sample: FileSample, table: "Table", roles: Mapping[str, Any], keys: dict[str, Any]
+) -> Finding:
+    """Returns how a reader of pairs reads the columns of the premise, the hypothesis and the label."""
+    label = roles.get("label")
+    has_pair = {"premise", "hypothesis"} <= roles.keys()
     classes = {*table.classes[label]} - {*UNDECIDED_PAIRS} if label else set()
     of_snli = classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}
     is_named = of_snli or _are_entailment(classes) or "premise" in table.columns
     evidence = (CERTAIN if is_named else LIKELY) if label and has_pair else 0.0
     if classes == {"0", "1", "2"}:
-        columns["label_names"] = {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}
-    elif not of_snli and (known_column("premise", table.columns) == "premise" or _are_entailment(classes)):
-        columns["classes"] = sorted(classes)
+        keys["label_names"] = {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}
+    elif not of_snli and (roles.get("premise") == "premise" or _are_entailment(classes)):
+        keys["classes"] = sorted(classes)
     elif not of_snli:
         problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {label!r} are not SNLI's"
         remedy = (
@@ -125,7 +167,7 @@ def find_pairs(sample: FileSample) -> Finding:
         )
         error = InputError(problem, where=sample.files[0], remedy=remedy)
         return Finding(evidence, problem=error if has_pair else None)
-    return Finding(evidence, [columns])
+    return Finding(evidence, [keys])
 
 
 def known_column(name: str, columns: Iterable[str]) -> str | None:
@@ -157,21 +199,29 @@ class Table:
         """The names of the columns."""
         return list(self.rows[0]) if self.rows else []
 
+    def values(self, column: str) -> Iterator[Any]:
+        """Yields the values of a column that are not empty."""
+        return (value for row in self.rows if (value := row.get(column)) not in (None, ""))
+
     @cached_property
     def classes(self) -> dict[str, list[str]]:
         """The different labels in each column, as a reader calls them, in order."""
         classes = {}
         for column in self.columns:
-            values = {as_label(value) for row in self.rows if (value := row.get(column)) not in (None, "")}
+            values = set(map(as_label, self.values(column)))
             if column == GOLD:
                 values.discard(UNDECIDED)
+            values = {value for value in values if not _is_no_label(value)} or values
             numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
             classes[column] = self.class_names.get(column) or sorted(values, key=int if numbers else str)
         return classes
 
 
 def only_item(value: Any) -> Any:
-    """Returns the item of a list of one, and any other value unchanged."""
+    """Returns the item of a list of one, spaCy's only category that is true, and other values unchanged."""
+    if isinstance(value, dict):
+        true = [name for name, score in value.items() if isinstance(score, int | float) and score > 0]
+        return true[0] if len(true) == 1 else value
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
@@ -195,7 +245,10 @@ def read_table(sample: FileSample) -> Table | None:
             names = class_names(sample.files[0])
         for file in sample.files:
             records = read_records(file, layout=DelimitedLayout(columns), encoding=sample.encoding)
-            rows.extend(values for record in records if not is_rejected(values := record.values))
+            values = (record.make(dict) for record in records)
+            rows += (each for each in values if not isinstance(each, InputError))
+        if any(not is_rejected(row) for row in rows) and not _is_binary(rows):
+            rows = [row for row in rows if not is_rejected(row)]
     except InputError as error:
         problem = error
     if problem is None and (not rows or len(rows[0]) < 2):
@@ -205,31 +258,68 @@ def read_table(sample: FileSample) -> Table | None:
 
 def _find_table(sample: FileSample, table: Table) -> Finding:
     """Returns how a classifier's reader reads a table."""
-    evidence = LIKELY if has_header(sample) else 0.0
+    evidence = LIKELY if has_header(sample) else POSSIBLE / 2
     file = sample.files[0]
     if table.problem and len(table.rows) < _HEADER:
         return Finding(evidence, problem=table.problem)
-    label = _label_column(table)
-    if label is None:
-        return Finding(evidence, problem=InputError("no column has two classes or more", where=file))
-    texts = text_columns(table, label)
-    if not texts:
-        what, remedy = f"no column has texts for the labels in {label!r}", f"name it {TEXTS[0]!r}"
-        return Finding(evidence, problem=InputError(what, where=file, remedy=remedy))
+    chosen = [name for name in (sample.label, *sample.texts) if name is not None]
+    if missing := [name for name in chosen if name not in table.columns]:
+        known = ", ".join(table.columns)
+        return Finding(evidence, problem=InputError(f"no column is {missing[0]!r}, only {known}", where=file))
+    labels = [sample.label] if sample.label else _label_columns(table)
+    is_named = bool(labels) and (is_label_name(labels[0]) or labels == [ANSWER])
+    problem = None if is_named or sample.label else _problem_of_labels(file, table, labels)
+    if problem or not labels:
+        has_texts = any(_has_words(table, name) for name in text_columns(table))
+        what = "no column has two classes or more" if has_texts else "no column has texts"
+        evidence = max(evidence, LIKELY if has_texts and problem else POSSIBLE if has_texts else 0.0)
+        return Finding(evidence, problem=problem or InputError(what, where=file))
+    candidates: list[dict[str, Any]] = []
+    for label in labels:
+        texts = list(sample.texts) or _texts_of(table, text_columns(table, label))
+        if not texts:
+            what, remedy = f"no column has texts for the labels in {label!r}", f"name it {TEXTS[0]!r}"
+            return Finding(evidence, problem=InputError(what, where=file, remedy=remedy))
+        evidence = (
+            min(evidence, _evidence(table, label, texts)) if candidates else _evidence(table, label, texts)
+        )
+        keys: dict[str, Any] = {} if table.header else {"columns": table.columns}
+        keys |= {f"sentence{i}": name for i, name in enumerate(texts, start=1)}
+        keys |= {"label": label, "classes": table.classes[label]}
+        keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in texts)
+        candidates.append(keys)
+    return Finding(evidence, candidates, table.problem)
+
+
+def _evidence(table: Table, label: str, texts: Sequence[str]) -> float:
+    """Returns the evidence for texts with labels, by the names and values of the columns."""
+    named = [is_label_name(label), not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))]
+    if not any(_has_words(table, name) for name in texts):
+        return POSSIBLE if table.header and all(named) else 0.0
     if 2 * len(table.classes[label]) > len(table.rows) > 4:
-        evidence = POSSIBLE / 2
-    else:
-        named = [label.lower() in LABELS, not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))]
-        evidence = (POSSIBLE, LIKELY, CERTAIN)[sum(named) if table.header else 0]
-    problem = table.problem
-    if label.lower() not in LABELS and (scores := _scores_column(table)):
-        problem = InputError(f"the column {scores!r} has scores, which are not classes", where=file)
-    chosen = list(next(_pairs(texts), [_main_text(table, texts)]))
-    keys: dict[str, Any] = {} if table.header else {"columns": table.columns}
-    keys |= {f"sentence{i}": name for i, name in enumerate(chosen, start=1)}
-    keys |= {"label": label, "classes": table.classes[label]}
-    keys |= tokenizer_keys(str(row.get(name) or "") for row in table.rows[:_HEADER] for name in chosen)
-    return Finding(evidence, [keys], problem)
+        return POSSIBLE / 2
+    return (POSSIBLE, LIKELY, CERTAIN)[sum(named) if table.header else 0]
+
+
+def _problem_of_labels(file: Path, table: Table, labels: Sequence[str]) -> InputError | None:
+    """Returns why the labels of columns without a usual name are not the classes of texts."""
+    if scores := _scores_column(table):
+        return InputError(f"the column {scores!r} has scores, which are not classes", where=file)
+    for name in table.columns:
+        if several := next((value for value in table.values(name) if _is_several(value, table, name)), None):
+            return _several_labels(file, f"{several} in the column {name!r}")
+    alike = [name for name in labels if table.classes[name] == table.classes[labels[0]]]
+    if len(alike) > 1 and len(table.classes[alike[0]]) == 2:
+        return _several_labels(file, f"the columns {shorten(', '.join(alike))}")
+    for name in filter(is_label_name, table.columns):
+        if len(table.classes[name]) == 1 and not any(map(_is_no_label, map(only_item, table.values(name)))):
+            return InputError(f"the column {name!r} has one class, {table.classes[name][0]!r}", where=file)
+    return None
+
+
+def _several_labels(file: Path, what: str) -> InputError:
+    remedy = "choose a column with --label, or make a column for each label"
+    return InputError(f"the texts have several labels, {what}", where=file, remedy=remedy)
 
 
 def has_header(sample: FileSample) -> bool:
@@ -268,18 +358,41 @@ def tokenizer_keys(texts: Iterable[str]) -> dict[str, Any]:
     return {} if tokenizer is None else {"tokenizer": tokenizer}
 
 
-def _label_column(table: Table) -> str | None:
-    """Returns the column of the labels: one of their usual names, or with few values that recur."""
+def is_label_name(column: str) -> bool:
+    """Tells whether a column has a usual name of labels, or one with such a word, as `intent label`."""
+    return not {column.lower(), *re.split(r"[\W_]+", column.lower())}.isdisjoint(LABELS)
+
+
+def _label_columns(table: Table) -> list[str]:
+    """Returns the columns that may be the labels: one of their usual names, or those with few values."""
     most = len(table.rows) - 1
     possible = [
         name
         for name in table.columns
         if 2 <= len(table.classes[name]) <= min(_MAX_CLASSES, max(2, most))
-        and not any(_is_no_label(row.get(name)) for row in table.rows)
+        and 10 * sum(map(_is_no_label, map(only_item, table.values(name)))) < len(table.rows) + 9
     ]
-    named = (name for each in LABELS for name in possible if name.lower() == each)
+    if ANSWER in possible and _is_binary(table.rows):
+        return [ANSWER]
+    named = [name for each in LABELS for name in possible if name.lower() == each]
+    named += [name for name in possible if is_label_name(name)]
     few = [name for name in possible if len(table.classes[name]) <= min(max(2, len(table.rows) // 3), most)]
-    return next(named, min(few, key=lambda name: len(table.classes[name]), default=None))
+    return named[:1] or sorted(few, key=lambda name: len(table.classes[name]))[:_MOST_WAYS]
+
+
+def _is_binary(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Tells whether the annotators of Prodigy accepted or rejected one label for all texts."""
+    labels = {as_label(row.get("label")) for row in rows}
+    return len(labels) == 1 and "reject" in {row.get(ANSWER) for row in rows}
+
+
+def _is_several(value: Any, table: Table, name: str) -> bool:
+    """Tells whether a value is several labels: a list, or some of one with marks between."""
+    if isinstance(value, list):
+        return len(value) > 1 and all(isinstance(each, str | int) for each in value)
+    parts = re.split(r"[,;|]\s*", value) if isinstance(value, str) else []
+    single = {each for each in table.classes[name] if not re.search("[,;| ]", each)}
+    return len(parts) > 1 and all(map(_LABEL.fullmatch, parts)) and not single.isdisjoint(parts)
 
 
 def _is_no_label(value: Any) -> bool:
@@ -291,7 +404,8 @@ def _is_no_label(value: Any) -> bool:
 
 def _scores_column(table: Table) -> str | None:
     """Returns a column of numbers, some of them with fractions."""
-    for name, values in table.classes.items():
+    for name in table.columns:
+        values = list(map(as_label, table.values(name)))
         if any(map(_FRACTION.fullmatch, values)) and all(map(_NUMBER.fullmatch, values)):
             return name
     return None
@@ -321,6 +435,25 @@ def _is_text(table: Table, name: str) -> bool:
     return 2 * len(texts) > len(values) and (is_named or sum(map(len, texts)) >= _SHORT * len(texts))
 
 
+def _texts_of(table: Table, names: list[str]) -> list[str]:
+    """Returns the columns of a pair, by their names or since two columns have similar texts, or else one."""
+    if pair := next(_pairs(names), None):
+        return list(pair)
+    worded = [name for name in names if _has_words(table, name)]
+    if len(worded) == 2 and _WHOLE.isdisjoint(map(str.lower, worded)):
+        texts = [list(map(str, table.values(name))) for name in worded]
+        short, long = sorted(len(" ".join(each)) for each in texts)
+        are_full = all(10 * len(each) > 9 * len(table.rows) for each in texts)
+        are_sentences = all(" ".join(each).count(" ") > 2 * len(each) for each in texts)
+        if (
+            are_full
+            and long <= _MOST_UNLIKE * short
+            and (are_sentences or not any(map(str.isascii, chain(*texts))))
+        ):
+            return worded
+    return [_main_text(table, names)] if names else []
+
+
 def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
     """Yields pairs of columns such as `sentence1` and `sentence2`."""
     named = {name.lower(): name for name in names}
@@ -328,8 +461,11 @@ def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
         if first in named and second in named:
             yield named[first], named[second]
     for name in names:
-        if "1" in name and (other := name.replace("1", "2")) in names:
-            yield name, other
+        for first, second in ("12", "AB", "ab"):
+            if (
+                other := re.sub(rf"(?<![a-zA-Z]){first}(?![a-zA-Z])", second, name)
+            ) != name and other in names:
+                yield name, other
 
 
 def _main_text(table: Table, names: list[str]) -> str:

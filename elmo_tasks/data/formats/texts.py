@@ -10,13 +10,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo_tasks.data.formats.records import AUTO, DelimitedLayout, RecordFormat, is_parquet, read_records
-from elmo_tasks.data.input_files import InputError, Record, first_lines, nonblank_lines, read_lines
+from elmo_tasks.data.input_files import (
+    InputError,
+    Record,
+    counterpart,
+    first_lines,
+    nonblank_lines,
+    read_lines,
+)
 
 FASTTEXT = "__label__"
 CLASS_PATHS = ("class_folders", "class_files")
 """The formats with the class in the name of the folder or the file."""
 DELIMITER_OF_FORMAT = {"csv": ",", "tsv": "\t"}
 _LINES = 20
+_TEXT_FILES = ("text", "texts", "sentences", "sentence", "tweets", "data")
+"""The words in the names of files of texts that have their labels in another file."""
 
 
 class TextOptions(NamedTuple):
@@ -67,6 +76,23 @@ def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
         yield Record(path, line_number, {"label": labels, "text": without_labels(line)})
 
 
+def _read_label_files(path: Path, options: TextOptions) -> Iterator[Record]:
+    """Yields the text of each line with the label in the same line of the file beside it."""
+    labels = [line.strip() for _, line in read_lines(label_file(path) or path, encoding=options.encoding)]
+    texts = list(read_lines(path, encoding=options.encoding))
+    if len(labels) != len(texts):
+        raise InputError(f"has {len(texts)} lines, but {label_file(path)} has {len(labels)}", where=path)
+    for (line_number, text), label in zip(texts, labels, strict=True):
+        if text.strip() or label:
+            yield Record(path, line_number, {"label": label, "text": text})
+
+
+def label_file(path: Path) -> Path | None:
+    """Returns the file with the labels of a file of texts, such as `train_labels.txt` of `train_text.txt`."""
+    names = ((text, label) for text in _TEXT_FILES for label in ("labels", "label"))
+    return next((file for text, label in names if (file := counterpart(path, text, label))), None)
+
+
 def _read_class_file(path: Path, options: TextOptions) -> Iterator[Record]:
     label = class_of_path(path, "class_files", options.names) or path.name
     return _labelled(_read_text(path, options), label)
@@ -112,8 +138,8 @@ def lines_format(path: Path, options: TextOptions) -> str | None:
     if is_fasttext(lines):
         return "fasttext"
     words = [line.split(maxsplit=1) for line in lines]
-    has_labels = all(len(each) == 2 and _known(each[0], options.names) in options.names for each in words)
-    return "label_text" if lines and has_labels else None
+    has_labels = all(_known(each[0], options.names) in options.names for each in words)
+    return "label_text" if has_labels and 2 * sum(len(each) == 2 for each in words) > len(words) else None
 
 
 def is_fasttext(lines: Sequence[str]) -> bool:
@@ -133,6 +159,7 @@ READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {
     "document": _read_document,
     "label_text": _read_label_text,
     "fasttext": _read_fasttext,
+    "label_files": _read_label_files,
     "class_folders": _read_class_folder,
     "class_files": _read_class_file,
 }

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats import CERTAIN, FileSample, Format
-from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten, value_or_error
+from elmo_tasks.data.formats import CERTAIN, Format
+from elmo_tasks.data.input_files import FileSample, InputError, nonblank_lines, shorten, value_or_error
 from elmo_tasks.data.tokenization import Words
 
 _PART = re.compile(r"[ \t]*(?:\([ \t]*(?P<label>[0-4])(?:[ \t]+(?P<word>[^() \t]+)[ \t]*\)|(?=[ \t]*\())|\))")

@@ -10,7 +10,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.inspect import inspect, read_with
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.formats import sample_of
+from elmo_tasks.data.input_files import sample_of
 
 ROW = re.compile(r"^\| `(elmo_\w+)` \| (.*?) \| (?:`(\{.*\})`)? ?\| [^|]*\|$", re.MULTILINE)
 ROWS = ROW.findall((bundled("docs") / "data.md").read_text(encoding="utf-8"))
