@@ -53,8 +53,11 @@ _archives_being_opened: ContextVar[tuple[str, ...]] = ContextVar(
 )
 
 
-class ArchiveError(ConfigError):
-    """An archive that is damaged or must not be opened; `where` names it."""
+class ArchiveError(ConfigError, RuntimeError, TypeError):
+    """
+    An archive that is damaged or must not be opened; `where` names it. It takes the place of errors of
+    AllenNLP of all its bases.
+    """
 
 
 def local_archive(archive: str | PathLike[str]) -> Path:
@@ -116,7 +119,7 @@ def _read(
     folder: Path, name: str | PathLike[str], overrides: dict[str, Any], weights_file: str | None, gpu: int
 ) -> Archive:
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
-    content = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    content = _read_config(folder)
     with jsonnet_errors("overrides"):
         config = Params(with_overrides(content, overrides) if overrides else content)
     readers = archival._load_dataset_readers(config.duplicate(), str(folder))
@@ -217,6 +220,7 @@ def _fault(error: Exception) -> str:
 
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """The environment variable that, if it is 1, lets the config of an archive name any Python object."""
+_STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])')
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
 """Arguments with which transformers runs code from others, and the values for which it does not."""
@@ -251,16 +255,22 @@ def check_config(folder: Path) -> None:
     """
     if not (folder / CONFIG_NAME).exists():
         return
+    config = _read_config(folder)
+    if not _trusts_archives():
+        for path, value in _values(config):
+            _check_value(path, value)
+
+
+def _read_config(folder: Path) -> Any:
+    """Reads the config of an unpacked archive, as JSON with the commas at the ends that Jsonnet allows."""
+    text = (folder / CONFIG_NAME).read_text(encoding="utf-8")
     try:
-        config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+        return json.loads(_STRING_OR_LAST_COMMA.sub(lambda match: match[1] or "", text))
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{CONFIG_NAME} is not JSON ({error})",
             remedy="if it is Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`",
         ) from error
-    if not _trusts_archives():
-        for path, value in _values(config):
-            _check_value(path, value)
 
 
 def _check_value(path: tuple[str, ...], value: Any) -> None:

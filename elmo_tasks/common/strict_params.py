@@ -98,6 +98,10 @@ class ConfigError(ConfigurationError, ElmoError):
         return ElmoError.__str__(self)
 
 
+class JsonnetError(ConfigError, RuntimeError):
+    """The error of wrong Jsonnet, for which AllenNLP raises a `RuntimeError`."""
+
+
 @contextmanager
 def block_errors(block: str = "") -> Iterator[None]:
     """
@@ -117,13 +121,13 @@ def block_errors(block: str = "") -> Iterator[None]:
 
 @contextmanager
 def jsonnet_errors(where: FilePath) -> Iterator[None]:
-    """Raises the errors of wrong Jsonnet, and of overrides that do not fit a config, as a `ConfigError`."""
+    """Raises the errors of wrong Jsonnet, and of overrides that do not fit a config, as a `JsonnetError`."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(" ".join(str(error).split()), where=where) from error
+        raise JsonnetError(" ".join(str(error).split()), where=where) from error
 
 
 def _locate(error: ConfigError, block: str) -> None:

@@ -19,12 +19,13 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import allennlp.commands
 from allennlp.commands import build_vocab, count_instances, evaluate, predict
-from allennlp.common import Params, plugins, util
+from allennlp.common import FromParams, Params, plugins, util
 from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
@@ -37,6 +38,7 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.machine import read_gpu
 from elmo_tasks.common.progress import duration
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import wrap
 
 _import_module_and_submodules = util.import_module_and_submodules
@@ -190,13 +192,35 @@ def _message(error: BaseException) -> str:
     return f"error: {error}"
 
 
+def error_of_block(error: BaseException) -> BaseException:
+    """
+    Returns the error of AllenNLP or PyTorch about a block of a config as a `ConfigError` with the key of the
+    block; other errors unchanged.
+    """
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    block = ""
+    for frame in frames:
+        if frame.f_code is FromParams.from_params.__func__.__code__:
+            block = getattr(frame.f_locals["params"], "history", "").rstrip(".") or block
+        elif frame.f_code.co_name == "iter_instances":
+            return error  # in data
+    of_config = isinstance(error, TypeError | ValueError | KeyError | AttributeError | AssertionError)
+    source = frames[-1].f_globals.get("__name__", "") if frames else ""
+    if not (block and of_config and source.startswith(("allennlp.", "torch.optim."))):
+        return error
+    named = ConfigError(" ".join(map(str, error.args)), key=block)
+    named.__cause__ = error
+    return named
+
+
 def _end_command(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if isinstance(error, SigTermReceived | KeyboardInterrupt):
         # Python would wait until the processes of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
             child.terminate()
-    if isinstance(error, USER_ERRORS):
-        print_error(error)
+    user_error = error_of_block(error)
+    if isinstance(user_error, USER_ERRORS):
+        print_error(user_error)
     else:
         sys.__excepthook__(kind, error, traceback)
     if isinstance(error, SigTermReceived):
@@ -223,7 +247,8 @@ def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) 
     log = sys.excepthook
 
     def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        (_end_command if isinstance(error, USER_ERRORS) else log)(kind, error, traceback)
+        is_of_user = isinstance(error_of_block(error), USER_ERRORS)
+        (_end_command if is_of_user else log)(kind, error, traceback)
 
     sys.excepthook = end
 

@@ -8,6 +8,7 @@ import inspect
 import itertools
 import logging
 import multiprocessing
+import os
 import random
 import re
 import shutil
@@ -238,7 +239,7 @@ def copy_where_links_fail(stock: Callable[..., None], source: str, dest: str) ->
     try:
         stock(source, dest)
     except OSError:
-        shutil.copy(source, dest)
+        os.replace(shutil.copy(source, f"{dest}.partial"), dest)
 
 
 @around(Predictor, "from_archive")

@@ -14,7 +14,7 @@ from allennlp.training.trainer import Trainer, TrainerCheckpoint
 from torch import nn
 
 from elmo_tasks.common.files import atomic_file, naming_when_full
-from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.strict_params import ConfigError, StrictParams
 from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, PositiveInt
 from elmo_tasks.modules.metrics import gather_from_workers
 
@@ -147,6 +147,13 @@ class SafeCheckpointer(StrictParams, Checkpointer):
         # States without `averages_of_state` hold the moving average by the names of parameters.
         averages = state.pop(_AVERAGES, state.get("moving_average", {"shadows": {}})["shadows"])
         if not _is_best(state):
+            if best.exists() and not zipfile.is_zipfile(best):
+                epoch = state["metric_tracker"]["best_epoch"] + 1
+                raise ConfigError(
+                    "the file was cut off, and the newest checkpoint is not of the best epoch",
+                    where=best,
+                    remedy=f"copy model_state_e{epoch}_b0.th to it if it is there, or train again by --force",
+                )
             return
         if self._is_primary:
             _save({**checkpoint.model_state, **averages}, best)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 import tarfile
 from pathlib import Path
@@ -87,6 +88,15 @@ def test_content_that_is_no_model(run, tmp_path, member, change, names):
     assert caught.value.where == str(archive)
     assert names in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_config_with_the_commas_of_jsonnet(run, tmp_path):
+    """As one of allennlp-models' own archives has it. A comma in a text is none of them."""
+    shutil.copytree(run, tmp_path / "run")
+    config = tmp_path / "run" / "config.json"
+    text = config.read_text().strip()
+    config.write_text('{"other": [", }", "\\",]",\n],' + text[1:-1] + ", }")
+    assert open_archive(tmp_path / "run").config["other"] == [", }", '",]']
 
 
 def test_weights_that_are_none(run, tmp_path):

@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
 from allennlp.training.trainer import TrainerCheckpoint
 from torch import nn
 
 from elmo_tasks.training import SafeCheckpointer
+from tests.errors import error_of, mentions
 
 
 class Trainer:
@@ -77,6 +79,16 @@ def test_best_weights_are_put_in_order(run, best):
     state = run.checkpointer.load_checkpoint()
     assert state.trainer_state["best_model_filename"] == str(file)
     assert torch.load(file)["weight"][0] == 2
+
+
+def test_best_weights_of_another_epoch_that_were_cut_off(run):
+    state = run.trainer.get_checkpoint_state()
+    state.trainer_state["metric_tracker"] |= {"is_best_so_far": False, "best_epoch": 0}
+    run.trainer.get_checkpoint_state = lambda: state
+    (run.folder / "best.th").write_bytes(b"PK")
+    run.checkpointer.save_checkpoint(run.trainer)
+    message = error_of(ConfigurationError, run.checkpointer.load_checkpoint)
+    assert mentions(message, str(run.folder / "best.th"), "model_state_e1_b0.th")
 
 
 @pytest.mark.parametrize("best_epoch", [1, 2])
