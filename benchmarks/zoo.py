@@ -17,6 +17,7 @@ from allennlp.common.util import lazy_groups_of
 from allennlp.data import Batch, BatchSampler, Instance
 from allennlp.models.archival import CONFIG_NAME
 
+from benchmarks.calibration import CALIBRATIONS, calibrate
 from benchmarks.results import Results, add_results_argument, show, shown
 from elmo_tasks import __version__, load
 from elmo_tasks.archives import TRAINED, extracted_archive, slim
@@ -79,10 +80,18 @@ OPEN_GENRES = (
 )
 """The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
 ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES)
+NER = (
+    "ner/uner_ewt/{}.txt",
+    "ner_open/btc_{}.conll",
+    "ner_open/wikigold_{}.conll",
+    "ner_more/crossner_{}.conll.gz",
+    "ner_more/redocred_{}.conll.gz",
+    "ner_more/uner_pud_{}.conll.gz",
+)
 ZOO = {
     "ner": Recipe(
-        ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
-        ("ner/uner_ewt/dev.txt", "ner_open/btc_dev.conll", "ner_open/wikigold_dev.conll"),
+        tuple(file.format("train") for file in NER),
+        tuple(file.format("dev") for file in NER),
         entities,
     ),
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),
@@ -98,7 +107,8 @@ ZOO = {
 class Zoo:
     """
     Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the seed
-    that is best on the dev set, without the biLM. The runs are below OUT; a killed command resumes there.
+    that is best on the dev set, without the biLM, and with its probabilities calibrated on the dev set. The
+    runs are below OUT; a killed command resumes there.
     """
 
     @staticmethod
@@ -143,6 +153,8 @@ class Zoo:
             own |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), best.seed)
             Path(unpacked, CONFIG_NAME).write_text(json.dumps(own, indent=4), encoding="utf-8")
             slim(unpacked, path, dtype="float16", version=__version__)
+        if name in CALIBRATIONS:
+            calibrate(name, output / f"{name}.tar.gz", [dev] if isinstance(dev, str) else dev)
 
 
 class ZooSpeed:

@@ -9,6 +9,7 @@ from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
+from allennlp.training.metrics import BooleanAccuracy
 from torch import nn
 from torch.nn import functional as F
 
@@ -38,6 +39,9 @@ class SstModel(Classifier):
     ReLU layer and a biLSTM, the encoder, read the sentence. Biattention gives each token a context vector. A
     second biLSTM, the integrator, reads the encoding, its difference to the context, and their product. The
     maximum, mean, minimum and self-attentive sum over the tokens go through ReLU layers to the classes.
+
+    With the five classes of the treebank, its metrics have a `binary_accuracy`, too: of the sentences that
+    are not neutral, by the sums of the probabilities of either side.
 
     # Parameters
 
@@ -84,6 +88,7 @@ class SstModel(Classifier):
         self.pooling = nn.Linear(integrated_dim, 1)
         sizes = [4 * integrated_dim, *classifier_sizes]
         self.classifier = _classifier_layers(sizes, len(self.labels), maxout, classifier_dropout)
+        self.binary_metric = BooleanAccuracy() if len(self.labels) == 5 else None
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """*Shape:* `logits` `(batch, classes)`, `attention` of the pooling and `mask` `(batch, tokens)`."""
@@ -117,6 +122,22 @@ class SstModel(Classifier):
             dim=1,
         )
         return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
+
+    def decode(
+        self, scores: Scores, metadata: list[SstSentence], label: torch.Tensor | None = None
+    ) -> Outputs:
+        outputs = super().decode(scores, metadata, label)
+        if label is not None and self.binary_metric is not None:
+            negative, _, positive = outputs["probabilities"].split([2, 1, 2], dim=1)
+            is_positive = positive.sum(dim=1) > negative.sum(dim=1)
+            self.binary_metric(is_positive, label > 2, label != 2)
+        return outputs
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        metrics = super().get_metrics(reset)
+        if reset and self.binary_metric is not None:
+            metrics["binary_accuracy"] = self.binary_metric.get_metric(reset)
+        return metrics
 
     def results(self, outputs: Outputs) -> list[SstResult]:
         """Returns the label of each sentence, and the attention to each word."""

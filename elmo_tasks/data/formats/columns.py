@@ -80,8 +80,11 @@ class ColumnLayout:
         self.comments = comments
 
     def split(self, line: str) -> list[str]:
-        """Returns the cells of a line."""
-        return split_cells(line, self.delimiter)
+        """Returns the cells of a line, between tabs if these alone make the right number of cells."""
+        cells = split_cells(line, self.delimiter)
+        if self.delimiter is None and len(cells) > len(self.names) == line.count("\t") + 1 > 1:
+            return line.split("\t")
+        return cells
 
     def fits(self, cells: list[str]) -> bool:
         """Returns whether a row may have these cells, by their number."""

@@ -20,6 +20,15 @@ def test_cells(delimiter, line, cells):
     assert ColumnLayout(["word"], delimiter, needed=["word"]).split(line) == cells
 
 
+def test_a_word_with_a_blank_between_tabs():
+    layout = ColumnLayout(["word", "tag"], None, needed=["word", "tag"])
+    assert [layout.split(line) for line in ("ke s\tO", "a b", "a\tb")] == [
+        ["ke s", "O"],
+        ["a", "b"],
+        ["a", "b"],
+    ]
+
+
 @pytest.mark.parametrize("names", [[], ["word"], ["word", "tag", "tag"]])
 def test_impossible_layouts(names):
     with pytest.raises(ConfigurationError, match=r"^columns: ") as error:
