@@ -313,6 +313,8 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
             records = read(path)
         except (ConfigurationError, ValueError, OSError):
             continue
+        if task == "analogies" and not _are_pairs(sample.lines):
+            continue
         if task != "similarity" or _are_words(records):
             yield Inspection(
                 task=task,
@@ -344,6 +346,13 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
             command=_train_command("bilm", "bilm", path, {}),
             evidence=_TEXT,
         )
+
+
+def _are_pairs(lines: Sequence[str]) -> bool:
+    """Tells whether lines of two words have mostly different second words, unlike those with a class."""
+    rows = [re.split(r"[\s,]+", line.strip()) for line in lines]
+    are_different = any(len(row) > 2 for row in rows) or 2 * len({row[-1] for row in rows}) > len(rows)
+    return are_different and not any(row[0].isdecimal() for row in rows)
 
 
 def _are_words(pairs: Sequence[Any]) -> bool:

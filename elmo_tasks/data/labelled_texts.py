@@ -89,8 +89,8 @@ class LabelledTextReader(TaskReader):
     def __init__(
         self,
         *,
-        classes: list[Name],
-        label_names: Optional[dict[str, Name]] = None,
+        classes: list[Optional[Name]],
+        label_names: Optional[dict[str, Optional[Name]]] = None,
         format: Annotated[str, OneOf(("auto", *READ))] = "auto",
         columns: Optional[Names] = None,
         delimiter: Name = "auto",
@@ -104,11 +104,12 @@ class LabelledTextReader(TaskReader):
             raise InputError(f"{', '.join(columns)} has a name twice", key="columns")
         if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
             raise InputError(f"{classes!r} is not a list of two names or more, each once", key="classes")
-        if label_names is not None and set(label_names.values()) != set(classes):
-            named = ", ".join(dict.fromkeys(label_names.values()))
-            raise InputError(f"its classes are {named}, but not {', '.join(classes)}", key="label_names")
-        self.classes = classes
-        self.label_names: Mapping[str, str] = label_names or {name: name for name in classes}
+        self.classes = list(map(str, classes))  # AllenNLP makes None of a "None" in a config
+        labels = {name: name for name in self.classes} if label_names is None else label_names
+        self.label_names: Mapping[str, str] = {label: str(name) for label, name in labels.items()}
+        if set(self.label_names.values()) != set(self.classes):
+            named = ", ".join(dict.fromkeys(self.label_names.values()))
+            raise InputError(f"its classes are {named}, not {', '.join(self.classes)}", key="label_names")
         self.format = format
         delimiter = DELIMITER_OF_FORMAT.get(format, delimiter) if delimiter == "auto" else delimiter
         self.layout = DelimitedLayout(columns, delimiter, quotes)

@@ -243,7 +243,7 @@ def _read_analogies(file: Path) -> Iterator[Analogy]:
 
 
 def _words_of_lines(file: Path) -> list[tuple[int, list[str]]]:
-    return [(line, words) for line, text in read_lines(file) if (words := text.split())]
+    return [(line, words) for line, text in read_lines(file) if (words := re.findall(r"[^\s,]+", text))]
 
 
 def _words(file: Path, line: int, words: list[str], *, count: int) -> tuple[str, ...]:

@@ -73,8 +73,8 @@ class SnliReader(LabelledTextReader):
     def __init__(
         self,
         *,
-        classes: Optional[list[Name]] = None,
-        label_names: Optional[dict[str, Name]] = None,
+        classes: Optional[list[Optional[Name]]] = None,
+        label_names: Optional[dict[str, Optional[Name]]] = None,
         premise: Optional[Union[Name, Names]] = None,
         hypothesis: Optional[Union[Name, Names]] = None,
         label: Optional[Name] = None,
@@ -82,7 +82,7 @@ class SnliReader(LabelledTextReader):
     ) -> None:
         classes = list(ENTAILMENT_LABELS) if classes is None else classes
         if label_names is None and tuple(classes) == ENTAILMENT_LABELS:
-            label_names = {label: label for label in ENTAILMENT_LABELS} | OTHER_NAMES
+            label_names = {**dict(zip(ENTAILMENT_LABELS, ENTAILMENT_LABELS, strict=True)), **OTHER_NAMES}
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns: dict[str, Any] = {"premise": premise, "hypothesis": hypothesis, "label": label}
 

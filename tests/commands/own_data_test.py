@@ -48,6 +48,31 @@ def test_classify_pairs(tmp_path, allennlp):
     assert json.loads((tmp_path / "run/config.json").read_text())["model"]["pairs"] is True
 
 
+def test_columns_rows_and_the_config_can_be_chosen(tmp_path, allennlp):
+    rows = "".join(
+        f"A trip by boat {i},None,{'ab'[i % 2]}\nA day {i},Other,{'ab'[i % 2]}\n" for i in range(8)
+    )
+    (tmp_path / "a.csv").write_text(f"words,kind,part\n{rows},None,a\n")
+    chosen = (
+        "elmo",
+        "classify",
+        tmp_path / "a.csv",
+        "-o",
+        tmp_path / "run",
+        "--label",
+        "kind",
+        "--text",
+        "words",
+    )
+    assert mentions(allennlp(*chosen, status=1), "line 18", "--skip-bad")
+    overrides = json.dumps({"trainer.num_epochs": 1})
+    shown = allennlp(*chosen, "--skip-bad", "--seed", 3, "--no-elmo", "--overrides", overrides)
+    assert "texts: words; label: kind" in shown
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert "elmo" not in config["model"]
+    assert (config["random_seed"], config["dataset_reader"]["seed"]) == (3, 3)
+
+
 def test_tag_with_dev_data(tmp_path, allennlp):
     train, dev = (bundled(f"fixtures/ner/{name}.conll").resolve() for name in ("dev", "test"))
     shown = allennlp("elmo", "tag", train, dev, "-o", tmp_path / "run", "--epochs", 1)

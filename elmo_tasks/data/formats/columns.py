@@ -458,7 +458,7 @@ def detect_columns(sample: FileSample) -> float:
     }
     if not found:
         return _WEAK
-    return CERTAIN if any(map(_TAG.fullmatch, tags - _CHUNKS)) else LIKELY
+    return CERTAIN if any(map(_TAG.fullmatch, tags)) and not tags & _CHUNKS else LIKELY
 
 
 def detect_conll2012(sample: FileSample) -> float:

@@ -242,7 +242,10 @@ def _detect_records(sample: FileSample, format: RecordFormat) -> float:
     path = sample.files[0]
     if not (sample.lines or is_parquet(path)) or record_format(path, encoding=sample.encoding) != format:
         return 0.0
-    names = {key.lower() for key, value in first_values(sample).items() if isinstance(value, list)}
+    values = {key.lower(): value for key, value in first_values(sample).items()}
+    names = {name for name in values if isinstance(values[name], list)}
+    if not any(name in _TOKENS for name in names):  # a list of words is several classes of the text
+        names -= {name for name in names if values[name] and _is_list_of(values[name], str)}
     if not names.isdisjoint(_TOKENS):
         return LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else CERTAIN
     return POSSIBLE if names.isdisjoint((*_SPANS, _SLOTS)) else CERTAIN

@@ -61,7 +61,7 @@ COLUMN_NAMES = {
 _FIRST_NAMES = COLUMN_NAMES["premise"]
 _MAX_CLASSES = 200
 _SHORT = 10
-"""The characters that texts have on average, at least, in a column without the name of a text."""
+"""The bytes that texts have on average, at least, in a column without the name of a text."""
 _FIRST = 100
 """The rows by whose values a column is one of texts."""
 _HEADER = 1000
@@ -81,15 +81,15 @@ _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
 
 def find_texts(sample: FileSample) -> Finding:
     """Returns how a classifier's reader reads data: by paths, fastText's marks, columns, or first words."""
-    if names := _classes_of_paths(sample):
-        tokenizer = tokenizer_keys(sample.lines)
-        has_texts = tokenizer or any(len(line.split()) > 1 for line in sample.lines)
-        return Finding(LIKELY if has_texts else 0, [{"classes": sorted(names), **tokenizer}])
     if label_files := list(filter(None, map(label_file, sample.files))):
         lines = (line for file in label_files for _, line in nonblank_lines(file, sample.encoding))
         tokenizer = tokenizer_keys(sample.lines)
         keys = {"format": "label_files", "classes": sorted(set(map(str.strip, lines))), **tokenizer}
         return Finding(CERTAIN, [keys])
+    if names := _classes_of_paths(sample):
+        tokenizer = tokenizer_keys(sample.lines)
+        has_texts = tokenizer or any(len(line.split()) > 1 for line in sample.lines)
+        return Finding(LIKELY if has_texts else 0, [{"classes": sorted(names), **tokenizer}])
     if is_fasttext(sample.lines):
         lists = [[word for word in line.split() if word.startswith(FASTTEXT)] for line in _all_lines(sample)]
         if several := next((each for each in lists if len(each) > 1), None):
@@ -267,22 +267,22 @@ def _find_table(sample: FileSample, table: Table) -> Finding:
         known = ", ".join(table.columns)
         return Finding(evidence, problem=InputError(f"no column is {missing[0]!r}, only {known}", where=file))
     labels = [sample.label] if sample.label else _label_columns(table)
-    is_named = bool(labels) and (is_label_name(labels[0]) or labels == [ANSWER])
-    problem = None if is_named or sample.label else _problem_of_labels(file, table, labels)
+    problem = None if sample.label else _problem_of_labels(file, table, labels)
+    has_texts = any(_has_words(table, name) for name in text_columns(table))
     if problem or not labels:
-        has_texts = any(_has_words(table, name) for name in text_columns(table))
         what = "no column has two classes or more" if has_texts else "no column has texts"
         evidence = max(evidence, LIKELY if has_texts and problem else POSSIBLE if has_texts else 0.0)
         return Finding(evidence, problem=problem or InputError(what, where=file))
     candidates: list[dict[str, Any]] = []
+    texts = list(sample.texts) or _texts_of(table, text_columns(table, labels[0]))
+    if not texts or not (has_texts or sample.texts or _are_named(table, labels[0], texts) == 2):
+        what, remedy = f"no column has texts for the labels in {labels[0]!r}", f"name it {TEXTS[0]!r}"
+        return Finding(evidence, problem=InputError(what, where=file, remedy=remedy))
+    evidence = (POSSIBLE, LIKELY, CERTAIN)[_are_named(table, labels[0], texts) if has_texts else 0]
+    if 2 * len(table.classes[labels[0]]) > len(table.rows) > 4:
+        evidence = POSSIBLE / 2
     for label in labels:
         texts = list(sample.texts) or _texts_of(table, text_columns(table, label))
-        if not texts:
-            what, remedy = f"no column has texts for the labels in {label!r}", f"name it {TEXTS[0]!r}"
-            return Finding(evidence, problem=InputError(what, where=file, remedy=remedy))
-        evidence = (
-            min(evidence, _evidence(table, label, texts)) if candidates else _evidence(table, label, texts)
-        )
         keys: dict[str, Any] = {} if table.header else {"columns": table.columns}
         keys |= {f"sentence{i}": name for i, name in enumerate(texts, start=1)}
         keys |= {"label": label, "classes": table.classes[label]}
@@ -291,23 +291,22 @@ def _find_table(sample: FileSample, table: Table) -> Finding:
     return Finding(evidence, candidates, table.problem)
 
 
-def _evidence(table: Table, label: str, texts: Sequence[str]) -> float:
-    """Returns the evidence for texts with labels, by the names and values of the columns."""
-    named = [is_label_name(label), not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))]
-    if not any(_has_words(table, name) for name in texts):
-        return POSSIBLE if table.header and all(named) else 0.0
-    if 2 * len(table.classes[label]) > len(table.rows) > 4:
-        return POSSIBLE / 2
-    return (POSSIBLE, LIKELY, CERTAIN)[sum(named) if table.header else 0]
+def _are_named(table: Table, label: str, texts: Iterable[str]) -> int:
+    """Returns how many of the label and the texts have a usual name."""
+    has_name = not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))
+    return is_label_name(label) + has_name if table.header else 0
 
 
 def _problem_of_labels(file: Path, table: Table, labels: Sequence[str]) -> InputError | None:
-    """Returns why the labels of columns without a usual name are not the classes of texts."""
+    """Returns why labels are not the classes of texts: in one column of a usual name, or in all others."""
+    is_named = len(labels) == 1 and (is_label_name(labels[0]) or labels[0] == ANSWER)
+    for name in labels if is_named else table.columns:
+        if several := _several_in(table, name):
+            return _several_labels(file, f"{several} in the column {name!r}")
+    if is_named:
+        return None
     if scores := _scores_column(table):
         return InputError(f"the column {scores!r} has scores, which are not classes", where=file)
-    for name in table.columns:
-        if several := next((value for value in table.values(name) if _is_several(value, table, name)), None):
-            return _several_labels(file, f"{several} in the column {name!r}")
     alike = [name for name in labels if table.classes[name] == table.classes[labels[0]]]
     if len(alike) > 1 and len(table.classes[alike[0]]) == 2:
         return _several_labels(file, f"the columns {shorten(', '.join(alike))}")
@@ -386,13 +385,22 @@ def _is_binary(rows: Sequence[Mapping[str, Any]]) -> bool:
     return len(labels) == 1 and "reject" in {row.get(ANSWER) for row in rows}
 
 
-def _is_several(value: Any, table: Table, name: str) -> bool:
-    """Tells whether a value is several labels: a list, or some of one with marks between."""
-    if isinstance(value, list):
-        return len(value) > 1 and all(isinstance(each, str | int) for each in value)
-    parts = re.split(r"[,;|]\s*", value) if isinstance(value, str) else []
-    single = {each for each in table.classes[name] if not re.search("[,;| ]", each)}
-    return len(parts) > 1 and all(map(_LABEL.fullmatch, parts)) and not single.isdisjoint(parts)
+def _several_in(table: Table, name: str) -> Any:
+    """Returns a value that is several labels, if there is one: a list, or classes with marks between."""
+    single = {each for each in table.classes[name] if _LABEL.fullmatch(each)}
+    for value in table.values(name):
+        parts = re.split(r"[,;|]\s*", value) if isinstance(value, str) else value
+        if isinstance(parts, dict):
+            parts = [key for key, score in parts.items() if isinstance(score, int | float) and score > 0]
+        if (
+            not isinstance(parts, list)
+            or len(parts) < 2
+            or not all(isinstance(each, str | int) for each in parts)
+        ):
+            continue
+        if not isinstance(value, str) or (all(map(_LABEL.fullmatch, parts)) and not single.isdisjoint(parts)):
+            return value
+    return None
 
 
 def _is_no_label(value: Any) -> bool:
@@ -432,7 +440,9 @@ def _is_text(table: Table, name: str) -> bool:
     values = [row.get(name) for row in table.rows[:_FIRST]]
     texts = [value for value in values if isinstance(value, str) and not re.fullmatch(r"[-\d._]*", value)]
     is_named = table.header and name.lower() in _NAMES_OF_TEXTS
-    return 2 * len(texts) > len(values) and (is_named or sum(map(len, texts)) >= _SHORT * len(texts))
+    return 2 * len(texts) > len(values) and (
+        is_named or sum(len(text.encode()) for text in texts) >= _SHORT * len(texts)
+    )
 
 
 def _texts_of(table: Table, names: list[str]) -> list[str]:
@@ -515,5 +525,5 @@ def _first_words(sample: FileSample) -> set[str]:
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
     is_few = 2 <= len(labels) <= min(len(words) // 2, _MAX_CLASSES)
-    have_texts = len(words) < 1.1 * sum(len(each) == 2 for each in words)
+    have_texts = len(words) < 1.3 * sum(len(each) == 2 for each in words)
     return labels if is_few and have_texts and all(map(_LABEL.fullmatch, labels)) else set()
