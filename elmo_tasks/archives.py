@@ -3,7 +3,8 @@ Archives of models: `open_archive`, which takes the place of AllenNLP's `load_ar
 archives that come trained with the project.
 
 An archive must not run code of its maker. Its config is checked before anything is built from it: it names
-classes by their registered names alone, unless the user trusts the archive (`TRUST`).
+classes by their registered names alone. While it is opened, nothing is fetched: libraries find the network as
+if it were down, and take what is in their caches. Both hold unless the user trusts the archive (`TRUST`).
 
 A slim archive holds the digest of the biLM that comes with the project in place of its weights, which are
 added when the state dict is read. The archives that come trained are slim, and have names.
@@ -14,16 +15,18 @@ import os
 import pickle
 import re
 import shutil
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -38,7 +41,7 @@ from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.nn import util
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path
-from elmo_tasks.common.files import bundled, unpack
+from elmo_tasks.common.files import bundled, read_json_object, read_utf8, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
@@ -121,7 +124,9 @@ def _read(
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
     content = _read_config(folder)
     with jsonnet_errors("overrides"):
-        config = Params(with_overrides(content, overrides) if overrides else content)
+        content = with_overrides(content, overrides) if overrides else content
+    # To train, null is the same as no key.
+    config = Params({key: value for key, value in content.items() if value is not None})
     readers = archival._load_dataset_readers(config.duplicate(), str(folder))
     model = Model.load(
         config.duplicate(),
@@ -132,6 +137,7 @@ def _read(
     _check_numbers(model)
     meta = Meta.from_path(folder / META_NAME) if (folder / META_NAME).exists() else None
     if meta is not None:
+        meta.version = repr(meta.version)[1:-1]  # without the codes of a terminal
         archival._check_version_compatibility(name, meta)
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
     reader, validation_reader = (getattr(each, "wrapped_reader", each) for each in readers)
@@ -202,6 +208,11 @@ def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _OfflineError):
+            return f"{cause}; get it before, or, {_REMEDY}"
+        cause = cause.__cause__ or cause.__context__
     if isinstance(error, ConfigurationError):
         return error.message
     if isinstance(error, ElmoError):
@@ -218,8 +229,15 @@ def _fault(error: Exception) -> str:
     return f"not a whole archive of a model ({type(error).__name__}: {first})"
 
 
+MAX_CONFIG = 1 << 22
+"""The most bytes of the config of an archive."""
+MAX_WORDS, MAX_WORD_BYTES = 4_000_000, 1 << 26
+"""The most words of a vocabulary, and their bytes, unless the user trusts it. GloVe has 2.2 million."""
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
-"""The environment variable that, if it is 1, lets the config of an archive name any Python object."""
+"""
+The environment variable that, if it is 1, lets the config of an archive name any Python object, and things to
+fetch.
+"""
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])')
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
@@ -229,20 +247,56 @@ _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user tr
 """The names in the overrides of the user, while an archive is opened; otherwise `None`."""
 
 
-def is_opening() -> bool:
-    """Tells whether this thread is opening an archive."""
-    return _trusted.get() is not None
+def is_opening_untrusted() -> bool:
+    """Tells whether this thread is opening an archive, and the user has not set `TRUST`."""
+    return _trusted.get() is not None and not _trusts_archives()
 
 
 @contextmanager
 def only_registered_names(overrides: dict[str, Any]) -> Iterator[None]:
-    """Lets AllenNLP build registered classes alone inside the block, and those that the overrides name."""
+    """
+    Lets AllenNLP build registered classes alone inside the block, and those that the overrides name, and
+    lets nothing use the network.
+    """
     names = frozenset(part for _, part in _values(overrides) if isinstance(part, str))
     token = _trusted.set(names | (_trusted.get() or frozenset()))
     try:
         yield
     finally:
         _trusted.reset(token)
+
+
+class _OfflineError(ConnectionError):
+    """Something in the config of an archive is not on this machine."""
+
+
+def refuse_to_fetch(what: str) -> NoReturn:
+    """Raises the error of something that would have to be fetched."""
+    raise _OfflineError(f"its config needs {what}, and opening an archive fetches nothing")
+
+
+def _stay_offline(event: str, arguments: tuple[Any, ...]) -> None:
+    """An audit hook: while an archive is opened, every library finds the network down."""
+    if event == "socket.getaddrinfo" and is_opening_untrusted():
+        refuse_to_fetch(f"files from {arguments[0]}")
+
+
+sys.addaudithook(_stay_offline)
+
+
+@cache
+def _take_cached_files() -> None:
+    """Has `cached_path` take the files of an archive that is opened from its cache, without waiting."""
+    from cached_path import _cached_path as cached_paths  # imports the clients of all stores
+
+    stock = cached_paths.get_from_cache
+
+    def get_from_cache(url: str, cache_dir: Any = None, *args: Any, **options: Any) -> Any:
+        if not is_opening_untrusted():
+            return stock(url, cache_dir, *args, **options)
+        return cached_paths.find_latest_cached(url, cache_dir) or refuse_to_fetch(url), None
+
+    cached_paths.get_from_cache = get_from_cache
 
 
 def check_config(folder: Path) -> None:
@@ -259,11 +313,12 @@ def check_config(folder: Path) -> None:
     if not _trusts_archives():
         for path, value in _values(config):
             _check_value(path, value)
+        _check_vocabulary(folder / "vocabulary")
 
 
 def _read_config(folder: Path) -> Any:
     """Reads the config of an unpacked archive, as JSON with the commas at the ends that Jsonnet allows."""
-    text = (folder / CONFIG_NAME).read_text(encoding="utf-8")
+    text = read_utf8(folder / CONFIG_NAME, max_bytes=MAX_CONFIG, where=CONFIG_NAME)
     try:
         return json.loads(_STRING_OR_LAST_COMMA.sub(lambda match: match[1] or "", text))
     except (ValueError, RecursionError) as error:
@@ -273,8 +328,25 @@ def _read_config(folder: Path) -> Any:
         ) from error
 
 
+def _check_vocabulary(folder: Path) -> None:
+    """Bounds the memory of a vocabulary, some 200 bytes a word: short words pack to a 20th of their size."""
+    words = size = 0
+    for path in folder.glob("*.txt"):
+        size += path.stat().st_size
+        with open(path, "rb") as file:
+            words += sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
+    if words > MAX_WORDS or size > MAX_WORD_BYTES:
+        raise ConfigError(
+            f"the vocabulary has {words:,} words and {size:,} bytes, more than {MAX_WORDS:,} or "
+            f"{MAX_WORD_BYTES:,}",
+            remedy=_REMEDY,
+        )
+
+
 def _check_value(path: tuple[str, ...], value: Any) -> None:
     key = ".".join(path)
+    if isinstance(value, str) and "://" in value:
+        _take_cached_files()
     if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
         raise ConfigError(f"{value!r} runs code from others", key=key, remedy=_REMEDY)
     # These are built when the archive is open already; `resolve_registered` knows no archive then.
@@ -322,8 +394,11 @@ def _trusts_archives() -> bool:
     return os.environ.get(TRUST) == "1"
 
 
-NOTE = "bilm.json"
-"""The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict."""
+NOTE, MAX_NOTE = "bilm.json", 1 << 16
+"""
+The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict. Its
+size is enough for an ensemble of thousands.
+"""
 TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 _read_state_dict = util.read_state_dict
@@ -381,7 +456,7 @@ def missing_weights(weights_file: str | PathLike[str]) -> dict[str, torch.Tensor
     note_file = Path(weights_file).with_name(NOTE)
     if not note_file.exists():
         return {}
-    note = json.loads(note_file.read_text(encoding="utf-8"))
+    note = read_json_object(note_file, max_bytes=MAX_NOTE)
     bilm = _bundled_bilm()
     if note["digest"] != bilm.digest():
         raise ConfigError(

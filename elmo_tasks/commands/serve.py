@@ -130,12 +130,9 @@ class Serve(Verb):
         device = gpu_index(device_name, option="--device")
         local = ray.replicas is None and ray.ray_address is None
         archives = open_archives(self.archives or trained_models(), device if local else -1)
-        tabs = [
-            Tab.of(name, predictor, archive=archive, validation=validation)
-            for name, (archive, predictor, validation) in archives.items()
-        ]
+        tabs = [Tab.of(name, predictor, archive=archive) for name, (archive, predictor) in archives.items()]
         if local:
-            yield {name: local_model(predictor, limits) for name, (_, predictor, _) in archives.items()}, tabs
+            yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs
             return
         with _extra("ray"):
             from elmo_tasks.serving.replicas import replicated

@@ -220,7 +220,7 @@ def check_sources_stay(
 
 
 MAX_JSON = 1 << 20
-"""The size of a file that `read_json_object` reads."""
+"""The size of a file that `read_json_object` reads, unless it gets another."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _TEXT_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)')
 
@@ -232,17 +232,19 @@ def _refuse_constant(name: str) -> NoReturn:
 _decode_strictly = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def read_json_object(path: FilePath, *, where: str | None = None) -> dict[str, Any]:
+def read_json_object(
+    path: FilePath, *, where: str | None = None, max_bytes: int = MAX_JSON
+) -> dict[str, Any]:
     """
     Reads a JSON file that holds an object. `where` names it in errors, by default `path`.
 
     # Raises
-    `ElmoError`, with the file and the line: it has more than `MAX_JSON`, is not UTF-8, not JSON (see
+    `ElmoError`, with the file and the line: it has more than `max_bytes`, is not UTF-8, not JSON (see
     `json_value`), or not an object.
     """
     where = where or str(path)
     try:
-        content = json_value(read_utf8(path, max_bytes=MAX_JSON, where=where))
+        content = json_value(read_utf8(path, max_bytes=max_bytes, where=where))
     except json.JSONDecodeError as error:
         raise ElmoError(f"not JSON: {error}", where=where, line=error.lineno) from error
     if not isinstance(content, dict):

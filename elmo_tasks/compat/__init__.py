@@ -123,6 +123,12 @@ CHANGES = (
         "drop_in/archive_test.py::test_it_is_loaded_served_and_run_resumably",
     ),
     Change(
+        repairs.take_installed_models,
+        "an archive that is opened downloads models of spaCy and transformers",
+        "allennlp.common.util.spacy_download, cached_transformers.get and get_tokenizer",
+        "robustness/archives_test.py::test_opening_fetches_nothing",
+    ),
+    Change(
         repairs.read_vectors_of_all_kinds,
         "no word of vectors with tabs is found, binary ones end in a UnicodeDecodeError, and errors name "
         "neither file nor line",

@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import pkgutil
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -165,10 +166,15 @@ USER_ERRORS = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, SigTer
 """Errors in the user's input or machine, and signals: not faults of the program."""
 
 
+_CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Codes of a terminal, which a file of others may hold."""
+
+
 def print_error(error: BaseException) -> None:
     """Prints one line, with the notes of the error, and logs the traceback at debug level."""
     logger.debug("the error in full", exc_info=error)
-    print("; ".join([_message(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
+    line = "; ".join([_message(error), *getattr(error, "__notes__", [])])
+    print(_CODES.sub(lambda code: f"\\x{ord(code[0]):02x}", line), file=sys.stderr)
     if isinstance(error, OSError):
         # If stdout itself fails, Python would flush it once more when it ends.
         try:

@@ -36,6 +36,7 @@ from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRa
 from allennlp.training.moving_average import MovingAverage
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from elmo_tasks.archives import is_opening_untrusted, refuse_to_fetch
 from elmo_tasks.common.machine import end_with_parent
 
 logger = logging.getLogger(__name__)
@@ -271,6 +272,28 @@ def _open_vectors(
     self._iterator = lines if self.num_tokens else itertools.chain([first], lines)
 
 
+def take_installed_models() -> None:
+    wrap(cached_transformers, "get", _installed_transformer)
+    if not isinstance(util.spacy_download, functools.partial):
+        util.spacy_download = functools.partial(_download_spacy_model, util.spacy_download)
+
+
+def _installed_transformer(stock: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+    """Makes what a transformer needs; of an archive that is opened, from transformers' cache alone."""
+    if not is_opening_untrusted():
+        return stock(name, *args, **options)
+    try:
+        return stock(name, *args, local_files_only=True, **options)
+    except OSError:
+        refuse_to_fetch(f"the transformer {name!r} (`hf download {name}`)")
+
+
+def _download_spacy_model(stock: Callable[..., None], name: str) -> None:
+    if is_opening_untrusted():
+        refuse_to_fetch(f"the spaCy model {name!r} (`python -m spacy download {name}`)")
+    stock(name)
+
+
 def tokenize_for_transformers() -> None:
     wrap(cached_transformers, "get_tokenizer", _get_tokenizer)
     wrap(PretrainedTransformerTokenizer, "__init__", _make_transformer_tokenizer)
@@ -279,7 +302,7 @@ def tokenize_for_transformers() -> None:
 def _get_tokenizer(stock: Callable[..., Any], model_name: str, **options: Any) -> Any:
     # AllenNLP also passes it to each call that adds such tokens.
     options.pop("add_special_tokens", None)
-    tokenizer = stock(model_name, **options)
+    tokenizer = _installed_transformer(stock, model_name, **options)
     if not hasattr(tokenizer, "encode_plus"):
         tokenizer.encode_plus = tokenizer.__call__
     return tokenizer

@@ -1,32 +1,20 @@
 """The tabs of the page: the form of each model, its examples, and the line that says what it is."""
 
-import logging
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives import TRAINED, trained_card
-from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import json_value, local_or_bundled
+from elmo_tasks.archives import TRAINED, trained_archives, trained_card
+from elmo_tasks.common.files import json_value
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.pipeline.explanations import can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
-
-logger = logging.getLogger(__name__)
-
-EXAMPLES = 5
-_EXAMPLES_READ = 50
-"""The instances of the validation data among which examples are looked for."""
-_LONGEST = 600
-"""The longest text of an example, in characters."""
 
 
 class Task(NamedTuple):
@@ -106,37 +94,29 @@ class Tab:
     tokenize: Callable[[str], Words] | None = None
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        predictor: TaskPredictor,
-        *,
-        archive: str = "",
-        validation: str | list[str] | None = None,
-    ) -> "Tab":
+    def of(cls, name: str, predictor: TaskPredictor, *, archive: str = "") -> "Tab":
         """
         Returns the tab of a model.
 
-        # Parameters
-
-        archive : path or name of the archive. One that comes with the project has a card and examples.
-        validation : path or paths of the model's validation data, where others find their examples, if these
-            files are there.
+        `archive` is the path or the name of its archive. One that comes with the project has a card and
+        examples. Another one has the examples of the project's model for the task, if there is one.
         """
         fields = [
             Field(field, _FIELD_LABELS.get(field, field.capitalize()), rows=6 if field in _LONG_FIELDS else 2)
             for field in predictor.forms[0]
         ]
         fields = fields or [JSON_FIELD]
+        trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else predictor.task()
+        about = trained_card(trained) if trained in trained_archives() else {}
         card = ""
         if archive.startswith(TRAINED):
-            about = trained_card(archive.removeprefix(TRAINED))
             card = f"{about['task']}; trained on {about['data']}; on dev data {about['score']}"
-            examples = [
-                {field.name: one[field.name] for field in fields} for one in about.get("examples", [])
-            ]
-        else:
-            examples = list(islice(_validation_examples(fields, predictor, validation), EXAMPLES))
+        names = [field.name for field in fields]
+        examples = [
+            {name: one[name] for name in names}
+            for one in about.get("examples", [])
+            if one.keys() >= set(names)
+        ]
         tokenize = None
         if "predicates" in predictor.optional_fields:
             fields.append(PREDICATES_FIELD)
@@ -201,24 +181,3 @@ def _indices(text: str, words: list[str]) -> list[int]:
             )
         indices.append(index)
     return indices
-
-
-def _validation_examples(
-    fields: list[Field], predictor: TaskPredictor, path: str | list[str] | None
-) -> Iterator[dict[str, str]]:
-    """Yields inputs for the form from files of data; none where one is missing or cannot be read."""
-    if path is None:
-        return
-    paths = path if isinstance(path, list) else [path]
-    if not all(os.path.exists(local_or_bundled(each)) for each in paths):
-        return
-    names = [field.name for field in fields]
-    earlier = []
-    try:
-        for instance in islice(predictor._dataset_reader.read(path), _EXAMPLES_READ):
-            texts = [" ".join(words) for words in predictor.texts(instance)]
-            if max(map(len, texts)) <= _LONGEST and texts not in earlier:
-                earlier.append(texts)
-                yield dict(zip(names, texts, strict=True))
-    except (ConfigurationError, ElmoError) as error:
-        logger.warning("no examples of %s: %s", path, error)

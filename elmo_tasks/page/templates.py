@@ -72,6 +72,8 @@ HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
 COLOURS = 8
 """The number of classes `colour-0` and so on in the style sheet; each also has a line of its own kind."""
+_MAX_DIGITS = 9
+"""The digits of a number that its colour depends on; Python reads no more than 4,300."""
 _COLOUR_ORDER = ("ARG0", "ARG1", "PER", "LOC", "ORG", "MISC", "ARG2", "V")
 _STARRED = re.compile(r"(?:(?<=\s)|^)\*\*(\S+)\*\*(?=\s|$)")
 
@@ -186,5 +188,5 @@ def heat(share: float) -> str:
 
 def _colour(label: str) -> int:
     if label.isdecimal():
-        return int(label) % COLOURS
+        return int(label[-_MAX_DIGITS:]) % COLOURS
     return _COLOUR_ORDER.index(label) if label in _COLOUR_ORDER else crc32(label.encode()) % COLOURS

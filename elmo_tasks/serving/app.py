@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import secrets
+import socket
 import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
@@ -270,19 +271,51 @@ logger = logging.getLogger("uvicorn.error")
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 )
+_ACCEPTED = 16
+"""The connections that asyncio accepts before it closes any of them; they have a descriptor each."""
+_WAITING = 1024
+"""The connections that the system keeps until they are accepted."""
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """Returns a server that answers at the sockets that its `run` takes."""
     config = uvicorn.Config(
         app,
-        http=cast(Any, partial(BoundedProtocol, limits)),
+        http=cast(Any, partial(BoundedProtocol, limits, _ClosedConnections())),
         ws="none",
+        loop="asyncio",
+        backlog=_ACCEPTED,
         access_log=False,
         log_level="warning",
         timeout_graceful_shutdown=limits.timeout,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            # asyncio has only one number for both.
+            listening.listen(_WAITING)
+
+
+class _ClosedConnections:
+    """Logs the connections that the service has closed, in one line a second for each reason."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, list[str | None]] = {}
+
+    def add(self, reason: str, host: str | None) -> None:
+        if not self._hosts:
+            asyncio.get_running_loop().call_later(1, self._log)
+        self._hosts.setdefault(reason, []).append(host)
+
+    def _log(self) -> None:
+        for reason, hosts in self._hosts.items():
+            some = ", ".join(sorted({str(host) for host in hosts})[:3])
+            logger.warning("closed %s connections of %s: %s", f"{len(hosts):,}", some, reason)
+        self._hosts = {}
 
 
 class BoundedProtocol(H11Protocol):
@@ -292,9 +325,10 @@ class BoundedProtocol(H11Protocol):
     body, for the tokens of a form, and for a model.
     """
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    def __init__(self, limits: Limits, closed: _ClosedConnections, **options: Any) -> None:
         super().__init__(**options)
         self._limits = limits
+        self._closed = closed
         self._timer: asyncio.TimerHandle | None = None
         self._state: object = None
         """The request that is awaited or answered when the timer ends."""
@@ -306,11 +340,13 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         hosts = [other.host for other in self.connections if isinstance(other, BoundedProtocol)]
-        of_client = hosts.count(self.host)
         # The rest of the descriptors is for files, and for connections that are refused.
-        max_connections = min(self._limits.max_connections, max_descriptors() // 2)
-        if len(hosts) > max_connections or of_client > self._limits.max_connections_of_client:
-            self._log(f"{len(hosts):,} connections are open, {of_client:,} of this client")
+        most, most_of_client = (
+            min(self._limits.max_connections, max_descriptors() // 2),
+            self._limits.max_connections_of_client,
+        )
+        if len(hosts) > most or hosts.count(self.host) > most_of_client:
+            self._closed.add(f"{most:,} are open, or {most_of_client:,} of one client", self.host)
             transport.write(_REFUSAL)
             transport.close()
         self._watch()
@@ -339,8 +375,5 @@ class BoundedProtocol(H11Protocol):
         self._timer = self.loop.call_later(seconds, self._expire, seconds)
 
     def _expire(self, seconds: float) -> None:
-        self._log(f"its request did not end within {seconds:g} seconds")
+        self._closed.add(f"their requests did not end within {seconds:g} seconds", self.host)
         self.transport.abort()
-
-    def _log(self, reason: str) -> None:
-        logger.warning("closed a connection of %s: %s", self.host, reason)

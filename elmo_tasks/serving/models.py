@@ -20,7 +20,7 @@ from typing_extensions import TypedDict  # pydantic requires this one before Pyt
 
 from elmo_tasks.archives import TRAINED, open_archive, trained_archives
 from elmo_tasks.common.progress import progress
-from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.pipeline.predictor import TaskPredictor, attempt
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
 from elmo_tasks.srl.predictor import PREDICATES
@@ -204,11 +204,10 @@ class Batcher:
 
 
 class OpenedArchive(NamedTuple):
-    """An archive, its predictor, and the path of the data on which it was validated, if it names one."""
+    """The path or name of an archive, and its predictor."""
 
     archive: str
     predictor: TaskPredictor
-    validation: str | list[str] | None = None
 
 
 def trained_models() -> list[str]:
@@ -238,8 +237,7 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     for each in progress(archives, work="open", unit="archives"):
         match = None if os.path.exists(each) else _NAMED.fullmatch(each)
         name, archive = match.groups() if match else (None, each)
-        content = open_archive(archive, cuda_device=device)
-        predictor = task_predictor(content)
+        predictor = open_predictor(archive, device)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()
         if name in opened:
@@ -247,10 +245,13 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
                 f"{opened[name].archive} and {archive} have the same name, {name}; give one another, as "
                 "NAME=ARCHIVE"
             )
-        opened[name] = OpenedArchive(archive, predictor, content.config.get("validation_data_path"))
+        opened[name] = OpenedArchive(archive, predictor)
     return opened
 
 
 def open_predictor(archive: str, device: int = -1) -> TaskPredictor:
-    """Opens an archive, and returns its predictor; for errors see `open_archives`."""
-    return task_predictor(open_archive(archive, cuda_device=device))
+    """Opens an archive, and returns its predictor, which has run once; for errors see `open_archives`."""
+    predictor = task_predictor(open_archive(archive, cuda_device=device))
+    # In several threads, what runs for the first time may fail.
+    attempt(predictor.predict_json, dict.fromkeys(predictor.forms[0], "The bank paid Anna."))
+    return predictor

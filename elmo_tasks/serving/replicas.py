@@ -71,7 +71,7 @@ def replicated(
         )
         applications, models = [], {}
         try:
-            for name, (archive, predictor, _) in archives.items():
+            for name, (archive, predictor) in archives.items():
                 # Ray shows each process only its own GPUs.
                 archive = os.path.abspath(archive) if os.path.exists(archive) else archive
                 applications.append(f"{name}-{owner}")

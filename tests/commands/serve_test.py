@@ -1,9 +1,11 @@
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import pytest
@@ -43,6 +45,31 @@ def address_in(log):
             return text.split("http://")[1].split("/")[0]
         time.sleep(0.05)
     raise AssertionError(log.read_text())
+
+
+def few_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+
+@pytest.mark.slow
+def test_more_connections_at_once_than_descriptors(run, tmp_path):
+    """They are counted in the log, and the service answers when they are gone."""
+    httpx = pytest.importorskip("httpx")
+    log = tmp_path / "log"
+    command = Command(["elmo", "serve", f"mine={run}", "--port", 0], log, prepare=few_descriptors)
+    host, port = address_in(log).split(":")
+    with ExitStack() as stack:
+        for _ in range(400):
+            connection = stack.enter_context(socket.socket())
+            connection.setblocking(False)
+            connection.connect_ex((host, int(port)))
+        time.sleep(3)
+    time.sleep(1)
+    assert httpx.get(f"http://{host}:{port}/health", timeout=20).status_code == 200
+    os.kill(command.pid, signal.SIGTERM)
+    assert command.finish()[0] == 143
+    assert "Traceback" not in log.read_text()
+    assert 0 < log.read_text().count("WARNING") < 5
 
 
 @pytest.mark.slow

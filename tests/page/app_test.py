@@ -89,7 +89,7 @@ def test_the_answer_of_each_task(config, form, pattern, count):
 def test_a_missing_model(ask):
     response = ask("GET", "/show/other<b>")
     assert response.status_code == 404
-    assert "<b>" not in response.text
+    assert "other<b>" not in response.text
     assert "The service has no model 'other<b>'" in unescape(response.text)
 
 

@@ -1,7 +1,7 @@
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.page.tabs import EXAMPLES, Tab
+from elmo_tasks.page.tabs import Tab
 from tests.pipeline.archives import predictor_of
 
 
@@ -17,7 +17,6 @@ def test_the_tab_of_a_model(srl):
         ("Predicates", False),
     ]
     assert [mix.placement for mix in srl.mixes] == ["input"]
-    assert srl.examples == []
 
 
 def test_predicates_are_words_or_places(srl):
@@ -49,32 +48,7 @@ def test_errors(srl, form, message):
         srl.content(form)
 
 
-@pytest.mark.parametrize(
-    ("config", "data", "starts"),
-    [
-        ("srl", "srl/dev.conll", {"sentence": "Anna sold her"}),
-        ("squad", "squad/dev.json", {"passage": "The market clock", "question": "Who made"}),
-        ("snli", "snli/dev.jsonl", {"premise": "A man in a straw", "hypothesis": "A person is"}),
-        ("agnews", "classification/agnews/dev.csv", {"sentence": "In a maze"}),
-        ("mrpc", "classification/mrpc/dev.txt", {"sentence1": "Officials said", "sentence2": "The flood"}),
-    ],
-)
-def test_examples_are_of_the_validation_data(config, data, starts):
-    tab = Tab.of("c", predictor_of(config), validation=f"fixtures/{data}")
-    assert tab.examples[0].keys() == starts.keys()
-    assert all(tab.examples[0][field].startswith(start) for field, start in starts.items())
-    assert len(tab.examples) == EXAMPLES
-
-
-@pytest.mark.slow
-def test_validation_data_that_is_not_there(tmp_path, srl):
-    bad = tmp_path / "bad.conll"
-    bad.write_text("a b\n")
-    for path in (str(tmp_path / "nothing"), str(bad), ["fixtures/srl/dev.conll", str(tmp_path / "nothing")]):
-        assert Tab.of("who", predictor_of("srl"), validation=path).examples == []
-
-
-def test_a_trained_model_has_a_card_and_examples():
+def test_a_trained_model_has_a_card_and_examples(srl):
     pytest.importorskip("fastapi")
     from elmo_tasks.serving.models import open_predictor
 
@@ -82,3 +56,6 @@ def test_a_trained_model_has_a_card_and_examples():
     assert "F1" in tab.card
     assert all(example.keys() == {"sentence"} for example in tab.examples)
     assert tab.examples
+    # Other models of a task have the examples of the trained one, and no card.
+    assert srl.card == ""
+    assert [set(example) for example in srl.examples] == [{"sentence"}] * 4

@@ -45,6 +45,7 @@ def test_marks_in_a_text(text, marks, expected):
 
 def test_a_mark_has_its_colour_and_its_meaning():
     assert '<mark class="colour-2" title="person">' in marked("Ana", [Mark(0, 3, "PER")])
+    assert '<mark class="colour-7"' in marked("Ana", [Mark(0, 3, "9" * 4998 + "11")])
     assert [meaning(label) for label in ("R-ARG0", "ARGM-TMP", "GPE", "animal")] == [
         "a reference to who or what acts",
         "when",

@@ -2,9 +2,14 @@
 
 import json
 import os
+import re
 import shutil
+import socket
 import tarfile
+import time
 from pathlib import Path
+from unittest.mock import Mock
+from urllib.request import urlopen
 
 import pytest
 import torch
@@ -122,6 +127,49 @@ def test_no_name_is_imported_and_nothing_unpickled(run, config, tmp_path, change
     assert place in error_of(archive)
 
 
+TRANSFORMER = {"type": "pretrained_transformer", "model_name": "evil/model"}
+SPACY = {"type": "spacy", "language": "en_core_web_lg", "pos_tags": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"model": {"type": "from_archive", "archive_file": "https://127.0.0.1:9/x.tar.gz"}}, "127.0.0.1"),
+        ({"model": {"type": "from_archive", "archive_file": "hf://evil/model"}}, "hf://evil/model"),
+        (
+            {"model.text_field_embedder": {"_pretrained": {"archive_file": "gs://x/y", "module_path": "a"}}},
+            "gs://x/y",
+        ),
+        ({f"{EMBEDDERS}.more": TRANSFORMER}, "evil/model"),
+        ({"dataset_reader.token_indexers": {"x": TRANSFORMER}}, "evil/model"),
+        (
+            {"validation_dataset_reader": {"type": "text_classification_json", "tokenizer": SPACY}},
+            "en_core_web_lg",
+        ),
+        ({"dataset_reader": {"type": "reads_a_url"}}, "localhost"),
+    ],
+    ids=str,
+)
+def test_opening_fetches_nothing(run, config, tmp_path, changes, needed, monkeypatch):
+    """Whatever a library does to reach a host, while the user may."""
+    connections = Mock(side_effect=ConnectionRefusedError)
+    monkeypatch.setattr("socket.socket.connect", connections)
+    archive = changed(run, tmp_path / "x", config=json.dumps(with_overrides(config, changes)))
+    start = time.monotonic()
+    assert needed in error_of(archive)
+    assert time.monotonic() - start < 10
+    connections.assert_not_called()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("localhost", 9))
+
+
+@DatasetReader.register("reads_a_url")
+class ReaderOfUrl(NerReader):
+    def __init__(self, **options) -> None:
+        super().__init__(**options)
+        urlopen("http://localhost:9/")
+
+
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
     config["dataset_reader"]["type"] = OWN
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
@@ -173,6 +221,31 @@ def test_an_archive_that_opens_itself(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
     assert "opens the archive itself" in error_of(archive)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("vocabulary/more.txt", b"a\n" * 4_000_000),
+        ("vocabulary/more.txt", b"a" * (1 << 26)),
+        ("bilm.json", b'{"digest": "", "prefixes": [' + b'"", ' * 20_000 + b'""]}'),
+        ("config.json", b"[" + b"[], " * 2_000_000 + b"[]]"),
+    ],
+)
+def test_files_that_are_larger_than_real_ones(run, tmp_path, name, content):
+    """They pack to a 20th, and less, of what they take."""
+    shutil.copytree(run, tmp_path / "x")
+    (tmp_path / "x" / name).write_bytes(content)
+    assert re.search(r"more than [\d,]{6,}", error_of(tmp_path / "x"))
+
+
+def test_null_and_the_codes_of_a_terminal(run, config, tmp_path):
+    """`null` is the same as no key. A version is printed in a warning."""
+    config |= {"validation_dataset_reader": None, "vocabulary": None}
+    meta = '{"version": "9.0\\u001b[31m.0"}'
+    archive = changed(run, tmp_path / "x", config=json.dumps(config), meta=meta)
+    with pytest.warns(UserWarning, match=r"9\.0\\x1b\[31m\.0"):
+        assert type(load_archive(archive).validation_dataset_reader) is NerReader
 
 
 @pytest.mark.parametrize(
