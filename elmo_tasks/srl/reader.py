@@ -301,8 +301,8 @@ def _tags(
 
 
 def _is_inside(spans: list[Span], i: int, j: int) -> bool:
-    """Returns whether span `i` lies inside of span `j`; the first of equal spans is the outer one."""
-    if i == j or spans[i].start < spans[j].start or spans[j].end < spans[i].end:
+    """Returns whether span `i`, not empty, lies inside of span `j`; the first of equal spans is the outer."""
+    if i == j or not spans[j].start <= spans[i].start < spans[i].end <= spans[j].end:
         return False
     return j < i or spans[i][:2] != spans[j][:2]
 

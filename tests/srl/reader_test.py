@@ -292,6 +292,7 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         ('{"tokens": ["a"], "predicates": ""}', "'predicates'"),
         ({"index": 0, "arguments": ""}, "'arguments'"),
         ({"index": 0, "arguments": [{"label": "A0", "spans": {}}]}, "'spans'"),
+        ({"index": 0, "arguments": [{"label": "A0", "spans": [[0, 0]]}]}, "A0"),
     ],
 )
 def test_wrong_json(tmp_path, content, value):
