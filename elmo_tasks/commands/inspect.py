@@ -185,7 +185,8 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
         return Readings([], evidence, str(problem_of_data))
     found: list[Inspection] = []
     problems: list[str] = []
-    for keys in candidates:
+    # Where nothing is found, the reader itself says why; a classifier needs its classes.
+    for keys in candidates or ([] if task == "classification" else [{}]):
         block = {"type": name, **keys}
         if sample.encoding != "utf-8":
             block["encoding"] = sample.encoding

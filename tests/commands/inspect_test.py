@@ -220,6 +220,8 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a", "".join(f"news\tMSR\t{i}.5\tA plane lands.\tA bird lands.\n" for i in range(3)), None, ()),
         ("a", '{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n', None, (", line 1", "tag_names")),
         ("a.csv", "code,label\nx1,pos\nx2,neg\nx3,neg\n", "classification", ("'label'",)),
+        ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),
+        ("a.json", '{"data": [{"passage": "Ann runs."}]}\n', "squad", (", line 1", "'context'")),
         (
             "a.csv",
             'text,label\nfine,pos\n"Hi" he said and left,neg\nnot so fine,neg\n',
