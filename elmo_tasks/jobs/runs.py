@@ -395,6 +395,8 @@ def open_run(
         if [Shard(*(part[name] for name in Shard._fields)) for part in parts] != shards:
             raise _cannot_be_resumed(folder, "its input has changed")
         return Run(folder=folder, shards=shards, complete=True)
+    # What workers that were killed had begun
+    folder.remove(name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
     done = {}
     for name in filter(_NOTE.fullmatch, names):
         note = read_json(folder, name)

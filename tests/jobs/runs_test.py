@@ -47,6 +47,7 @@ def test_a_run_is_resumed_where_shards_have_no_note(stopped):
     # A shard has the size of the plan.
     run = opened(stopped, resume=True, size=100)
     assert [shard.number for shard in run.left()] == [1, 3]
+    assert not (stopped / "out/_part-000001.parquet.machine.7").exists()
     run.done[1] = {"number": 1, "tokens": 2}
     assert (run.total("tokens"), run.total("tokens", new=True)) == (12, 2)
     assert not run.complete
