@@ -155,7 +155,7 @@ class TaskReader(ShardedReader):
         return self.tokenizer or cached_tokenizer(None)
 
     def examples(self, file_path: str) -> Iterator[Any]:
-        """Yields what `instances` makes instances of, or the error of a bad record, for all workers."""
+        """Yields the examples for all workers; in place of a bad record, its error."""
         raise NotImplementedError
 
     def instances(self, example: Any) -> Iterator[Instance]:

@@ -69,7 +69,7 @@ def check_writable(folder: Path, text: Corpus, *, values: int, with_index: bool)
 
 
 def _check_keys(path: Path, text: Corpus) -> None:
-    """HDF5 itself knows best: makes an empty dataset for each key in a file of their own."""
+    """Makes an empty dataset for each key in a temporary file: HDF5 itself tells which keys it takes."""
     link, float32 = _link_creation(), h5t.py_create(np.dtype(np.float32))
     with h5py.File(_create_file(path)) as file:
         for key, _ in text.keyed_lines():

@@ -35,7 +35,7 @@ class Format(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What data of an unknown format are for a reader."""
+    """How a reader may read data of an unknown format."""
 
     evidence: float
     """As `Format.detect` returns it."""

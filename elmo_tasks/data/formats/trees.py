@@ -84,8 +84,9 @@ def parse(line: str) -> Tree:
             ends[opened.pop()] = len(words)
         position = part.end()
     if position < end or opened or not words:
-        rest = shorten(line[position:].strip()) or "the end of the line"
-        problem = f"the tree is not complete, or is damaged at {rest!r} in column {position + 1}"
+        rest = shorten(line[position:end].lstrip(" \t"))
+        place = f"{rest!r} in column {position + 1}" if rest else "the end of the line"
+        problem = f"the tree is not complete, or is damaged at {place}"
         raise InputError(problem, remedy="write one tree a line, such as (3 (2 It) (4 works)), labels 0 to 4")
     return Tree(words, list(map(Phrase, labels, starts, ends)))
 
