@@ -148,8 +148,10 @@ CHANGES = (
         commands.let_evaluate_take_its_options,
         "`allennlp evaluate` refuses --batch-size with a batch sampler, overwrites its input, does not show "
         "metrics without a file, loses metrics of data with equal names, scores only the `batches_per_epoch` "
-        "of the training, and takes a device by its number alone, as `predict` does",
-        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader, Evaluate and Predict.add_subparser",
+        "of the training, writes predictions a batch a line in the order of a sampler, and takes a device by "
+        "its number alone, as `predict` does",
+        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader, SimpleEvaluator.__call__, "
+        "Evaluate and Predict.add_subparser",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
     Change(
@@ -157,6 +159,12 @@ CHANGES = (
         "`allennlp count-instances` and `build-vocab` take --overrides, and do not use them",
         "count_instances_from_args, build_vocab_from_args",
         "compat/commands_test.py::test_overrides_of_every_command",
+    ),
+    Change(
+        commands.compare_whole_numbers,
+        "`allennlp diff` fails on whole numbers in a state dict, such as the bytes of an ELMo's options",
+        "allennlp.commands.diff.checkpoint_diff",
+        "compat/commands_test.py::test_checkpoints_with_elmo_are_compared",
     ),
     Change(
         training.check_data_first,
@@ -212,8 +220,9 @@ CHANGES = (
     Change(
         commands.end_in_one_line,
         "an error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other "
-        "processes of the run have trained to the end",
-        "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it",
+        "processes of the run have trained to the end; and the commands of AllenNLP 0.9 have no hint",
+        "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it; "
+        "ArgumentParserWithDefaults.error",
         "compat/command_output_test.py::test_training_logs_the_faults_of_the_program_alone",
     ),
     Change(

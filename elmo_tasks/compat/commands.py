@@ -22,16 +22,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import allennlp.commands
-from allennlp.commands import build_vocab, count_instances, evaluate, predict
+import torch
+from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict
 from allennlp.common import FromParams, Params, plugins, util
 from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived, dump_metrics
 from allennlp.data import DataLoader
+from allennlp.data.data_loaders import MultiProcessDataLoader
+from allennlp.evaluation import SimpleEvaluator
+from allennlp.evaluation.serializers import SimpleSerializer
+from allennlp.models import Model
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
 
 from elmo_tasks.common import progress
@@ -40,13 +45,14 @@ from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.machine import read_gpu
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.compat.repairs import wrap
+from elmo_tasks.compat.repairs import around, wrap
 
 _import_module_and_submodules = util.import_module_and_submodules
 
 
 def let_evaluate_take_its_options() -> None:
     wrap(evaluate, "evaluate_from_archive", _evaluate_from_archive)
+    wrap(SimpleEvaluator, "__call__", _evaluate)
     evaluate.DataLoader = _EvaluationLoader
     for command in (evaluate.Evaluate, predict.Predict):
         wrap(command, "add_subparser", _add_device)
@@ -83,6 +89,47 @@ def _evaluate_from_archive(
         else:
             dump_metrics(None, metrics, log=True)
     return metrics
+
+
+def _evaluate(
+    stock: Callable[..., dict[str, Any]],
+    self: SimpleEvaluator,
+    model: Model,
+    data_loader: DataLoader,
+    batch_weight_key: str | None = None,
+    metrics_output_file: str | None = None,
+    predictions_output_file: str | None = None,
+) -> dict[str, Any]:
+    """Writes a line for each record of a model of ours, in the order of the data, which a sampler changes."""
+    if predictions_output_file is None or not hasattr(model, "results"):
+        return stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
+    serializer = self.batch_serializer = _RecordSerializer(model)
+    metrics = stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
+    if isinstance(data_loader, MultiProcessDataLoader) and (instances := data_loader._instances):
+        lines = dict(
+            zip(serializer.order, Path(predictions_output_file).read_text("utf-8").splitlines(), strict=True)
+        )
+        in_order = (lines[id(instance["metadata"].metadata)] for instance in instances)
+        Path(predictions_output_file).write_text("".join(f"{line}\n" for line in in_order), "utf-8")
+    return metrics
+
+
+class _RecordSerializer(SimpleSerializer):
+    """Makes a line for each record: its ids, its result, and the metadata of its instance."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.order: list[int] = []
+        """The identities of the metadata, a line each."""
+
+    def __call__(self, batch: dict[str, Any], output_dict: dict[str, Any], *args: Any, **options: Any) -> str:
+        self.order += map(id, batch["metadata"])
+        results = self._model.results(output_dict)
+        records = [
+            {**getattr(about, "ids", {}), **result.to_json(), "metadata": about}
+            for about, result in zip(batch["metadata"], results, strict=True)
+        ]
+        return "\n".join(json.dumps(util.sanitize(record)) for record in records)
 
 
 def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
@@ -123,6 +170,15 @@ def _with_overridden_config(stock: Callable[..., None], arguments: argparse.Name
         Params.from_file(arguments.param_path, arguments.overrides).to_file(str(config))
         arguments.param_path = str(config)
         stock(arguments)
+
+
+@around(diff, "checkpoint_diff")
+def compare_whole_numbers(
+    stock: Callable[..., Any], first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], *rest: float
+) -> Any:
+    """The options of an ELMo are bytes, which have no distance in PyTorch."""
+    states = ({name: value.float() for name, value in state.items()} for state in (first, second))
+    return stock(*states, *rest)
 
 
 def import_named_packages() -> None:
@@ -240,8 +296,23 @@ def is_command() -> bool:
     return "allennlp" in (program.parent.name, program.stem)
 
 
+_VERBS_OF_0_9 = {
+    "configure": "write a config, such as those of training_configs",
+    "dry-run": "use `allennlp train CONFIG -s OUT --dry-run`",
+    "fine-tune": "use `allennlp train` with the model {type: from_archive, archive_file: ARCHIVE}",
+    "make-vocab": "use `allennlp build-vocab CONFIG OUT.tar.gz`",
+    "serve": "use `allennlp elmo serve ARCHIVE`",
+}
+
+
+def _end_with_hint(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    hints = [hint for verb, hint in _VERBS_OF_0_9.items() if f"invalid choice: '{verb}'" in message]
+    argparse.ArgumentParser.error(parser, "; ".join([message, *hints]))
+
+
 def end_in_one_line() -> None:
     """Has a command of AllenNLP end an error of the user in one line, if this process runs a command."""
+    allennlp.commands.ArgumentParserWithDefaults.error = _end_with_hint
     if is_command():
         sys.excepthook = _end_command
         wrap(common_logging, "prepare_global_logging", _keep_user_errors)

@@ -52,6 +52,18 @@ class TestEvaluate:
         with pytest.raises(ValueError, match="mutually exclusive"):
             evaluate_from_archive.__wrapped__(archive, DEV, batch_size=3)
 
+    @pytest.mark.parametrize(
+        "sampler", [{"type": "bucket", "batch_size": 5}, {"type": "elmo_bucket", "batch_size": 5}]
+    )
+    def test_a_line_for_each_record(self, archive, tmp_path, sampler):
+        output = tmp_path / "predictions.jsonl"
+        overrides = json.dumps({"validation_data_loader": {"batch_sampler": sampler}})
+        evaluate_from_archive(archive, DEV, predictions_output_file=str(output), cmd_overrides=overrides)
+        records = [json.loads(line) for line in output.read_text().splitlines()]
+        gold = [instance["metadata"].metadata for instance in NerReader().read(DEV)]
+        assert [record["tokens"] for record in records] == [sentence.words for sentence in gold]
+        assert [record["metadata"]["gold_tags"] for record in records] == [each.gold_tags for each in gold]
+
     def test_all_data_whatever_an_epoch_of_the_training_is(self, archive, sizes, monkeypatch):
         evaluate_from_archive(archive, DEV)
         expected = sum(sizes)
@@ -175,6 +187,16 @@ def test_overrides_of_every_command(tmp_path, allennlp, ner_config, command):
         assert Vocabulary.from_files(output).get_vocab_size("tokens") == 2
     else:
         assert f" {len(list(NerReader().read(DEV)))} instances" in shown
+
+
+def test_checkpoints_with_elmo_are_compared(trained_ner, allennlp):
+    shown = allennlp("diff", *sorted(trained_ner.glob("model_state_*.th"))[:1] * 2)
+    assert "elmo.options, shape" in shown
+
+
+@pytest.mark.parametrize("verb", ["fine-tune", "make-vocab", "dry-run", "serve", "configure"])
+def test_verbs_of_earlier_versions(allennlp, verb):
+    assert mentions(allennlp(verb, "x", status=2), f"'{verb}'", "; ")
 
 
 def test_a_block_in_place_of_another_is_warned_of(ner_config, caplog):

@@ -10,7 +10,7 @@ for a package that can wait. Neither is on `sys.path` or in `sys.modules`, so th
 were.
 
 The finder also sees the first import of AllenNLP or of elmo_tasks, and tells OpenMP to wait briefly, and a
-command of AllenNLP to log warnings alone.
+command of AllenNLP to log warnings alone, except for two that say what they found in the log alone.
 """
 
 import builtins
@@ -109,7 +109,9 @@ class Finder:
     def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
         if name in ("allennlp", "elmo_tasks"):
             _wait_briefly()
-            if name == "allennlp" and _in_command() and os.environ.get("ELMO_TASKS_PLUGIN") != "0":
+            shows_log = "test-install" in sys.argv or "--dry-run" in sys.argv
+            of_plugin = _in_command() and os.environ.get("ELMO_TASKS_PLUGIN") != "0"
+            if name == "allennlp" and of_plugin and not shows_log:
                 os.environ.setdefault("ALLENNLP_LOG_LEVEL", "WARNING")
         if name not in _HANDLED:
             return None
