@@ -232,11 +232,9 @@ def read_with(
         block = block | {"skip_bad": True}
         if len(bad) > _FEW * len(sizes):
             evidence *= 1 - len(bad) / (len(bad) + len(sizes))
-    warnings = [
-        each.getMessage()
-        for each in log
-        if each.levelno >= logging.WARNING and "skip_bad" not in str(each.msg)
-    ]
+    more = [f"{len(bad) - _SHOWN} more records"] if len(bad) > _SHOWN else []
+    odd = [f"{LEFT_OUT}{each}" for each in (*bad[:_SHOWN], *more)]
+    told = [each for each in log if "skip_bad" not in str(each.msg)]
     longest = max(sizes, default=0)
     return Inspection(
         task=task,
@@ -248,8 +246,12 @@ def read_with(
         longest_record=sizes.index(longest) + 1 if sizes else 0,
         columns=reader.columns_of(sample.files),
         labels=dict(labels.most_common()),
-        notes=[each.getMessage() for each in log if each.levelno < logging.WARNING],
-        warnings=warnings + _odd_rows(bad) + list(_odd_labels(task, labels)),
+        notes=[each.getMessage() for each in told if each.levelno < logging.WARNING],
+        warnings=[
+            *(each.getMessage() for each in told if each.levelno >= logging.WARNING),
+            *odd,
+            *_odd_labels(task, labels),
+        ],
         dataset_reader=block,
         evidence=evidence if labels else _evidence_without_labels(evidence, sample),
     )
@@ -263,11 +265,6 @@ def _evidence_without_labels(evidence: float, sample: FileSample) -> float:
     # A list of words, such as a vocabulary, has no empty lines between sentences.
     is_list = bool(lines) and all(len(line.split()) == 1 for line in lines) and not has_sentences(sample)
     return 0.0 if is_table or is_list else min(evidence, POSSIBLE)
-
-
-def _odd_rows(errors: list[InputError]) -> list[str]:
-    more = [f"{len(errors) - _SHOWN} more rows"] if len(errors) > _SHOWN else []
-    return [f"{LEFT_OUT}{each}" for each in [*map(str, errors[:_SHOWN]), *more]]
 
 
 def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:

@@ -233,6 +233,8 @@ class TaskReader(ShardedReader):
                 elif self.skip_bad:
                     errors.append(example)
                 else:
+                    if isinstance(example, NoWordsError):
+                        example.add_note("the reader's key `skip_bad: true` leaves out such records")
                     raise example
         finally:
             self.left_out += errors

@@ -384,10 +384,13 @@ def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentenc
 # Detection
 
 
-def found_columns(lines: Sequence[str]) -> Iterator[tuple[list[str], str | None]]:
+def found_columns(
+    lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
+) -> Iterator[tuple[list[str], str | None]]:
     """
     Yields the names of the columns of lines, and their delimiter, for each column that may be the tags, the
-    last first. The words are in the first other column that is not of numbers. A header names both.
+    last first. The words are in the first other column that is not of numbers. A header names both. `label`
+    and `texts` choose by the header, or among `column1` and so on.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
     rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
@@ -400,17 +403,23 @@ def found_columns(lines: Sequence[str]) -> Iterator[tuple[list[str], str | None]
     if header:
         tags = [index for index in tags if _NAME_OF_TAGS.fullmatch(header[index])]
         words = [index for index in words if _NAME_OF_WORDS.fullmatch(header[index])]
+    numbered = [f"column{index + 1}" for index in range(width)]
+    for names in (numbered, header or []):
+        tags = [index for index, name in enumerate(names) if name == label] or tags
+        words = [index for index, name in enumerate(names) if name in texts] or words
     for tag in reversed(tags if words else []):
         if (width, words[0], tag) == (4, 0, 3):
             names = list(CONLL_2003)
         else:
-            names = [{words[0]: WORD, tag: TAG}.get(index, f"column{index + 1}") for index in range(width)]
+            names = [{words[0]: WORD, tag: TAG}.get(index, name) for index, name in enumerate(numbered)]
         yield names, delimiter
 
 
-def column_keys(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+def column_keys(
+    lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
     """Yields the keys of a reader for each of the `found_columns`; none for CoNLL-2003."""
-    found = list(found_columns(lines)) or [(list(CONLL_2003), None)]
+    found = list(found_columns(lines, label, texts)) or [(list(CONLL_2003), None)]
     for names, delimiter in found:
         if tuple(names) == CONLL_2003:
             yield {}
