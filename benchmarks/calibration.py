@@ -70,7 +70,7 @@ def calibration_error(guesses: list[Guess]) -> float:
 def best_temperature(name: str, archive: Path, data: list[str]) -> tuple[float, float, float]:
     """Returns the temperature of the least likelihood loss on data, and the errors before and after it."""
     calibration = CALIBRATIONS[name]
-    predictor = task_predictor(open_archive(archive), archive)
+    predictor = task_predictor(open_archive(archive))
     model, reader = predictor._model, predictor._dataset_reader
     instances = [instance for path in data for instance in reader.read(path)]
     layers = [part for key, part in model.named_parameters() if key.startswith(calibration.last_layers)]

@@ -1,10 +1,12 @@
 """Archives of models that come from others."""
 
+import copy
 import json
 import os
 import re
 import shutil
 import socket
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -215,6 +217,34 @@ def test_registered_names_are_taken(run, config, tmp_path):
 )
 def test_configs_that_are_no_json(run, tmp_path, config):
     error_of(changed(run, tmp_path / "x", config=config))
+
+
+PATHS = [
+    *("train_data_path", "validation_data_path", "vocabulary.directory", "vocabulary.pretrained_files"),
+    *(f"model.elmo.{key}" for key in ("options_file", "weight_file", "vocabulary_file", "initial_state")),
+    *("model.elmo.activations", f"{EMBEDDERS}.tokens.pretrained_file", "model.initializer", "model.vocab"),
+]
+"""Keys of a path in a config to train from."""
+opened: list[str] = []
+sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+
+
+@settings(max_examples=20 * FUZZ)
+@given(data=st.data())
+def test_no_path_of_a_config_is_opened(run, config, tmp_path, data):
+    """The paths at any keys."""
+    secret = tmp_path / "secret"
+    secret.write_text("a secret\n")
+    present = [key for key in Params(config).as_flat_dict() if not key.startswith("trainer")]
+    keys = data.draw(st.sets(st.sampled_from(PATHS + present), min_size=1, max_size=4))
+    if not (folder := tmp_path / "x").exists():
+        shutil.copytree(run, folder)
+    config = with_overrides(copy.deepcopy(config), dict.fromkeys(keys, str(secret)))
+    (folder / "config.json").write_text(json.dumps(config))
+    opened.clear()
+    _, message = attempt(load_archive, folder, error=ArchiveError)
+    assert str(secret) not in opened
+    assert "a secret" not in message
 
 
 def test_an_archive_that_opens_itself(run, config, tmp_path):

@@ -2,6 +2,7 @@ import asyncio
 import pickle
 import threading
 from itertools import product
+from unittest.mock import patch
 
 import pytest
 from allennlp.common import Params
@@ -12,6 +13,7 @@ from jsonschema import ValidationError, validate
 from starlette.exceptions import HTTPException
 from torch import nn
 
+from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal
 from elmo_tasks.serving.models import Batcher, local_model, open_archives, request_schema
 from tests.elmo.files import make_files
@@ -48,7 +50,9 @@ def test_archives_by_their_names(tmp_path, monkeypatch):
     make_files(tmp_path / "bilm")
     write_run(tmp_path / "run", seed=1, bilm=tmp_path / "bilm")
     run = str(tmp_path / "run")
-    opened = open_archives([run, f"my.ner={run}"])
+    with patch.object(TaskPredictor, "predict_json") as ran:
+        opened = open_archives([run, f"my.ner={run}"])
+    assert ran.call_count == 2, "each model runs once before others may ask it"
     assert {name: each.archive for name, each in opened.items()} == {"ner": run, "my.ner": run}
     (tmp_path / "lr=0.1").symlink_to(run)
     monkeypatch.chdir(tmp_path)
