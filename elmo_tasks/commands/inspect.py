@@ -55,7 +55,7 @@ _NOTES = 3
 """Files that are described; the last description is of all files."""
 LEFT_OUT = "left out: "
 _FEW = 0.1
-"""The share of bad records that is no evidence against a format."""
+"""The share of bad records up to which a format is as likely."""
 _RECURS = 5
 """The records of the largest class, from which a class of one record is odd."""
 _MARKS = ",;|"
@@ -384,7 +384,7 @@ def description(path: str, found: Inspection) -> list[str]:
 
 
 def _train_command(config: str, name: str, path: str, keys: dict[str, Any]) -> str:
-    """Returns a command that runs as it is: the data to train on also choose the epoch."""
+    """Returns a command that can be pasted: the data to train on also choose the epoch."""
     keys = keys | {"train_data_path": path, "validation_data_path": path}
     overrides = shlex.quote(json.dumps(keys, ensure_ascii=False))
     return f"allennlp train training_configs/{config}.jsonnet -s runs/{name} --overrides {overrides}"

@@ -434,8 +434,8 @@ def _has_names(cells: list[str]) -> bool:
 def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     """
     Returns the columns that may be the tags: the columns of nothing but `O` and tags with prefixes; of chunks
-    only if there are no others. If none has a prefix, they are the columns with `O`, without the column of
-    most values, which are the words: "O" is a word, too.
+    only where nothing else is tagged. If none has a prefix, they are the columns with `O`, without the column
+    of most values, which are the words: "O" is a word, too.
     """
     filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
     tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - {"O", "", "_"}))]

@@ -4,9 +4,9 @@ Sentences with entities: `columns`, `conll2012`, `conllu`, `json`, `parquet`, `c
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ _TAG_OF_LINE = re.compile(r"O|[BIESLUM]-\S+")
 _CSV = [
     re.compile(pattern)
     for pattern in (
-        "sent(ence)?(s|id|idx|index|no|num|number)?|number|doc(ument)?id|id",
+        "sent(ence)?(s|id|idx|index|no|nr|num|number)?",
         "(word|token)s?",
         "(ner?|iob2?|bio|entity)?(tag|label)s?|ner",
     )
@@ -125,18 +125,19 @@ def _read_csv(path: Path, options: EntityOptions) -> Sentences:
 
 def _csv_cells(record: dict[str, Any]) -> list[Any]:
     """Returns the id of the sentence, the word and the tag of a row."""
-    columns = _csv_columns(record)
+    columns = _csv_columns(tuple(record))
     check_found(None not in columns, "columns such as sentence, word and tag", "")
     return [record[column] for column in columns if column is not None]
 
 
-def _csv_columns(names: Iterable[str]) -> list[str | None]:
+@lru_cache(maxsize=16)
+def _csv_columns(names: tuple[str, ...]) -> list[str | None]:
     plain = {re.sub(r"[\W_]", "", name.lower()): name for name in names}
     return [next((plain[name] for name in plain if each.fullmatch(name)), None) for each in _CSV]
 
 
 def _detect_csv(sample: FileSample) -> float:
-    return 0.0 if None in _csv_columns(sample.first_cells) else CERTAIN
+    return 0.0 if None in _csv_columns(tuple(sample.first_cells)) else CERTAIN
 
 
 def _read_tagged_lines(path: Path, options: EntityOptions) -> Sentences:
@@ -198,7 +199,7 @@ def _detect_atis(sample: FileSample) -> float:
 
 
 def _read_brat(path: Path, options: EntityOptions) -> Sentences:
-    """Reads each line of a text as a sentence, with the entities of the file beside it."""
+    """Reads each line of a text as a sentence, with the entities of its `.ann` file."""
     path = path.with_suffix(_TEXT_OF_BRAT)
     annotations = path.with_suffix(_BRAT)
     spans: list[Span] = []

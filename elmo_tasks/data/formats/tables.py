@@ -42,7 +42,7 @@ _PAIRS = (
 """The names that published sets give to the texts of a pair, in small letters."""
 _NAMES_OF_TEXTS = {*TEXTS, *chain(*_PAIRS)}
 _WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "description", "v2"}
-"""The names of a text that is no part of a pair."""
+"""The names of a text that is classified alone."""
 _MOST_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
 _MOST_WAYS = 3
@@ -122,27 +122,16 @@ def find_pairs(sample: FileSample) -> Finding:
             return Finding(0)
         roles: dict[str, Any] = {"premise": texts[0], "hypothesis": texts[1], "label": label}
         return _find_roles(sample, table, roles, {"columns": table.columns, **roles})
-    if found := {name: column for name in COLUMN_NAMES if (column := known_column(name, table.columns))}:
-        return _find_roles(sample, table, found, {})
-    ways = [
-        _find_roles(sample, table, roles, dict(roles))
-        for ending in dict.fromkeys(
-            name.lower().removeprefix(first) for name in table.columns for first in _FIRST_NAMES
-        )
-        if len(roles := _columns_ending(table.columns, ending)) == len(COLUMN_NAMES)
-    ]
-    candidates = [keys for way in ways for keys in way.candidates]
-    return Finding(max((way.evidence for way in ways), default=0), candidates)
-
-
-def _columns_ending(columns: Sequence[str], ending: str) -> dict[str, str]:
-    """Returns the columns of a pair in one of several languages, such as `sentence_A_En`."""
-    names = {name.lower(): name for name in columns}
-    found = {
-        role: next((names[each + ending] for each in known if each + ending in names), "")
-        for role, known in COLUMN_NAMES.items()
-    }
-    return {role: name for role, name in found.items() if name}
+    endings = [name.lower().removeprefix(first) for name in table.columns for first in _FIRST_NAMES]
+    ways = []
+    for ending in dict.fromkeys(["", *endings]):  # as in `sentence_A_En`, if there are several languages
+        columns = ((name, known_column(name, table.columns, ending)) for name in COLUMN_NAMES)
+        roles = {name: column for name, column in columns if column}
+        if len(roles) == len(COLUMN_NAMES) or not ending:
+            ways.append(_find_roles(sample, table, roles, dict(roles) if ending else {}))
+    if ways[0].evidence or len(ways) == 1:
+        return ways[0]
+    return Finding(ways[1].evidence, [keys for way in ways[1:] for keys in way.candidates])
 
 
 def _find_roles(
@@ -170,9 +159,9 @@ def _find_roles(
     return Finding(evidence, [keys])
 
 
-def known_column(name: str, columns: Iterable[str]) -> str | None:
+def known_column(name: str, columns: Iterable[str], ending: str = "") -> str | None:
     """Returns the column with one of the names of published sets of entailment, whatever its case."""
-    known = COLUMN_NAMES[name]
+    known = [each + ending for each in COLUMN_NAMES[name]]
     exact = next((each for each in known if each in columns), None)
     return exact or next((column for each in known for column in columns if column.lower() == each), None)
 
@@ -307,9 +296,9 @@ def _problem_of_labels(file: Path, table: Table, labels: Sequence[str]) -> Input
         return None
     if scores := _scores_column(table):
         return InputError(f"the column {scores!r} has scores, which are not classes", where=file)
-    alike = [name for name in labels if table.classes[name] == table.classes[labels[0]]]
-    if len(alike) > 1 and len(table.classes[alike[0]]) == 2:
-        return _several_labels(file, f"the columns {shorten(', '.join(alike))}")
+    same = [name for name in labels if table.classes[name] == table.classes[labels[0]]]
+    if len(same) > 1 and len(table.classes[same[0]]) == 2:
+        return _several_labels(file, f"the columns {shorten(', '.join(same))}")
     for name in filter(is_label_name, table.columns):
         if len(table.classes[name]) == 1 and not any(map(_is_no_label, map(only_item, table.values(name)))):
             return InputError(f"the column {name!r} has one class, {table.classes[name][0]!r}", where=file)

@@ -77,7 +77,7 @@ def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
 
 
 def _read_label_files(path: Path, options: TextOptions) -> Iterator[Record]:
-    """Yields the text of each line with the label in the same line of the file beside it."""
+    """Yields the text of each line with the label in the same line of its `label_file`."""
     labels = [line.strip() for _, line in read_lines(label_file(path) or path, encoding=options.encoding)]
     texts = list(read_lines(path, encoding=options.encoding))
     if len(labels) != len(texts):
