@@ -39,7 +39,7 @@ from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
-TOKENS_AT_ONCE, TOKENS_AT_ONCE_ON_GPU = 2048, 16_384
+TOKENS_AT_ONCE, TOKENS_AT_ONCE_ON_GPU = 4096, 16_384
 """Tokens, with padding, of a batch; a longer input is a batch of its own. More pay off on a GPU alone."""
 SMALL_BATCH = 256
 """Tokens; the operations on such a batch take less time with one thread each."""
@@ -168,10 +168,14 @@ def _metadata(content: Any) -> Any:
 
 
 class _Prepared(NamedTuple):
-    """An instance, and the number of tokens that the model reads for it."""
+    """An instance, and the number of tokens of each text that the model reads for it."""
 
     instance: Instance
-    tokens: int
+    lengths: list[int]
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.lengths)
 
 
 class TaskPredictor(Interpretable):
@@ -212,9 +216,9 @@ class TaskPredictor(Interpretable):
     def to_instance(self, content: Any) -> Instance:
         """Returns the instance of a content."""
 
-    def num_tokens(self, content: Any) -> int:
-        """Returns the number of tokens that the model reads for an instance that has no texts; else 0."""
-        return 0
+    def lengths(self, content: Any) -> list[int]:
+        """Returns the number of tokens of each text that the model reads for an instance without texts."""
+        return []
 
     def tokens_at_once(self) -> int:
         """Returns the most tokens of a batch, with padding."""
@@ -299,28 +303,33 @@ class TaskPredictor(Interpretable):
         if isinstance(content, Instance):
             return content
         content = self.read(content)
-        check_tokens(self.num_tokens(content), max_tokens)
+        check_tokens(sum(self.lengths(content)), max_tokens)
         return content
 
     def _example(self, max_tokens: int | None, content: Any) -> _Prepared | TaskResult:
         if isinstance(content, Instance):
-            texts = sum(len(text.tokens) for text in texts_of([content]))
-            return _Prepared(content, self.num_tokens(content) + texts)
+            return self._prepared(content, content)
         # Before an instance is made for each of very many predicates
-        check_tokens(tokens := self.num_tokens(content), max_tokens)
+        check_tokens(sum(self.lengths(content)), max_tokens)
         if (result := self.empty_result(content)) is not None:
             return result
-        instance = self.to_instance(content)
-        for text in texts_of([instance]):
+        prepared = self._prepared(content, self.to_instance(content))
+        for text in texts_of([prepared.instance]):
             check_word_lengths(token.text or "" for token in text.tokens)
-            tokens += len(text.tokens)
-        check_tokens(tokens, max_tokens)
-        return _Prepared(instance, tokens)
+        check_tokens(prepared.tokens, max_tokens)
+        return prepared
+
+    def _prepared(self, content: Any, instance: Instance) -> _Prepared:
+        return _Prepared(
+            instance, self.lengths(content) + [len(text.tokens) for text in texts_of([instance])]
+        )
 
     def _run(self, results: list[Any], max_tokens: int) -> list[Result]:
         """Puts results in place of the examples, in batches of similar length; keeps results and errors."""
-        lengths = {index: each.tokens for index, each in enumerate(results) if isinstance(each, _Prepared)}
-        by_length = sorted(lengths, key=lengths.__getitem__)
+        prepared = {index: each for index, each in enumerate(results) if isinstance(each, _Prepared)}
+        # Questions about one passage stay together, and so do the predicates of a sentence.
+        by_length = sorted(prepared, key=lambda index: max(prepared[index].lengths, default=0))
+        lengths = {index: each.tokens for index, each in prepared.items()}
         for indices in list(batches(by_length, lengths.__getitem__, max_tokens)):
             # A thread of the user that computes for the first time in the block would stay single-threaded.
             is_small = self.in_own_process and sum(map(lengths.__getitem__, indices)) <= SMALL_BATCH

@@ -104,14 +104,18 @@ class SrlPredictor(SentencePredictor):
             completed[index] = predicates if is_error else contents[index]._replace(predicates=predicates)
         return completed
 
-    def num_tokens(self, content: SrlText | Instance) -> int:
-        """Returns the number of tokens in all instances: a sentence once for each of its predicates."""
+    def lengths(self, content: SrlText | Instance) -> list[int]:
+        """Returns the number of tokens of each instance: a sentence's once for each of its predicates."""
         if isinstance(content, Instance):
             propositions = content.propositions or [] if isinstance(content, SentenceInstance) else []
-            return sum(len(each["metadata"].metadata) for each in propositions)
+            return [len(each["metadata"].metadata) for each in propositions]
         if content.predicates is None:
-            return len(content.words.words)
-        return sum(len(content.sentence_of(predicate)) for predicate in content.predicates)
+            return [len(content.words.words)]
+        return [len(content.sentence_of(predicate)) for predicate in content.predicates]
+
+    def tokens_at_once(self) -> int:
+        """Returns the tokens of several batches, since `run` makes batches of predicates."""
+        return 4 * super().tokens_at_once()
 
     def to_instance(self, content: SrlText) -> SentenceInstance:
         words, predicates = content.words.words, content.predicates or []
@@ -126,7 +130,7 @@ class SrlPredictor(SentencePredictor):
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in sentence.propositions or []]
-        parts = batches(propositions, lambda each: len(each["metadata"].metadata), self.tokens_at_once())
+        parts = batches(propositions, lambda each: len(each["metadata"].metadata), super().tokens_at_once())
         results = chain.from_iterable(map(super().run, parts))
         return [
             SrlResult(
