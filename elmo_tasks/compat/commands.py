@@ -33,7 +33,6 @@ from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived, dump_metrics
 from allennlp.data import DataLoader
-from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.evaluation import SimpleEvaluator
 from allennlp.evaluation.serializers import SimpleSerializer
 from allennlp.models import Model
@@ -105,12 +104,12 @@ def _evaluate(
         return stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
     serializer = self.batch_serializer = _RecordSerializer(model)
     metrics = stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
-    if isinstance(data_loader, MultiProcessDataLoader) and (instances := data_loader._instances):
-        lines = dict(
-            zip(serializer.order, Path(predictions_output_file).read_text("utf-8").splitlines(), strict=True)
-        )
+    instances = getattr(data_loader, "_instances", None)
+    if instances and "metadata" in instances[0].fields:
+        path = Path(predictions_output_file)
+        lines = dict(zip(serializer.order, path.read_text("utf-8").splitlines(), strict=True))
         in_order = (lines[id(instance["metadata"].metadata)] for instance in instances)
-        Path(predictions_output_file).write_text("".join(f"{line}\n" for line in in_order), "utf-8")
+        path.write_text("".join(f"{line}\n" for line in in_order), "utf-8")
     return metrics
 
 
@@ -120,14 +119,15 @@ class _RecordSerializer(SimpleSerializer):
     def __init__(self, model: Any) -> None:
         self._model = model
         self.order: list[int] = []
-        """The identities of the metadata, a line each."""
+        """The identity of each line's metadata."""
 
     def __call__(self, batch: dict[str, Any], output_dict: dict[str, Any], *args: Any, **options: Any) -> str:
-        self.order += map(id, batch["metadata"])
         results = self._model.results(output_dict)
+        metadata = batch.get("metadata") or [None] * len(results)
+        self.order += map(id, metadata)
         records = [
             {**getattr(about, "ids", {}), **result.to_json(), "metadata": about}
-            for about, result in zip(batch["metadata"], results, strict=True)
+            for about, result in zip(metadata, results, strict=True)
         ]
         return "\n".join(json.dumps(util.sanitize(record)) for record in records)
 
