@@ -100,6 +100,7 @@ class TrainOnOwnData(Verb):
         config = Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict(quiet=True)
         reader = {**reader, "token_indexers": config["dataset_reader"]["token_indexers"]}
         config |= {"train_data_path": self.train, "validation_data_path": self.dev or self.train}
+        reader |= {"skip_bad": True} if self.skip_bad else {}  # in DEV, too
         config["dataset_reader"] = reader
         if self.dev is None:
             trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": self.seed}

@@ -75,6 +75,7 @@ _UNLABELLED = {"unsup"}
 _ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 _LABEL = re.compile(r"[\w.+-]+")
+_LABELS = re.compile(r"[\w.+-]+(?:[,;|]\s*[\w.+-]+)+")
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
 """A label at the start of a line that is hardly the first word of a sentence."""
 
@@ -193,13 +194,17 @@ class Table:
         return (value for row in self.rows if (value := row.get(column)) not in (None, ""))
 
     @cached_property
+    def different(self) -> dict[str, set[str]]:
+        """The different values in each column, as a reader calls them."""
+        return {column: set(map(as_label, self.values(column))) for column in self.columns}
+
+    @cached_property
     def classes(self) -> dict[str, list[str]]:
-        """The different labels in each column, as a reader calls them, in order."""
+        """The different labels in each column, in order."""
         classes = {}
-        for column in self.columns:
-            values = set(map(as_label, self.values(column)))
+        for column, values in self.different.items():
             if column == GOLD:
-                values.discard(UNDECIDED)
+                values = values - {UNDECIDED}
             values = {value for value in values if not _is_no_label(value)} or values
             numbers = all(re.fullmatch(r"-?\d+", value) for value in values)
             classes[column] = self.class_names.get(column) or sorted(values, key=int if numbers else str)
@@ -370,24 +375,20 @@ def _label_columns(table: Table) -> list[str]:
 
 def _is_binary(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Tells whether the annotators of Prodigy accepted or rejected one label for all texts."""
-    labels = {as_label(row.get("label")) for row in rows}
-    return len(labels) == 1 and "reject" in {row.get(ANSWER) for row in rows}
+    are_judged = "reject" in {row.get(ANSWER) for row in rows}
+    return are_judged and len({as_label(row.get("label")) for row in rows}) == 1
 
 
 def _several_in(table: Table, name: str) -> Any:
     """Returns a value that is several labels, if there is one: a list, or classes with marks between."""
-    single = {each for each in table.classes[name] if _LABEL.fullmatch(each)}
     for value in table.values(name):
-        parts = re.split(r"[,;|]\s*", value) if isinstance(value, str) else value
-        if isinstance(parts, dict):
-            parts = [key for key, score in parts.items() if isinstance(score, int | float) and score > 0]
-        if (
-            not isinstance(parts, list)
-            or len(parts) < 2
-            or not all(isinstance(each, str | int) for each in parts)
-        ):
-            continue
-        if not isinstance(value, str) or (all(map(_LABEL.fullmatch, parts)) and not single.isdisjoint(parts)):
+        parts = value if isinstance(value, list) else []
+        if isinstance(value, dict):
+            parts = [key for key, score in value.items() if isinstance(score, int | float) and score > 0]
+        elif isinstance(value, str) and _LABELS.fullmatch(value.strip()):
+            parts = re.split(r"[,;|]\s*", value.strip())
+            parts = [] if table.different[name].isdisjoint(parts) else parts
+        if len(parts) > 1 and all(isinstance(each, str | int) for each in parts):
             return value
     return None
 
@@ -402,7 +403,7 @@ def _is_no_label(value: Any) -> bool:
 def _scores_column(table: Table) -> str | None:
     """Returns a column of numbers, some of them with fractions."""
     for name in table.columns:
-        values = list(map(as_label, table.values(name)))
+        values = table.different[name]
         if any(map(_FRACTION.fullmatch, values)) and all(map(_NUMBER.fullmatch, values)):
             return name
     return None
@@ -421,7 +422,7 @@ def unread_texts(table: Table, read: Collection[str]) -> list[str]:
 
 def _has_words(table: Table, name: str) -> bool:
     """Tells whether most values of a column are more than a number, code or address."""
-    values = [str(row.get(name)) for row in table.rows]
+    values = [str(row.get(name)) for row in table.rows[:_HEADER]]
     return 2 * sum(re.search(r"\s|[^\x00-\x7f]", value) is not None for value in values) > len(values)
 
 
