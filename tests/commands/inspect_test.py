@@ -422,6 +422,41 @@ def test_folders_and_files_of_classes(capsys, tmp_path, names, labels):
     assert mentions(found["warnings"][0], f"{left_out} files left out")
 
 
+BRAT = "T1\tPER 0 4\tVera\nT2\tLOC 10 14\tOslo\nR1\tin Arg1:T1 Arg2:T2\n"
+
+
+@pytest.mark.parametrize(
+    ("names_and_contents", "task", "labels", "odd"),
+    [
+        ({"a.ann": BRAT, "a.txt": "Vera left Oslo.\nBob came.\n"}, "ner", {"PER": 1, "LOC": 1}, ()),
+        ({"a.ann": BRAT, "a.txt": "Vera left\nOslo.\nBob came.\n"}, "ner", {"PER": 1, "LOC": 1}, ()),
+        ({"a.ann": BRAT, "a.txt": "Vera left Rome.\nBob came.\nSo.\n"}, None, {}, ("line 1", "Oslo")),
+        ({"x_text.txt": "a fine day\nbad\n", "x_labels.txt": "0\n1\n"}, CLASSES, {"0": 1, "1": 1}, ()),
+        (
+            {"x.text": "a fine day\nbad\n", "x.label": "0\n1\n", "map": "0 a\n"},
+            CLASSES,
+            {"0": 1, "1": 1},
+            ("map",),
+        ),
+        (
+            {"p.obj": "It leaves at noon .\n", "p.subj": "a caf\xe9 we loved\n"},
+            CLASSES,
+            {"obj": 1, "subj": 1},
+            (),
+        ),
+    ],
+)
+def test_files_side_by_side(capsys, tmp_path, names_and_contents, task, labels, odd):
+    for name, content in names_and_contents.items():
+        (tmp_path / name).write_text(content, encoding="cp1252")
+    if task is None:
+        assert mentions(error_of(ConfigurationError, inspected, capsys, tmp_path), *odd)
+        return
+    found = inspected(capsys, tmp_path)
+    assert (found["task"], found["labels"]) == (task, labels)
+    assert mentions(" ".join(found["warnings"]), *odd)
+
+
 @pytest.mark.parametrize(
     ("content", "tokens"),
     [

@@ -21,6 +21,13 @@ def test_lines_and_their_numbers(tmp_path):
     assert list(text_lines(file)) == [(1, "a"), (2, "\u2028b"), (3, ""), (4, "c")]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_carriage_returns_end_lines_where_nothing_else_does(tmp_path, encoding):
+    for content, lines in (("a\rb\r\rc\r", ["a", "b", "", "c"]), ("a\rb\nc\rd", ["a\rb", "c\rd"])):
+        (tmp_path / "a").write_bytes(content.encode(encoding))
+        assert [line for _, line in text_lines(tmp_path / "a", encoding=encoding)] == lines
+
+
 def test_an_error_names_file_and_line(tmp_path):
     file = tmp_path / "text"
     file.write_bytes(b"fine\nc\xe9t\n")

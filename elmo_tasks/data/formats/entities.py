@@ -82,7 +82,7 @@ _SAMPLE = 1000
 """The records whose texts show their script."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
 _BRAT, _TEXT_OF_BRAT = ".ann", ".txt"
-_BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t")
+_BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t(.*)")
 COMPANIONS = {_IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_BRAT,)}
 """The files that are read with the words: the tags and intents of ATIS, and the entities of brat."""
 
@@ -202,25 +202,28 @@ def _read_brat(path: Path, options: EntityOptions) -> Sentences:
     """Reads each line of a text as a sentence, with the entities of its `.ann` file."""
     path = path.with_suffix(_TEXT_OF_BRAT)
     annotations = path.with_suffix(_BRAT)
-    spans: list[Span] = []
+    spans: list[tuple[Span, str]] = []
     for line_number, line in nonblank_lines(annotations, options.encoding):
         if match := _BRAT_ENTITY.match(line):
-            spans.append(Span(int(match[2]), int(match[3]), match[1]))
+            spans.append((Span(int(match[2]), int(match[3]), match[1]), match[4]))
         elif line.startswith("T"):
             problem = f"{shorten(line)!r} is not an entity in one part, such as T1, PER 0 4 and Vera"
             yield InputError(problem, where=annotations, line=line_number)
     start = 0
     for line_number, line in read_lines(path, encoding=options.encoding):
-        end = start + len(line)
-        inside = [Span(a - start, b - start, label) for a, b, label in spans if start <= a < end]
+        inside = [(Span(a - start, b - start, x), text) for (a, b, x), text in spans if a < start + len(line)]
+        spans = [each for each in spans if each[0].start >= start + len(line)]
         content = options.split(line)
-        if outside := [span for span in inside if span.end > len(line)]:
-            problem = f"an entity {outside[0].label} begins in the line and ends in another"
+        if wrong := [text for span, text in inside if line[max(span.start, 0) : span.end] != text]:
+            problem = f"the entity {wrong[0]!r} is not at its characters, or not in one line"
             yield InputError(problem, where=path, line=line_number)
         elif content.words:
             lines = [line_number] * len(content.words)
-            yield EntitySentence(content.words, lines, characters=inside, text=content)
-        start = end + 1
+            characters = [span for span, _ in inside]
+            yield EntitySentence(content.words, lines, characters=characters, text=content)
+        start += len(line) + 1
+    if spans:
+        yield InputError(f"the entity {spans[0][1]!r} begins after the text", where=annotations)
 
 
 def _detect_brat(sample: FileSample) -> float:
