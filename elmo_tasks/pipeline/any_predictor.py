@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
@@ -16,6 +15,7 @@ from elmo_tasks.pipeline.predictor import (
     TaskPredictor,
     attempt,
     check_tokens,
+    results_of_allennlp,
     with_place,
 )
 from elmo_tasks.pipeline.results import TaskResult
@@ -64,7 +64,4 @@ class AnyPredictor(TaskPredictor):
 
     def _result(self, max_tokens: int | None, json_dict: JsonDict) -> JsonResult:
         check_tokens(len(json.dumps(json_dict).split()), max_tokens)
-        try:
-            return JsonResult(self.predictor.predict_json(json_dict))
-        except KeyError as error:
-            raise ConfigurationError(f"the input has no field {error}") from error
+        return JsonResult(*results_of_allennlp(self.predictor, [json_dict]))

@@ -145,21 +145,27 @@ def _json_results(predictor: Predictor, group: list[InputRecord]) -> Iterator[Js
     if isinstance(predictor, TaskPredictor):
         values: Iterator[JsonDict] = map(predictor.to_json, map(value_of, predictor.results(predictable)))
     else:
-        values = iter(_results_of_allennlp(predictor, [record.content for record in predictable]))
+        values = iter(results_of_allennlp(predictor, [record.content for record in predictable]))
     for record, about in zip(group, metadata, strict=True):
         value_of(with_place(record.content, record.where))
         result = {"no_prediction": about.reason} if isinstance(about, NoPrediction) else next(values)
         yield (dict(about.ids) if isinstance(about, Metadata) else {}) | result
 
 
-def _results_of_allennlp(predictor: Predictor, contents: list[Any]) -> list[JsonDict]:
+def results_of_allennlp(predictor: Predictor, contents: list[Any]) -> list[JsonDict]:
+    """Returns the JSON objects of any predictor; `ConfigurationError`: an input lacks a field."""
     first = next(iter(contents), None)
     # A third-party predictor may implement either the function for one input or that for several.
     if isinstance(first, Instance):
         one, several = predictor.predict_instance, predictor.predict_batch_instance
     else:
         one, several = predictor.predict_json, predictor.predict_batch_json
-    return [one(first)] if len(contents) == 1 else several(contents) if contents else []
+    try:
+        return [one(first)] if len(contents) == 1 else several(contents) if contents else []
+    except KeyError as error:
+        if isinstance(first, dict) and any(error.args[0] not in content for content in contents):
+            raise ConfigurationError(f"the input has no field {error}") from error
+        raise
 
 
 def _metadata(content: Any) -> Any:
