@@ -20,8 +20,8 @@ from elmo_tasks.squad.metric import exact_match
 Guess = tuple[float, bool]
 """The probability of an answer, and whether it is right."""
 BINS = 15
-TEMPERATURES = np.arange(0.8, 3.01, 0.05).round(2).tolist()
-FITTED = 1000
+TEMPERATURES = np.arange(0.5, 3.01, 0.05).round(2).tolist()
+FITTED = 500
 """The largest number of instances on which a temperature is chosen."""
 WEIGHTS = "weights.th"
 

@@ -159,11 +159,13 @@ class Models(Verb):
         of an archive for each command, and `elmo_tasks.load("NAME")` opens it in Python."""
 
     def run(self) -> None:
-        table = Table(("name", "task", "trained on", "licence of the text", "score", "MB"))
+        table = Table(
+            ("name", "task", "trained on", "licence of the text", "score on dev", "on unseen text", "MB")
+        )
         for name, path in trained_archives().items():
             card = trained_card(name)
             size = f"{path.stat().st_size / 1e6:.1f}"
-            table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score")), size)
+            table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score", "unseen")), size)
         print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")
 
 
