@@ -100,7 +100,7 @@ class InputLines:
             lines = decompressed(file)
             yield from raw_lines(lines if os.path.isfile(local) else self._of_pipe(lines))
 
-    def wait(self) -> bool:
+    def waits(self) -> bool:
         """Returns whether the next line that is not blank has yet to arrive."""
         return self._arrived is not None and not any(map(bytes.strip, self._arrived))
 
@@ -157,7 +157,7 @@ class PredictManager(predict._PredictManager):
             self._dataset_reader.every_record = True
 
     def run(self) -> None:
-        results = predict_records(self._predictor, self._records(), self._most, self._lines.wait)
+        results = predict_records(self._predictor, self._records(), self._most, self._lines.waits)
         if self._output_path is not None:
             self._output_file = open(  # noqa: SIM115
                 self._output_path, "w", buffering=1, encoding="utf-8", newline="\n"
