@@ -112,7 +112,8 @@ def _lines(
     source: str, folder: Path, read: Callable[[str | Path], Iterator[tuple[int, str]]]
 ) -> Generator[SourceLine, None, None]:
     if source != "-":
-        partial = folder.parent
+        # A verb without OUT has a temporary folder, whose parent holds files of others.
+        partial = folder.parent if folder.parent.name.endswith(PARTIAL) else folder
         output = partial.with_name(partial.name.removesuffix(PARTIAL))
         # All files are listed before the first line is written to the folder.
         for file in texts_among(list(map(str, input_files(source))), source, [str(partial), str(output)]):
