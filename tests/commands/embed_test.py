@@ -216,7 +216,6 @@ def test_memory_does_not_grow_with_the_text(elmo, source, output, monkeypatch):
     [
         ("1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_\n", [], "line 1: "),
         (">P1\nMKTAY\n", [], "line 1: "),
-        ("The cat .\rIt sat .\r", [], "line 1: "),
         (">P1\nMKTAY\n", ["--format", "fasta"], "--format fasta"),
         (">P1\nMK-T\n", ["--format", "fasta", *default_files()], "line 2: '-'"),
         (">P1\nMK\n>P1/2\nMK\n", ["--format", "fasta", *default_files()], "'P1/2'"),

@@ -221,7 +221,7 @@ class TestVectors:
     [
         ("intrinsic", "--wordsim"),
         ("intrinsic --simlex nowhere", "nowhere"),
-        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 2"),
+        ("intrinsic --analogies {wordsim}", "wordsim.csv, line 1"),
         ("intrinsic --wordsim {wordsim} --contexts nowhere", "nowhere"),
         ("neighbors xyzzy --corpus {corpus}", "'xyzzy'"),
         ("neighbors play --corpus {corpus} --line 51", "--line"),
