@@ -80,18 +80,10 @@ OPEN_GENRES = (
 )
 """The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
 ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES)
-NER = (
-    "ner/uner_ewt/{}.txt",
-    "ner_open/btc_{}.conll",
-    "ner_open/wikigold_{}.conll",
-    "ner_more/crossner_{}.conll.gz",
-    "ner_more/redocred_{}.conll.gz",
-    "ner_more/uner_pud_{}.conll.gz",
-)
 ZOO = {
     "ner": Recipe(
-        tuple(file.format("train") for file in NER),
-        tuple(file.format("dev") for file in NER),
+        ("ner/uner_ewt/train.txt", "ner_open/btc_train.conll", "ner_open/wikigold_train.conll"),
+        ("ner/uner_ewt/dev.txt", "ner_open/btc_dev.conll", "ner_open/wikigold_dev.conll"),
         entities,
     ),
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),

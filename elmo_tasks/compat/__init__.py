@@ -148,10 +148,8 @@ CHANGES = (
         commands.let_evaluate_take_its_options,
         "`allennlp evaluate` refuses --batch-size with a batch sampler, overwrites its input, does not show "
         "metrics without a file, loses metrics of data with equal names, scores only the `batches_per_epoch` "
-        "of the training, writes predictions a batch a line in the order of a sampler, and takes a device by "
-        "its number alone, as `predict` does",
-        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader, SimpleEvaluator.__call__, "
-        "Evaluate and Predict.add_subparser",
+        "of the training, and writes predictions a batch a line in the order of a sampler",
+        "allennlp.commands.evaluate.evaluate_from_archive and DataLoader, SimpleEvaluator.__call__",
         "compat/commands_test.py::TestEvaluate::test_batches_of_another_size",
     ),
     Change(

@@ -41,7 +41,6 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_
 from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.files import check_sources_stay
-from elmo_tasks.common.machine import read_gpu
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import around, wrap
@@ -53,16 +52,6 @@ def let_evaluate_take_its_options() -> None:
     wrap(evaluate, "evaluate_from_archive", _evaluate_from_archive)
     wrap(SimpleEvaluator, "__call__", _evaluate)
     evaluate.DataLoader = _EvaluationLoader
-    for command in (evaluate.Evaluate, predict.Predict):
-        wrap(command, "add_subparser", _add_device)
-
-
-def _add_device(stock: Callable[..., argparse.ArgumentParser], *args: Any) -> argparse.ArgumentParser:
-    """Lets a command take a device by all the names that ours take."""
-    parser = stock(*args)
-    action = parser._option_string_actions["--device"] = parser._option_string_actions["--cuda-device"]
-    action.option_strings, action.type = ["--device", "--cuda-device"], read_gpu
-    return parser
 
 
 class _EvaluationLoader:
