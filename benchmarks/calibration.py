@@ -1,7 +1,5 @@
 """Temperatures with which an archive's probabilities say how often it is right (Guo et al. 2017)."""
 
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +10,8 @@ from allennlp.common.util import lazy_groups_of
 from allennlp.data import Instance
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.common.files import unpack
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
+from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.metric import exact_match
 
@@ -23,7 +21,6 @@ BINS = 15
 TEMPERATURES = np.arange(0.5, 3.01, 0.05).round(2).tolist()
 FITTED = 500
 """The largest number of instances on which a temperature is chosen."""
-WEIGHTS = "weights.th"
 
 
 def entities(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
@@ -100,23 +97,16 @@ def best_temperature(name: str, archive: Path, data: list[str]) -> tuple[float, 
     return best, *(calibration_error(guesses(value, instances)) for value in (1.0, best))
 
 
-def divide(name: str, archive: Path, temperature: float) -> None:
-    """Divides the last layers of a slim archive by a temperature, in place."""
-    with tempfile.TemporaryDirectory() as folder:
-        unpack(archive, Path(folder))
-        weights = Path(folder, WEIGHTS)
-        state = torch.load(weights, weights_only=True)
-        for key, part in state.items():
-            if key.startswith(CALIBRATIONS[name].last_layers) and part.is_floating_point():
-                state[key] = (part.double() / temperature).to(part.dtype)
-        torch.save(state, weights)
-        with tarfile.open(archive, "w:gz") as tar:
-            for path in sorted(Path(folder).iterdir()):
-                tar.add(path, path.name)
-
-
-def calibrate(name: str, archive: Path, data: list[str]) -> None:
-    """Calibrates a slim archive on data, in place, and prints the errors before and after."""
+def calibrate(name: str, archive: Path, folder: Path, data: list[str]) -> None:
+    """
+    Calibrates an archive on data, and prints the errors before and after. The last layers are divided in
+    its unpacked `folder` alone.
+    """
     temperature, before, after = best_temperature(name, archive, data)
-    divide(name, archive, temperature)
+    weights = folder / ARCHIVED_WEIGHTS
+    state = torch.load(weights, weights_only=True)
+    for key, part in state.items():
+        if key.startswith(CALIBRATIONS[name].last_layers) and part.is_floating_point():
+            state[key] = (part.double() / temperature).to(part.dtype)
+    torch.save(state, weights)
     print(f"{name}: temperature {temperature}, expected calibration error {before:.3f}, then {after:.3f}")

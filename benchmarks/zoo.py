@@ -136,17 +136,18 @@ class Zoo:
             train_and_report(runs, jobs=1, packages=[])
         best = max(runs, key=lambda run: score(run) or 0.0)
         show(Table(("seed", validation_metric(config)), [(run.seed, score(run)) for run in runs]))
+        archive = best.folder / "model.tar.gz"
         with (
-            extracted_archive(best.folder / "model.tar.gz") as unpacked,
+            extracted_archive(archive) as unpacked,
             partial_file(output / f"{name}.tar.gz", force=True) as path,
         ):
             # Without the paths of this machine
             own = _config(name) | {"train_data_path": recipe.train, "validation_data_path": recipe.dev}
             own |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), best.seed)
             Path(unpacked, CONFIG_NAME).write_text(json.dumps(own, indent=4), encoding="utf-8")
+            if name in CALIBRATIONS:
+                calibrate(name, archive, Path(unpacked), [dev] if isinstance(dev, str) else dev)
             slim(unpacked, path, dtype="float16", version=__version__)
-        if name in CALIBRATIONS:
-            calibrate(name, output / f"{name}.tar.gz", [dev] if isinstance(dev, str) else dev)
 
 
 class ZooSpeed:
