@@ -231,13 +231,15 @@ class CorefModel(ElmoModel):
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         index_of = {span: index for index, span in enumerate(spans)}
         pronouns = [index for index, span in enumerate(spans) if is_pronoun(document.words, span)]
-        probabilities = scores["antecedent_scores"].softmax(dim=1)
-        rows = reference_probabilities(scores["antecedents"], probabilities, pronouns)
+        # One small step for each pronoun, which a GPU would take longer to start than a CPU to do
+        probabilities = scores["antecedent_scores"].cpu().softmax(dim=1)
+        rows = reference_probabilities(scores["antecedents"].cpu(), probabilities, pronouns)
+        row_of = dict(zip(pronouns, rows, strict=True))
         names: dict[int, tuple[Mention, float]] = {}
         for token, candidates in names_of_pronouns(document.words, clusters).items():
-            row = rows[pronouns.index(index_of[token, token])]
-            best = max(candidates, key=lambda name: float(row[index_of[name]]))
-            names[token] = best, float(row[index_of[best]])
+            row = row_of[index_of[token, token]]
+            probability, best = row[[index_of[name] for name in candidates]].max(dim=0)
+            names[token] = candidates[int(best)], float(probability)
         return names
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
