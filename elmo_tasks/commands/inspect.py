@@ -109,7 +109,7 @@ class Inspect(Verb):
         sample = sample_of(self.path, self.label, self.text)
         tasks = list(CONFIGS) if self.task is None else [TASKS[self.task]]
         readings = {task: inspect(task, self.path, sample) for task in tasks}
-        fits = [each for reading in readings.values() for each in reading.found]
+        fits = [each for reading in readings.values() for each in reading.inspections]
         if self.task is None:
             least = max((each.evidence for each in fits), default=0.0)
             fits += data_of_probes(self.path, sample, least=least)
@@ -146,17 +146,19 @@ class Inspect(Verb):
             first.command or self._training(first),
         ]
 
-    def _training(self, found: Inspection) -> str:
+    def _training(self, inspection: Inspection) -> str:
         """Returns the command that trains on data."""
-        if verb := _VERBS.get(found.task):
-            words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{found.task}"]
+        if verb := _VERBS.get(inspection.task):
+            words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{inspection.task}"]
             words += ["--label", self.label] if self.label else []
             words += ["--text", *self.text] if self.text else []
-            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in found.dataset_reader))
+            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in inspection.dataset_reader))
         keys = {
-            f"dataset_reader.{key}": value for key, value in found.dataset_reader.items() if key != "type"
+            f"dataset_reader.{key}": value
+            for key, value in inspection.dataset_reader.items()
+            if key != "type"
         }
-        return _train_command(CONFIGS[found.task], found.task, self.path, keys)
+        return _train_command(CONFIGS[inspection.task], inspection.task, self.path, keys)
 
 
 def _line_of(problem: str) -> int:
@@ -168,7 +170,7 @@ def _line_of(problem: str) -> int:
 class Readings(NamedTuple):
     """How a task reads data: in each way that works, the likeliest first; or why it does not."""
 
-    found: list[Inspection]
+    inspections: list[Inspection]
     evidence: float
     """The evidence that the data are the task's, see `data.formats`."""
     problem: str = ""
@@ -183,7 +185,7 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
         evidence, candidates, problem_of_data = cls.find(sample)
     if problem_of_data is not None:
         return Readings([], evidence, str(problem_of_data))
-    found: list[Inspection] = []
+    inspections: list[Inspection] = []
     problems: list[str] = []
     # Where nothing is found, the reader itself says why; a classifier needs its classes.
     for keys in candidates or ([] if task == "classification" else [{}]):
@@ -191,13 +193,13 @@ def inspect(task: str, path: str, sample: FileSample) -> Readings:
         if sample.encoding != "utf-8":
             block["encoding"] = sample.encoding
         try:
-            found.append(read_with(task, path, block, sample, evidence))
+            inspections.append(read_with(task, path, block, sample, evidence))
         except (ConfigurationError, ValueError, OSError) as error:
             problems.append(str(error))
-    found.sort(key=lambda each: -sum(each.labels.values()))
-    found = [each for each in found if each.labels or not found[0].labels]
-    problem = "" if found else (problems or [f"{path}: no column has two classes or more"])[0]
-    return Readings(found, evidence, problem)
+    inspections.sort(key=lambda each: -sum(each.labels.values()))
+    inspections = [each for each in inspections if each.labels or not inspections[0].labels]
+    problem = "" if inspections else (problems or [f"{path}: no column has two classes or more"])[0]
+    return Readings(inspections, evidence, problem)
 
 
 def read_with(
@@ -359,27 +361,30 @@ def _are_words(pairs: Sequence[Any]) -> bool:
     return longest <= _MOST_BLANKS and 2 * len({pair[:2] for pair in pairs}) >= len(pairs)
 
 
-def description(path: str, found: Inspection) -> list[str]:
+def description(path: str, inspection: Inspection) -> list[str]:
     """Returns lines that tell what the data are."""
-    if found.command:
-        tokens = f", {found.tokens:,} tokens" if found.tokens else ""
-        return [f"{path}: {found.task}, {found.encoding}", f"  {found.records:,} records{tokens}"]
-    labels = list(found.labels.items())
+    if inspection.command:
+        tokens = f", {inspection.tokens:,} tokens" if inspection.tokens else ""
+        return [
+            f"{path}: {inspection.task}, {inspection.encoding}",
+            f"  {inspection.records:,} records{tokens}",
+        ]
+    labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
-    columns = [f"{role}: {', '.join(names)}" for role, names in found.columns.items() if names]
-    tokenizer = found.dataset_reader.get("tokenizer")
+    columns = [f"{role}: {', '.join(names)}" for role, names in inspection.columns.items() if names]
+    tokenizer = inspection.dataset_reader.get("tokenizer")
     # The reader's own counts are of files, and say again what is above.
-    notes = [note for note in found.notes if found.task != "classification" or "left out" in note]
+    notes = [note for note in inspection.notes if inspection.task != "classification" or "left out" in note]
     by_tokenizer = f" by the tokenizer {tokenizer}" if tokenizer else ""
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return [
-        f"{path}: {found.task}, format {found.format}, {found.encoding}",
-        f"  {found.records:,} records, {found.tokens:,} tokens{by_tokenizer}",
+        f"{path}: {inspection.task}, format {inspection.format}, {inspection.encoding}",
+        f"  {inspection.records:,} records, {inspection.tokens:,} tokens{by_tokenizer}",
         *([f"  {'; '.join(columns)}"] if columns else []),
         f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
-        f"  longest: record {found.longest_record:,} with {found.longest:,} tokens",
+        f"  longest: record {inspection.longest_record:,} with {inspection.longest:,} tokens",
         *(f"  {note}" for note in notes[-_NOTES:]),
-        *(f"  odd: {warning}" for warning in found.warnings),
+        *(f"  odd: {warning}" for warning in inspection.warnings),
     ]
 
 

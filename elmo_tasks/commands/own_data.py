@@ -85,14 +85,14 @@ class TrainOnOwnData(Verb):
 
     def _inspection(self) -> Inspection:
         readings = inspect(self.task, self.train, sample_of(self.train, self.label, self.text))
-        if not readings.found or not readings.found[0].labels:
+        if not readings.inspections or not readings.inspections[0].labels:
             problem = readings.problem or f"{self.train}: the data have no labels"
             raise InputError(problem, remedy=f"try `allennlp elmo inspect {shlex.quote(self.train)}`")
-        found = readings.found[0]
-        if "skip_bad" in found.dataset_reader and not self.skip_bad:
-            problem = next(each for each in found.warnings if each.startswith(LEFT_OUT))
+        inspection = readings.inspections[0]
+        if "skip_bad" in inspection.dataset_reader and not self.skip_bad:
+            problem = next(each for each in inspection.warnings if each.startswith(LEFT_OUT))
             raise InputError(problem.removeprefix(LEFT_OUT), remedy="--skip-bad leaves out such records")
-        return found
+        return inspection
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         """Returns the config of the task for these data."""

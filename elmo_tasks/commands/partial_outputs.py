@@ -40,9 +40,9 @@ def partial_folder(output: Path, *, with_run: bool = False) -> Iterator[Path]:
     """
     Makes the empty folder `OUT.partial/_work`, for this process alone, and the folders above it.
 
-    It is removed at the end, and so is `OUT.partial`, unless it has other files: with `with_run`, those of a
-    run that can be resumed. The file `MARK` shows that a command made the folder. A `_work` that a killed
-    process left is removed at the start; all other files stay.
+    It is removed at the end, and so is `OUT.partial`, unless it has other files: with `with_run`, the files
+    of a run that can be resumed. The file `MARK` shows that a command made the folder. A `_work` that a
+    killed process left is removed at the start; all other files stay.
 
     # Raises
     `ConfigurationError`: there are other files, or another process works in the folder.

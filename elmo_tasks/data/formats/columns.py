@@ -419,8 +419,8 @@ def column_keys(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yields the keys of a reader for each of the `found_columns`; none for CoNLL-2003."""
-    found = list(found_columns(lines, label, texts)) or [(list(CONLL_2003), None)]
-    for names, delimiter in found:
+    layouts = list(found_columns(lines, label, texts)) or [(list(CONLL_2003), None)]
+    for names, delimiter in layouts:
         if tuple(names) == CONLL_2003:
             yield {}
         else:
@@ -458,14 +458,14 @@ def first_row(sample: FileSample) -> str:
 
 def detect_columns(sample: FileSample) -> float:
     """Returns the evidence for tokens in columns; any text can be words without tags."""
-    found = list(found_columns(sample.lines))
+    layouts = list(found_columns(sample.lines))
     tags = {
         cells[names.index(TAG)]
-        for names, delimiter in found
+        for names, delimiter in layouts
         for line in sample.lines
         if len(cells := split_cells(line, delimiter)) == len(names)
     }
-    if not found:
+    if not layouts:
         return _WEAK
     return CERTAIN if any(map(_TAG.fullmatch, tags)) and not tags & _CHUNKS else LIKELY
 
@@ -505,7 +505,7 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
     # Raises
     `InputError`, with the file and the line: another number of columns, or a file without sentences.
     """
-    found = False
+    has_sentences = False
     for group in line_groups(read_lines(path, encoding=encoding)):
         rows, comments = [], []
         for line_number, line in group:
@@ -519,9 +519,9 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
             if cells[0].isdecimal():
                 rows.append((line_number, cells))
         if rows:
-            found = True
+            has_sentences = True
             yield ConlluSentence(rows, comments)
-    check_found(found, "sentences", path)
+    check_found(has_sentences, "sentences", path)
 
 
 def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:

@@ -341,14 +341,14 @@ def _characters(values: dict[str, Any], name: str, text: str) -> list[Span]:
         if isinstance(values[name], list):
             spans = [_span(each) for each in values[name]]
         else:
-            found = [
+            marked = [
                 (mention, Span(start, last + 1, label))
                 for label, mentions in values[name].items()
                 for mention, offsets in mentions.items()
                 for start, last in offsets
             ]
-            spans = [span for _, span in found]
-            if any(text[span.start : span.end] != mention for mention, span in found):
+            spans = [span for _, span in marked]
+            if any(text[span.start : span.end] != mention for mention, span in marked):
                 raise ValueError
         if all(text[start:end].strip() for start, end, _ in _checked(spans, len(text))):
             return spans

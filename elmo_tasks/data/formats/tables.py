@@ -98,14 +98,14 @@ def find_texts(sample: FileSample) -> Finding:
         classes = sorted({label.removeprefix(FASTTEXT) for each in lists for label in each})
         return Finding(CERTAIN, [{"classes": classes, **tokenizer_keys(map(without_labels, sample.lines))}])
     table = read_table(sample)
-    found = _find_table(sample, table) if table else Finding(0)
-    if found.candidates or (table and (table.header or table.problem) and _has_tabs(sample)):
-        return found
+    of_table = _find_table(sample, table) if table else Finding(0)
+    if of_table.candidates or (table and (table.header or table.problem) and _has_tabs(sample)):
+        return of_table
     if labels := _first_words(sample):
         evidence = LIKELY if all(map(_CODE.fullmatch, labels)) else POSSIBLE
         tokenizer = tokenizer_keys(line.partition(" ")[2] for line in sample.lines)
         return Finding(evidence, [{"format": "label_text", "classes": sorted(labels), **tokenizer}])
-    return found
+    return of_table
 
 
 def find_pairs(sample: FileSample) -> Finding:
@@ -162,9 +162,9 @@ def _find_roles(
 
 def known_column(name: str, columns: Iterable[str], ending: str = "") -> str | None:
     """Returns the column with one of the names of published sets of entailment, whatever its case."""
-    known = [each + ending for each in COLUMN_NAMES[name]]
-    exact = next((each for each in known if each in columns), None)
-    return exact or next((column for each in known for column in columns if column.lower() == each), None)
+    names = [each + ending for each in COLUMN_NAMES[name]]
+    exact = next((each for each in names if each in columns), None)
+    return exact or next((column for each in names for column in columns if column.lower() == each), None)
 
 
 def _are_entailment(classes: Iterable[str]) -> bool:
