@@ -78,8 +78,7 @@ def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
 
 
 @pytest.mark.parametrize(
-    ("page", "metric"),
-    [("snli", "accuracy"), ("srl", "F1"), ("coref", "average F1"), ("squad", "F1")],
+    ("page", "metric"), [("snli", "accuracy"), ("srl", "F1"), ("coref", "average F1"), ("squad", "F1")]
 )
 def test_what_the_page_of_a_task_lets_expect(page, metric):
     text = (PROJECT / f"docs/{page}.md").read_text(encoding="utf-8")

@@ -10,10 +10,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import BilmArguments, VectorArguments
-from elmo_tasks.commands.base import (
-    Positive,
-    Seed,
-)
+from elmo_tasks.commands.base import Positive, Seed
 from elmo_tasks.commands.experiments import Fraction
 from elmo_tasks.commands.vectors import AboveZero, NotNegative
 from elmo_tasks.common.errors import ElmoError

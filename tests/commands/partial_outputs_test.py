@@ -36,10 +36,7 @@ def test_a_failure_leaves_what_was_there(tmp_path):
 def test_nothing_is_overwritten_without_force(tmp_path):
     output = tmp_path / "out.txt"
     output.touch()
-    with (
-        pytest.raises(ConfigurationError, match="--force"),
-        partial_file(output, force=False),
-    ):
+    with pytest.raises(ConfigurationError, match="--force"), partial_file(output, force=False):
         pass
     output.unlink()
     output.mkdir()

@@ -18,16 +18,10 @@ def checked(*lines: str) -> list[str]:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (
-            ["# sent_id = 1", CONLLU],
-            "a.txt, line 2: ",
-        ),
+        (["# sent_id = 1", CONLLU], "a.txt, line 2: "),
         (["1-2\tdu" + 8 * "\t_"], "a.txt, line 1: "),
         ([">sp|P1|A a protein", "MKTAY"], "a.txt, line 1: "),
-        (
-            ["#begin document (a); part 000", "a 0 0 It X (2)", "a 0 1 is X -"],
-            "a.txt, line 1: ",
-        ),
+        (["#begin document (a); part 000", "a 0 0 It X (2)", "a 0 1 is X -"], "a.txt, line 1: "),
         (["", '{"sentence": "Good ."}', '{"sentence": "Bad ."}'], "a.txt, line 2: "),
         (["-DOCSTART- -X- O", "", "EU NNP B-ORG", "rejects VBZ O", "", "Peter NNP B-PER"], "a.txt, line 3: "),
         (["The cat .\rIt sat .\r"], "a.txt, line 1: "),

@@ -457,11 +457,7 @@ class TestVectors:
 
     @pytest.mark.parametrize(
         ("content", "message"),
-        [
-            (BINARY[:-5], "v: "),
-            (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: the byte 0xe9"),
-            (None, "2 files"),
-        ],
+        [(BINARY[:-5], "v: "), (b"the 1 2\ncaf\xe9 1 2\n", "v, line 2: the byte 0xe9"), (None, "2 files")],
     )
     def test_errors_name_the_file(self, tmp_path, content, message):
         (tmp_path / "v").write_bytes(content or b"a 1 2\n")

@@ -113,10 +113,7 @@ def test_stateless(files, monkeypatch):
     ("changes", "message"),
     [
         ({"dim": 6}, r"options\.json: .*projection_dim .6."),
-        (
-            {"projection_dim": 18},
-            r"options\.json: .*projection_dim .18.",
-        ),
+        ({"projection_dim": 18}, r"options\.json: .*projection_dim .18."),
         ({"use_skip_connections": False}, r"options\.json: .*use_skip_connections"),
     ],
 )

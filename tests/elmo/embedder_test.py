@@ -16,16 +16,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.embedder import CarriedState
-from tests.elmo.files import (
-    FILLING,
-    NONEMPTY,
-    SENTENCES,
-    batch,
-    changed,
-    make_files,
-    random_bilm,
-    trained,
-)
+from tests.elmo.files import FILLING, NONEMPTY, SENTENCES, batch, changed, make_files, random_bilm, trained
 from tests.elmo.numpy_reference import NumpyBiLm
 
 
@@ -36,8 +27,7 @@ def filling(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("placement", "outputs"),
-    [("none", []), ("input", [0]), ("output", [1]), ("input+output", [0, 1])],
+    ("placement", "outputs"), [("none", []), ("input", [0]), ("output", [1]), ("input+output", [0, 1])]
 )
 def test_placement(files, placement, outputs):
     elmo = Elmo(placement=placement, **files)

@@ -200,10 +200,7 @@ def test_names_in_a_file(embedder, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"fine\n\xff\n")
     with pytest.raises(ElmoError, match=r"in\.txt, line 2: .*0xff"):
         embedder.embed_file(tmp_path / "in.txt", output)
-    with (
-        open(tmp_path / "in.txt", "rb") as file,
-        pytest.raises(ElmoError, match=r"in\.txt, line 1:"),
-    ):
+    with open(tmp_path / "in.txt", "rb") as file, pytest.raises(ElmoError, match=r"in\.txt, line 1:"):
         embedder.embed_file(file, output)
     assert set(read(output)) == {"A cat", "A dog"}
 

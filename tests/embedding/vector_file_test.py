@@ -45,11 +45,7 @@ def test_the_file_reads_as_that_of_the_former_command(text, tmp_path, one_layer)
         vectors = [each[-1] for each in vectors]
     leading = () if one_layer else (LAYERS,)
     write_vectors(
-        tmp_path / "ours.hdf5",
-        text,
-        vectors,
-        shape=lambda tokens: (*leading, tokens, DIM),
-        with_index=True,
+        tmp_path / "ours.hdf5", text, vectors, shape=lambda tokens: (*leading, tokens, DIM), with_index=True
     )
     former_command(tmp_path / "former.hdf5", vectors)
     with h5py.File(tmp_path / "ours.hdf5") as ours, h5py.File(tmp_path / "former.hdf5") as former:

@@ -35,10 +35,7 @@ DEV = [TaggedSentence(["they", "play", "long", "dramas", "here"], ["PRON", "VERB
 
 @pytest.mark.parametrize(
     ("column", "tags"),
-    [
-        ("upos", [["PRON", "AUX", "PART", "PUNCT"], ["INTJ"]]),
-        ("xpos", [["PRP", "VBP", "RB", "."], ["UH"]]),
-    ],
+    [("upos", [["PRON", "AUX", "PART", "PUNCT"], ["INTJ"]]), ("xpos", [["PRP", "VBP", "RB", "."], ["UH"]])],
 )
 def test_words_and_tags(tmp_path, column, tags):
     (tmp_path / "a.conllu").write_text(TEXT)

@@ -8,16 +8,7 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
 from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import (
-    MANIFEST,
-    PLAN,
-    Reading,
-    Run,
-    must_run,
-    open_run,
-    write_json,
-    write_note,
-)
+from elmo_tasks.jobs.runs import MANIFEST, PLAN, Reading, Run, must_run, open_run, write_json, write_note
 
 SETTINGS = {"--layers": "all", "the biLM": "x"}
 

@@ -10,11 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.runs import (
-    Reading,
-    ShardReader,
-    make_shards,
-)
+from elmo_tasks.jobs.runs import Reading, ShardReader, make_shards
 
 
 def read(sources, size, reading, order=None):

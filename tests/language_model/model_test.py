@@ -323,10 +323,7 @@ def test_a_vocabulary_without_borders_is_warned_of(text, caplog):
 
 def targets(number: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(number)
-    return (
-        -5 * torch.rand(2, number, generator=generator),
-        torch.rand(2, number, generator=generator) < 0.3,
-    )
+    return (-5 * torch.rand(2, number, generator=generator), torch.rand(2, number, generator=generator) < 0.3)
 
 
 @pytest.mark.parametrize("sizes", [[100], [40, 60], [1] * 100])

@@ -46,12 +46,7 @@ def test_no_words_have_no_vectors(embedder):
 
 @pytest.mark.parametrize(
     ("words", "options"),
-    [
-        ("cat", {}),
-        (WORDS, {"contexts": ["the cat"]}),
-        (WORDS, {"layer": 3}),
-        (WORDS, {"layer": "top"}),
-    ],
+    [("cat", {}), (WORDS, {"contexts": ["the cat"]}), (WORDS, {"layer": 3}), (WORDS, {"layer": "top"})],
 )
 def test_errors(embedder, words, options):
     with pytest.raises(ElmoError):

@@ -77,10 +77,7 @@ PRODIGY = {
     "answer": "accept",
 }
 SAW = "Ann Lee saw Rome."
-PAIRS = (
-    [SAW, {"entities": [[0, 8, "PER"], [12, 16, "LOC"]]}],
-    ["no [[one", {"entities": []}],
-)
+PAIRS = ([SAW, {"entities": [[0, 8, "PER"], [12, 16, "LOC"]]}], ["no [[one", {"entities": []}])
 PAIR_WORDS = "Ann Lee saw Rome .|no [ [ one"
 SPERT = {
     "tokens": ["Ann", "Lee", "saw"],
@@ -216,13 +213,7 @@ def test_the_two_files_of_atis(tmp_path):
 @pytest.mark.parametrize(
     ("content", "line", "values", "count", "expected"),
     [
-        (
-            "x B-A\ny O\nz I-A\n\nx B-A\ny I-B\n",
-            3,
-            ("I-A", "B-A", "IOB2"),
-            2,
-            ["x:A", "z:A", "x:A", "y:B"],
-        ),
+        ("x B-A\ny O\nz I-A\n\nx B-A\ny I-B\n", 3, ("I-A", "B-A", "IOB2"), 2, ["x:A", "z:A", "x:A", "y:B"]),
         (
             lines({"text": "Ann Lees", "label": [[0, 7, "PER"]]}),
             1,

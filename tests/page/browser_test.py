@@ -25,10 +25,7 @@ SENTENCE = (
     "a young family from the north."
 )
 SCREENS = [(1280, "light"), (768, "light"), (390, "light"), (390, "dark")]
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome"),
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,7 @@ import re
 import pytest
 from jinja2 import UndefinedError
 
-from elmo_tasks.page.templates import (
-    Mark,
-    arguments,
-    marked,
-    meaning,
-    mentions,
-    template,
-)
+from elmo_tasks.page.templates import Mark, arguments, marked, meaning, mentions, template
 
 
 def test_values_are_escaped_and_must_be_given():

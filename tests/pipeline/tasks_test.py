@@ -51,10 +51,7 @@ EMPTY = {
     "sst": [(content, {"tokens": [], "attention": []}) for content in ({"sentence": " \n"}, {"tokens": []})],
     "klue_tc": [({"sentence": " "}, {"sentence1_tokens": []})],
     "mrpc": [
-        (
-            {"sentence1": "A b", "sentence2": ""},
-            {"sentence1_tokens": ["A", "b"], "sentence2_tokens": []},
-        )
+        ({"sentence1": "A b", "sentence2": ""}, {"sentence1_tokens": ["A", "b"], "sentence2_tokens": []})
     ],
 }
 """Inputs without words, and their results, except the label and the probabilities."""

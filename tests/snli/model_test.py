@@ -5,13 +5,7 @@ import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from tests.modules.models import (
-    build,
-    check_alone,
-    indexed,
-    tensors,
-    tiny_elmo,
-)
+from tests.modules.models import build, check_alone, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 PAIRS = [

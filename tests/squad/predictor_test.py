@@ -25,7 +25,7 @@ def test_an_answer_is_text_of_the_passage(predictor):
     assert json.loads(json.dumps(result)) == result
     assert result["answer"] == PASSAGE[result["char_start"] : result["char_end"]] != ""
     assert set(result) == {
-        *("answer", "token_start", "token_end", "char_start", "char_end", "probability", "n_best"),
+        *("answer", "token_start", "token_end", "char_start", "char_end", "probability", "n_best")
     }
     assert len(result["n_best"]) == 5
     for answer in result["n_best"]:

@@ -5,11 +5,7 @@ from elmo_tasks.srl.metric import Argument, from_tags, in_brackets, to_tags
 
 WORDS = ["Omar", "looked", "the", "word", "up", "."]
 TAGS = ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "B-C-V", "O"]
-ARGUMENTS = [
-    Argument("ARG0", ((0, 1),)),
-    Argument("V", ((1, 2), (4, 5))),
-    Argument("ARG1", ((2, 4),)),
-]
+ARGUMENTS = [Argument("ARG0", ((0, 1),)), Argument("V", ((1, 2), (4, 5))), Argument("ARG1", ((2, 4),))]
 
 
 def test_there_and_back():

@@ -111,10 +111,7 @@ def test_equals_the_script_on_random_changes(tmp_path):
 
     gold = [tags() for _ in range(800)]
     predicted = [changed(spans) for spans in gold]
-    agrees(
-        *([from_spans(spans, 12, Scheme.IOB2) for spans in rows] for rows in (predicted, gold)),
-        tmp_path,
-    )
+    agrees(*([from_spans(spans, 12, Scheme.IOB2) for spans in rows] for rows in (predicted, gold)), tmp_path)
 
 
 def test_a_worked_example():

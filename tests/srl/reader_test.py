@@ -328,10 +328,7 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [([], 0), (["a"], 1), (["a"], 0, ["O", "O"])],
-)
+@pytest.mark.parametrize("arguments", [([], 0), (["a"], 1), (["a"], 0, ["O", "O"])])
 def test_text_to_instance(arguments):
     with pytest.raises(ConfigurationError):
         SrlReader().text_to_instance(*arguments)

@@ -11,13 +11,7 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.sst.model import Maxout
-from tests.modules.models import (
-    build,
-    check_alone,
-    indexed,
-    tensors,
-    tiny_elmo,
-)
+from tests.modules.models import build, check_alone, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 SENTENCES = [

@@ -11,11 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.training.experiments import (
-    plan,
-    summary,
-    train,
-)
+from elmo_tasks.training.experiments import plan, summary, train
 from tests.training.runs import finish
 
 VARIANTS = {"small": {}, "large": {"model.hidden_sizes": [8]}}

@@ -8,10 +8,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.packed_weights import pack
 from elmo_tasks.elmo.inference import character_cnn
-from elmo_tasks.elmo.inference.character_cnn import (
-    JoinedCharacterCnn,
-    WordCache,
-)
+from elmo_tasks.elmo.inference.character_cnn import JoinedCharacterCnn, WordCache
 from elmo_tasks.elmo.model import CharacterOptions
 from elmo_tasks.elmo.model.characters import character_ids
 from elmo_tasks.elmo.model.encoders import CharacterEncoder
@@ -41,8 +38,7 @@ def ids(words):
 
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"activation": "tanh", "n_highway": 0}, {"projection_dim": 5}, {"projection_dim": 128}],
+    "options", [{}, {"activation": "tanh", "n_highway": 0}, {"projection_dim": 5}, {"projection_dim": 128}]
 )
 def test_equals_the_model(filters, options):
     reference = encoder(filters, **options)

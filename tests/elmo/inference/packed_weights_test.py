@@ -64,10 +64,7 @@ def test_is_the_product(size, kind):
     inputs, weight, bias = product(2, size)
     expected, packed = inputs.double() @ weight.double().t(), kind(weight)
     for rows in (1, 300):
-        for found, term in (
-            (packed(inputs[:rows]), torch.zeros(1)),
-            (packed(inputs[:rows], bias), bias),
-        ):
+        for found, term in ((packed(inputs[:rows]), torch.zeros(1)), (packed(inputs[:rows], bias), bias)):
             torch.testing.assert_close(found.double(), expected[:rows] + term, atol=1e-5, rtol=1e-5)
 
 

@@ -7,11 +7,7 @@ from elmo_tasks.common.packed_weights import onednn_has_bfloat16
 
 needs_bfloat16 = pytest.mark.skipif(not onednn_has_bfloat16(), reason="no bfloat16 here")
 PRECISIONS = ["float32", pytest.param("bfloat16", marks=needs_bfloat16)]
-REFUSAL = (
-    "precision 'bfloat16'",
-    "AVX-512",
-    "--precision float32",
-)
+REFUSAL = ("precision 'bfloat16'", "AVX-512", "--precision float32")
 """The error where there is no bfloat16 names the precision, the reason and the remedy."""
 
 

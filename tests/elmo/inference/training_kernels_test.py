@@ -180,11 +180,7 @@ def test_recorded_passes(precision, size, with_projection):
         given = [
             None if tensor is None else (tensor.detach() * scale).cuda().requires_grad_()
             for tensor in tensors(
-                dim=48,
-                size=size,
-                with_projection=with_projection,
-                sequences=sequences,
-                dtype=torch.float32,
+                dim=48, size=size, with_projection=with_projection, sequences=sequences, dtype=torch.float32
             )
         ]
         if sequences == 9:

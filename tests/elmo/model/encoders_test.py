@@ -9,12 +9,7 @@ import torch
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
 from elmo_tasks.elmo.model.characters import unicode_ids
-from elmo_tasks.elmo.model.encoders import (
-    Highway,
-    WordEncoder,
-    character_lookup,
-    word_lookup,
-)
+from elmo_tasks.elmo.model.encoders import Highway, WordEncoder, character_lookup, word_lookup
 from tests.elmo.files import (
     NONEMPTY,
     SENTENCES,

@@ -119,18 +119,12 @@ def error_of(path) -> str:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (
-            {"name": "lstm"},
-            "FOLDER/sizes.json: token_embedder.name is 'lstm'",
-        ),
+        ({"name": "lstm"}, "FOLDER/sizes.json: token_embedder.name is 'lstm'"),
         ({"dim": 6}, "FOLDER/sizes.json: encoder.dim and"),
         ({"activation": "gelu"}, "activation: 'gelu'"),
         ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: the lines for <pad>"),
         ({"words": WORDS[1:]}, "FOLDER/word.dic: the lines for <oov>"),
-        (
-            {"words": ["a\tb", *WORDS]},
-            "FOLDER/word.dic, line 1: ",
-        ),
+        ({"words": ["a\tb", *WORDS]}, "FOLDER/word.dic, line 1: "),
     ],
 )
 def test_wrong_folder(tmp_path, changes, expected):

@@ -9,11 +9,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLm, BiLmOptions
-from elmo_tasks.elmo.model.weight_file import (
-    initial_state_in,
-    write_initial_state,
-    write_weights,
-)
+from elmo_tasks.elmo.model.weight_file import initial_state_in, write_initial_state, write_weights
 from tests.elmo.files import OPTIONS, VOCABULARY, changed, make_files, make_word_files, read_bilm
 from tests.errors import error_of, mentions
 
@@ -73,11 +69,7 @@ def test_wrong_weights(tmp_path, dataset, array, expected):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"dim": 14}, "(12, 48)"),
-        ({"n_highway": 1}, "dataset CNN_high_1/"),
-    ],
+    ("changes", "expected"), [({"dim": 14}, "(12, 48)"), ({"n_highway": 1}, "dataset CNN_high_1/")]
 )
 def test_options_of_another_model(tmp_path, changes, expected):
     _, weight_file = make_files(tmp_path)
