@@ -130,18 +130,8 @@ def test_pretraining_reads_the_same_words():
     block["tokenizer"] = "elmo_syllables"
     task = DatasetReader.from_params(Params(dict(block)))
     assert isinstance(task.tokenizer, Syllables)
-    bilm = DatasetReader.from_params(
-        Params(
-            {
-                "type": "elmo_bilm",
-                "source": block,
-                "streams": 1,
-                "passage": 1,
-                "bptt_steps": None,
-                "shuffle_buffer": 0,
-            }
-        )
-    )
+    pretraining = {"streams": 1, "passage": 1, "bptt_steps": None, "shuffle_buffer": 0}
+    bilm = DatasetReader.from_params(Params({"type": "elmo_bilm", "source": block, **pretraining}))
     assert isinstance(bilm, BiLmReader)
     file = bundled("fixtures/classification/klue_tc/dev.json")
     blocks = [instance["block"].human_readable_repr()["forward"][1:] for instance in bilm.read(str(file))]

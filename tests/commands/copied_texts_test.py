@@ -20,18 +20,6 @@ def folder(tmp_path):
     return folder
 
 
-def test_lines_by_their_number_and_in_their_order(source, folder):
-    text = copy_corpus(str(source), folder)
-    # The input may go now.
-    source.unlink()
-    assert len(text) == len(LINES)
-    assert list(text) == [text[line] for line in range(len(LINES))] == STRIPPED
-    assert text[-1] == STRIPPED[-1]
-    assert text.tokens == sum(len(line.split()) for line in LINES)
-    with pytest.raises(IndexError):
-        text[len(LINES)]
-
-
 def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
     (tmp_path / "in.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "gzip without its name").write_bytes(gzip.compress(TEXT.encode()))

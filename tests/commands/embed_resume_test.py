@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import before_each_batch, partial, stop_at_batch
@@ -56,24 +55,6 @@ def test_resuming_does_not_encode_again(elmo, source, output, monkeypatch, capsy
     before_each_batch(monkeypatch, lambda ids: words.append(ids.shape[1]))
     assert elmo("embed", source, output, "--stateful", "--resume") == 0
     assert words == [len(line.split()) for line in LINES[done:] if line.split()]
-
-
-def test_resuming_after_blank_lines_alone(elmo, source, output, tmp_path, monkeypatch, small_shards):
-    """No sentence before them has left a state."""
-    source.write_text("\n" * 60 + TEXT, encoding="utf-8")
-    assert elmo("embed", source, tmp_path / "expected", "--stateful") == 0
-    with monkeypatch.context() as patch:
-        stop_at_batch(patch, 0, KeyboardInterrupt())
-        assert elmo("embed", source, output, "--stateful") == 130
-    assert elmo("embed", source, output, "--stateful", "--resume") == 0
-    assert output.read_bytes() == (tmp_path / "expected").read_bytes()
-
-
-def test_sigterm(elmo, source, output, capsys, monkeypatch):
-    stop_at_batch(monkeypatch, 0, SigTermReceived())
-    assert elmo("embed", source, output) == 143
-    assert mentions(capsys.readouterr().err, "terminated", "0 of 10 lines")
-    assert partial(output).exists()
 
 
 @pytest.fixture

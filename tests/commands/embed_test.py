@@ -161,20 +161,6 @@ def test_errors(elmo, source, tmp_path, capsys, monkeypatch, arguments, message)
     assert source.read_text(encoding="utf-8") == TEXT
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--stateful", "--initial-state", "x"],
-        ["--resume", "--force"],
-        ["--batch-tokens", "0"],
-        ["--layers", "three"],
-    ],
-)
-def test_wrong_usage(elmo, source, output, arguments):
-    assert elmo("embed", source, output, *arguments) == 2
-    assert nothing_left(output)
-
-
 def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsys):
     source.write_text("Mr. Smith left Inc. early .\nShe lives in London.\nHe doesn't, either.\n")
     assert elmo("embed", source, output) == 0

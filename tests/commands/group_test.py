@@ -24,11 +24,6 @@ class TestHelp:
         for verb in VERBS:
             assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
 
-    def test_lists_the_verbs_of_a_verb(self, elmo, capsys):
-        shown = self.shown(elmo, capsys, "probe")
-        assert all(f"    {kind} " in shown for kind in ("pos", "wsd", "wic"))
-        assert "--first-senses FILE" in self.shown(elmo, capsys, "probe", "wsd")
-
     @pytest.mark.parametrize("verb", ["embed", "calibrate"])
     def test_shows_defaults(self, elmo, capsys, verb):
         shown = " ".join(self.shown(elmo, capsys, verb).split())
@@ -76,12 +71,6 @@ def test_packages_are_imported(elmo, tmp_path, monkeypatch, position):
     words[position:position] = ["--include-package", "of_ones_own"]
     assert elmo(*words) == 0
     assert sys.modules.pop("of_ones_own", None) is not None
-
-
-def test_other_errors_are_not_hidden(elmo, monkeypatch):
-    monkeypatch.setattr(Embed, "run", lambda *arguments: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        elmo("embed", "in", "out")
 
 
 @pytest.mark.slow

@@ -24,39 +24,24 @@ def inspected(capsys: pytest.CaptureFixture[str], path: Any, task: str | None = 
 
 
 @pytest.mark.parametrize(
-    ("path", "task", "format", "records", "tokens", "labels", "also"),
+    ("path", "format", "records", "tokens", "labels", "also"),
     [
-        ("ner/train.conll", "ner", "columns", 200, 3128, {"LOC": 119, "PER": 84, "MISC": 63, "ORG": 60}, []),
-        ("srl/dev.conll", "srl", "conll2012", 24, 222, {}, ["coref", "ner"]),
-        ("coref/train.conll", "coref", "conll2012", 12, 798, {"mention": 200, "cluster": 69}, ["srl", "ner"]),
-        ("squad/train.json", "squad", "json", 49, 1118, {"answer": 49}, []),
-        ("squad/unanswerable.json", "squad", "json", 14, 250, {"answer": 8, "no answer": 6}, []),
-        ("sst/train.txt", "sst", "trees", 120, 1173, {"3": 26, "1": 25, "2": 23}, []),
-        (
-            "snli/train.jsonl",
-            "snli",
-            "json",
-            108,
-            2055,
-            dict.fromkeys(("entailment", "neutral"), 36),
-            ["classification"],
-        ),
-        (
-            "classification/agnews/train.csv",
-            "classification",
-            "csv without a header",
-            80,
-            1432,
-            {"1": 20},
-            [],
-        ),
-        ("classification/mrpc/train.txt", "classification", "tsv", 60, 1436, {"0": 30, "1": 30}, []),
-        ("classification/sst2/train.tsv", "classification", "tsv", 80, 833, {"0": 40, "1": 40}, []),
-        ("classification/klue_tc/train.json", "classification", "json", 84, 465, {"경제": 12}, []),
+        ("ner/train.conll", "columns", 200, 3128, {"LOC": 119, "PER": 84, "MISC": 63, "ORG": 60}, []),
+        ("srl/dev.conll", "conll2012", 24, 222, {}, ["coref", "ner"]),
+        ("coref/train.conll", "conll2012", 12, 798, {"mention": 200, "cluster": 69}, ["srl", "ner"]),
+        ("squad/train.json", "json", 49, 1118, {"answer": 49}, []),
+        ("squad/unanswerable.json", "json", 14, 250, {"answer": 8, "no answer": 6}, []),
+        ("sst/train.txt", "trees", 120, 1173, {"3": 26, "1": 25, "2": 23}, []),
+        ("snli/train.jsonl", "json", 108, 2055, {"entailment": 36, "neutral": 36}, ["classification"]),
+        ("classification/agnews/train.csv", "csv without a header", 80, 1432, {"1": 20}, []),
+        ("classification/mrpc/train.txt", "tsv", 60, 1436, {"0": 30, "1": 30}, []),
+        ("classification/sst2/train.tsv", "tsv", 80, 833, {"0": 40, "1": 40}, []),
+        ("classification/klue_tc/train.json", "json", 84, 465, {"경제": 12}, []),
     ],
 )
-def test_fixtures_without_a_hint(capsys, path, task, format, records, tokens, labels, also):
+def test_fixtures_without_a_hint(capsys, path, format, records, tokens, labels, also):
     found = inspected(capsys, FIXTURES / path)
+    task, _, _ = path.partition("/")
     assert (found["task"], found["format"], found["encoding"]) == (task, format, "utf-8")
     assert found["warnings"] == []
     assert (found["records"], found["tokens"]) == (records, tokens)
@@ -99,22 +84,10 @@ PREMISE, HYPOTHESIS = "Ann runs home in the rain.", 'It "rains.'
             {"entailment": 1, "neutral": 1},
         ),
         (
-            'pairID,gold_label,Sentence1,Sentence2\n1,neutral,"Ann runs, fast.",It rains.\n',
-            "snli",
-            {},
-            {"neutral": 1},
-        ),
-        (
             f"premise\thypo\tlabel\n{PREMISE}\t{HYPOTHESIS}\tcontradictory\n{PREMISE}\tNo.\tneutral\n",
             "snli",
             {"classes": ["contradictory", "neutral"]},
             {"contradictory": 1, "neutral": 1},
-        ),
-        (
-            f"{PREMISE}\t{HYPOTHESIS}\tneutral\n{PREMISE}\tShe moves now.\tentails\n",
-            "snli",
-            {"premise": "column1", "hypothesis": "column2", "label": "column3"},
-            {"neutral": 1, "entails": 1},
         ),
         (
             '{"context": "Ann runs.", "question": "Who?", "answers": {"text": [], "answer_start": []}}\n',
@@ -139,17 +112,9 @@ def test_published_shapes_without_a_hint(capsys, tmp_path, content, task, keys, 
         ({"a": ": capital\nAthens Greece Oslo Norway\n"}, "analogies", 1),
         ({"D01.txt": "arm\tarmless\nart\tartless/unart\n"}, "analogies", 2),
         ({"t.data.txt": "run\tV\t0-1\trun on\ta run\n", "t.gold.txt": "F\n"}, "words in context", 1),
-        (
-            {"a": '{"lemma": "line", "tokens": ["a", "line"], "index": 1, "sense": "cord"}\n'},
-            "word senses",
-            1,
-        ),
+        ({"a": '{"lemma": "a", "tokens": ["a", "b"], "index": 0, "sense": "x"}\n'}, "word senses", 1),
         ({"a": "I\tPRON\nrun\tVERB\n\nYou\tPRON\n"}, "parts of speech", 2),
-        (
-            {"a": "A plain text .\nIt has some sentences .\nEach has its own length here .\n"},
-            "text for a biLM",
-            3,
-        ),
+        ({"a": "A plain text .\nIt has some sentences .\nEach has its own length here .\n"}, TEXT, 3),
     ],
 )
 def test_data_of_probes(capsys, tmp_path, names_and_contents, task, records):
@@ -194,7 +159,6 @@ def test_text_for_people(capsys):
             [CLASSES],
         ),
         ("571001,racism\n571002,none\n571003,none\n571004,sexism\n", []),
-        ("file,user,label\n101_1,57,no\n101_2,57,no\n102_1,58,yes\n", []),
         ("genre\tscore\tsentence1\n" + "".join(f"news\t{i}.5\tBoat {i} sank today\n" for i in range(9)), []),
         ('{"id": 1, "text": "Boats sank."}\n{"id": 2, "text": "It rained."}\n', ["ner"]),
         ("the\nof\nboat\nsank\n", []),
@@ -217,27 +181,15 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a", '[["Ann runs to Rome.", [[0, 3, "PER"], [12, 16, "LOC"]]]]\n', None, ()),
         ("a", "".join(f"word{number} {number}\n" for number in range(300)), None, ()),
         ("a", "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n", None, ()),
-        ("a", "".join(f"news\tMSR\t{i}.5\tA plane lands.\tA bird lands.\n" for i in range(3)), None, ()),
         ("a", '{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n', None, (", line 1", "tag_names")),
         ("a.csv", "code,label\nx1,pos\nx2,neg\nx3,neg\n", "classification", ("'label'",)),
         ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),
         ("a.json", '{"data": [{"passage": "Ann runs."}]}\n', "squad", (", line 1", "'context'")),
-        (
-            "a.csv",
-            'text,label\nfine,pos\n"Hi" he said and left,neg\nnot so fine,neg\n',
-            None,
-            (", line 3", "csv"),
-        ),
+        ("a.csv", 'text,label\nso,pos\n"Hi" he said,neg\nnot so,neg\n', None, (", line 3", "csv")),
         ("a.csv", "text,label\na fine trip,spam\na dull trip,spam\n", None, ("'label'", "'spam'")),
         (
             "a",
             "A fine trip by boat\t1,3\tx\nA dull trip\t2\ty\nWe saw it\t1\tz\nSo it is\t2,3\tw\n",
-            None,
-            ("--label",),
-        ),
-        (
-            "a.csv",
-            "comment,rude,loud\nBe off with you,1,0\nThank you all,0,0\nSo be it,0,1\n",
             None,
             ("--label",),
         ),
@@ -253,31 +205,15 @@ def test_data_that_are_refused(tmp_path, name, content, task, values):
 @pytest.mark.parametrize(
     ("content", "task", "labels", "odd"),
     [
-        (
-            "text,label\nfine,pos\nslow, dull and long,neg\nnot so fine,neg\nwell done,pos\n",
-            CLASSES,
-            3,
-            "line 3",
-        ),
+        ("text,label\nfine,pos\nslow, dull,neg\nnot so fine,neg\nwell done,pos\n", CLASSES, 3, "line 3"),
         ("text,label\nfine,pos\na dull film indeed,\nnot so fine,neg\nwell done,pos\n", CLASSES, 3, "line 3"),
-        (
-            "text\tlabel\na fine\n film\tpos\nnot so fine\tneg\nwell done\tpos\nOh no\tneg\n",
-            CLASSES,
-            4,
-            "line 2",
-        ),
+        ("text\tlabel\na fine\n film\tpos\nnot so\tneg\nwell\tpos\nOh no\tneg\n", CLASSES, 4, "line 2"),
         ("".join(f"{i % 2} it is number {i}\n" for i in range(24)) + "0 \n", CLASSES, 24, "line 25"),
         (
             "text,label\n" + "".join(f"it is {i},{'Pp'[i % 2]}aid\nno {i},due\n" for i in range(9)),
             CLASSES,
             18,
             "paid",
-        ),
-        (
-            "text,label\n" + "".join(f"it is {i},{'ab'[i % 2]}\n" for i in range(12)) + "so, c\n",
-            CLASSES,
-            13,
-            "'c'",
         ),
         ("Ann\tB-PER\nin\tO\nRome\tB-LOC,B-ORG\n\nBob\tB-PER\n\nAl\tB-PER\n", "ner", 2, "line 3"),
         ("<HEAD>\t\n\t\nAnn\tB-PER\nLee\tI-PER\n\nBob\tB-PER\n", "ner", 2, "line 1"),
@@ -322,11 +258,6 @@ def lines(first, second, third, *values):
     [
         (PARSES, ["sentence1", "sentence2"], {"neutral": 2, "entailment": 1}),
         (lines("label", "sentence", "question", "a", "b", "a"), ["question", "sentence"], {"a": 2, "b": 1}),
-        (
-            lines("label", "sentence_A", "sentence_B", "a", "b", "a"),
-            ["sentence_A", "sentence_B"],
-            {"a": 2, "b": 1},
-        ),
         (
             lines("answer", "question", "passage", True, False, True),
             ["question", "passage"],
@@ -379,7 +310,7 @@ def test_entities_of_a_text_without_blanks(capsys, tmp_path):
 
 
 def test_rejected_records_are_left_out(capsys, tmp_path):
-    records = [
+    answers = [
         ("accept", "ham"),
         ("accept", "spam"),
         ("reject", "eggs"),
@@ -389,7 +320,7 @@ def test_rejected_records_are_left_out(capsys, tmp_path):
     (tmp_path / "a").write_text(
         "".join(
             json.dumps({"text": f"a message {i}", "label": label, "answer": answer}) + "\n"
-            for i, (answer, label) in enumerate(records)
+            for i, (answer, label) in enumerate(answers)
         )
     )
     found = inspected(capsys, tmp_path / "a", "classification")
@@ -402,7 +333,6 @@ def test_rejected_records_are_left_out(capsys, tmp_path):
     ("names", "labels"),
     [
         (["rt/rt.neg", "rt/rt.pos", "README.1.0.txt"], ["neg", "pos"]),
-        (["neg.txt", "pos.txt", "README.md"], ["neg", "pos"]),
         (["pos/0.txt", "neg/0.txt", "unsup/0.txt", "urls_pos.txt", "bow.feat"], ["neg", "pos"]),
         (["train/pos/0.txt", "train/neg/0.txt", "train/urls.txt", "test/pos/0.txt"], ["neg", "pos"]),
         (["tech/0.txt", "sport/0.txt", "README.TXT"], ["sport", "tech"]),
@@ -429,21 +359,10 @@ BRAT = "T1\tPER 0 4\tVera\nT2\tLOC 10 14\tOslo\nR1\tin Arg1:T1 Arg2:T2\n"
     ("names_and_contents", "task", "labels", "odd"),
     [
         ({"a.ann": BRAT, "a.txt": "Vera left Oslo.\nBob came.\n"}, "ner", {"PER": 1, "LOC": 1}, ()),
-        ({"a.ann": BRAT, "a.txt": "Vera left\nOslo.\nBob came.\n"}, "ner", {"PER": 1, "LOC": 1}, ()),
         ({"a.ann": BRAT, "a.txt": "Vera left Rome.\nBob came.\nSo.\n"}, None, {}, ("line 1", "Oslo")),
         ({"x_text.txt": "a fine day\nbad\n", "x_labels.txt": "0\n1\n"}, CLASSES, {"0": 1, "1": 1}, ()),
-        (
-            {"x.text": "a fine day\nbad\n", "x.label": "0\n1\n", "map": "0 a\n"},
-            CLASSES,
-            {"0": 1, "1": 1},
-            ("map",),
-        ),
-        (
-            {"p.obj": "It leaves at noon .\n", "p.subj": "a caf\xe9 we loved\n"},
-            CLASSES,
-            {"obj": 1, "subj": 1},
-            (),
-        ),
+        ({"x.text": "so\nno\n", "x.label": "0\n1\n", "map": "0 a\n"}, CLASSES, {"0": 1, "1": 1}, ("map",)),
+        ({"p.obj": "It is noon .\n", "p.subj": "a caf\xe9 we loved\n"}, CLASSES, {"obj": 1, "subj": 1}, ()),
     ],
 )
 def test_files_side_by_side(capsys, tmp_path, names_and_contents, task, labels, odd):
@@ -462,10 +381,8 @@ def test_files_side_by_side(capsys, tmp_path, names_and_contents, task, labels, 
     [
         ("text,label\n这部电影很好看,好\n太无聊了不推荐,坏\n", 14),
         ("text,label\nหนังดี,a\nหนังแย่,b\n", 13),
-        ("text,label\n这 部 电影 很 好看,好\n太 无聊 了 不 推荐,坏\n", 10),
         ("text,label\nGood one,pos\nBad one,neg\n", 4),
         ("__label__good 这部电影很好看\n__label__bad 太无聊了不推荐\n", 14),
-        ("good 这部电影很好看\nbad 太无聊了不推荐\ngood 很好\nbad 很坏\n", 18),
     ],
 )
 def test_short_texts_and_texts_without_blanks(capsys, tmp_path, content, tokens):

@@ -1,21 +1,10 @@
 """OUT.partial, in which a verb works until OUT is complete."""
 
-from pathlib import Path
-
 import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.partial_outputs import partial_file, partial_folder
 from elmo_tasks.jobs.locations import MARK, WORK
-
-
-def test_a_file_appears_in_the_end(tmp_path):
-    output = tmp_path / "out.txt"
-    with partial_file(output, force=False) as path:
-        path.write_text("new")
-        assert not output.exists()
-    assert output.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [output]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path):
@@ -31,17 +20,6 @@ def test_a_failure_leaves_what_was_there(tmp_path):
         failing()
     assert output.read_text() == "old"
     assert list(tmp_path.iterdir()) == [output]
-
-
-def test_nothing_is_overwritten_without_force(tmp_path):
-    output = tmp_path / "out.txt"
-    output.touch()
-    with pytest.raises(ConfigurationError, match="--force"), partial_file(output, force=False):
-        pass
-    output.unlink()
-    output.mkdir()
-    with pytest.raises(ConfigurationError, match="is not a file"), partial_file(output, force=True):
-        pass
 
 
 def test_a_folder_is_for_one_process_alone(tmp_path):
@@ -79,11 +57,3 @@ def test_links_are_replaced_and_files_of_a_user_stay(tmp_path):
     with pytest.raises(ConfigurationError, match="notes"), partial_folder(tmp_path / "out"):
         pass
     assert (partial / "notes").exists()
-
-
-@pytest.mark.parametrize("output", [".", "-"])
-def test_what_is_no_file(tmp_path, monkeypatch, output):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError), partial_file(Path(output), force=True):
-        pass
-    assert not list(tmp_path.iterdir())

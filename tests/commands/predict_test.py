@@ -57,14 +57,6 @@ def test_an_error_names_one_of_several_files_and_its_line_can_be_mended(elmo, tm
     assert not (tmp_path / "out.partial").exists()
 
 
-def test_a_byte_order_mark(elmo, tmp_path):
-    archive, lines = write_archive(tmp_path / "run"), tmp_path / "lines.jsonl"
-    for content, number in ((b'\xef\xbb\xbf{"sentence": "Good."}\n', 1), (b"\xef\xbb\xbf", 0)):
-        lines.write_bytes(content)
-        assert elmo("predict", archive, lines, tmp_path / "out", "--force") == 0
-        assert (tmp_path / "out").read_text().count("\n") == number
-
-
 @pytest.mark.parametrize("value", ["x", "[1]"])
 def test_parameters_that_are_no_object(elmo, value, capsys):
     assert elmo("predict", "nowhere", "in", "out", "--predictor-args", value) == 1

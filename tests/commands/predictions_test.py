@@ -1,6 +1,5 @@
 """`allennlp elmo confusion`, `squad-predictions` and `explain`: what an archived model says of data."""
 
-import io
 import json
 import re
 from html import unescape
@@ -185,14 +184,6 @@ class TestExplain:
         assert elmo("explain", archive, source, tmp_path / "out.html") == 1
         assert mentions(capsys.readouterr().err, str(tmp_path / "out.html"), "out.jsonl")
         assert not list(tmp_path.glob("out*"))
-
-    def test_standard_input_and_a_missing_file(self, elmo, archive, tmp_path, monkeypatch, capsys):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"tokens": ["a"]}\n')))
-        assert elmo("explain", archive, "-", tmp_path / "out.jsonl") == 0
-        assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 1
-        assert elmo("explain", archive, tmp_path / "nothing.jsonl", tmp_path / "other.jsonl") == 1
-        assert "nothing.jsonl not found" in capsys.readouterr().err
-        assert not list(tmp_path.glob("other.jsonl*"))
 
     def test_a_word_without_a_gradient_has_no_colour(self):
         result = {"sentence": "한국 <b>", "a": 2}

@@ -31,15 +31,6 @@ def test_the_processors_that_this_process_may_use():
     assert cpu_count() == len(allowed)
 
 
-@pytest.mark.parametrize(("options", "shown"), [({}, False), ({"delay": 0}, True)])
-def test_short_work_has_no_bar(monkeypatch, capsys, options, shown):
-    monkeypatch.setattr(progress, "log_options", dict)
-    bar = progress.progress("ab", work="reading", unit="letters", mininterval=0, **options)
-    assert list(bar) == ["a", "b"]
-    error = capsys.readouterr().err
-    assert ("reading: 100%" in error and "letters/s]" in error and error.endswith("\r")) is shown
-
-
 @pytest.mark.parametrize(("terminal", "notebook"), [(False, False), (True, False), (False, True)])
 def test_notebooks_are_like_terminals(monkeypatch, terminal, notebook):
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: terminal))
@@ -47,11 +38,6 @@ def test_notebooks_are_like_terminals(monkeypatch, terminal, notebook):
     if notebook:
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
     assert bool(progress.log_options()) is not (terminal or notebook)
-
-
-def test_without_stderr(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-    assert list(progress.progress("ab", work="reading", unit="letters", delay=0)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

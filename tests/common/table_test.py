@@ -1,4 +1,3 @@
-import csv
 import io
 import math
 
@@ -12,14 +11,6 @@ TABLE = Table(("name", "score", "count"))
 TABLE.add("a,b", 1 / 3, 2)
 TABLE.add("c | d", float("nan"), None)
 TABLE.add('"quoted"', 0.5, 10)
-
-
-def test_csv_reads_back_the_same():
-    header, *rows = csv.reader(io.StringIO(TABLE.csv()))
-    assert tuple(header) == TABLE.columns
-    assert [row[0] for row in rows] == TABLE.column("name")
-    assert float(rows[0][1]) == 1 / 3
-    assert rows[1][1:] == ["nan", ""]
 
 
 def test_reads_what_it_wrote(tmp_path):

@@ -173,14 +173,6 @@ def test_a_data_archive_that_climbs(tmp_path, monkeypatch):
             input_files(f"{archive}!{outside}")
 
 
-def test_an_archive_that_changes_is_unpacked_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path / "cache"))
-    write_tar(tmp_path / "data.tar.gz", file("x"))
-    input_files(f"{tmp_path}/data.tar.gz!x")
-    write_tar(tmp_path / "data.tar.gz", file("x"), file("y"))
-    assert len(input_files(f"{tmp_path}/data.tar.gz!")) == 2
-
-
 def test_sparse_files_count_as_what_they_become(tmp_path, folder):
     """GNU's header of a file of 1 TiB without any stored content."""
     member = tarfile.TarInfo("x")

@@ -32,24 +32,6 @@ def end(error: BaseException) -> None:
     sys.excepthook(type(error), error, None)
 
 
-@pytest.mark.parametrize(
-    ("error", "line", "code"),
-    [
-        (ConfigurationError("wrong"), "error: wrong", 1),
-        (FileNotFoundError(2, "No such file or directory", "x"), "error: x: No such file or directory", 1),
-        (KeyboardInterrupt(), "interrupted; --resume goes on", 130),
-        (SigTermReceived(), "terminated", 143),
-    ],
-    ids=str,
-)
-def test_one_line(error, line, code, capsys):
-    if code == 130:
-        error.add_note("--resume goes on")
-    commands.print_error(error)
-    assert capsys.readouterr().err == line + "\n"
-    assert commands.exit_code(error) == code
-
-
 @pytest.mark.usefixtures("training")
 def test_faults_of_the_program_keep_their_traceback(capsys):
     end(ZeroDivisionError("a fault"))
@@ -98,22 +80,10 @@ def test_other_programs_keep_their_hook(monkeypatch, program):
     assert sys.excepthook is print
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    monkeypatch.setattr(progress, "log_options", dict)
-
-
-def test_a_terminal_shows_bars(terminal, capsys):
-    assert sum(Tqdm.tqdm(range(3), desc="counting")) == 3
-    assert "\rcounting: 100%" in capsys.readouterr().err
-
-
-def test_a_file_has_none_of_a_short_work(capsys):
+def test_stock_writes_bars_to_a_file(capsys):
+    """Ours writes none for short work."""
     assert sum(Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
     assert capsys.readouterr().err == ""
-
-
-def test_stock_writes_bars_to_a_file(capsys):
     assert sum(stock(common_tqdm).Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
     assert capsys.readouterr().err.count("counting: ") > 3
 
@@ -127,8 +97,6 @@ def test_a_file_has_lines_of_a_long_one(capsys, monkeypatch):
 
 
 BOTH = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}
-TRAINED = {"training_loss": 22.068}
-VALIDATED = {"validation_f1": 0.65214}  # all batches of the epoch were before a kill
 
 
 @pytest.mark.parametrize(
@@ -140,10 +108,7 @@ VALIDATED = {"validation_f1": 0.65214}  # all batches of the epoch were before a
             {},
             "1 of 3: training loss 22.07, validation f1 0.6521 (best 0.7000, epoch 2), 10 s; 20 s left",
         ),
-        (BOTH, 1, {}, "2 of 3: training loss 22.07, validation f1 0.6521, 10 s; 10 s left"),
-        (TRAINED, 2, {"validated": False}, "3 of 3: training loss 22.07, 10 s; 0 s left"),
         (BOTH, 2, {"validated": False}, "3 of 3: training loss 22.07, 10 s; 0 s left"),
-        (VALIDATED, 1, {}, "2 of 3: validation f1 0.6521, 10 s; 10 s left"),
         (BOTH, 1, {"is_primary": False}, None),
     ],
 )

@@ -96,11 +96,6 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="--output-file"):
             evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll")
 
-    def test_data_that_look_like_a_number(self, archive, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "2012").write_text("Ana NNP B-NP B-PER\n")
-        assert "f1" in evaluate_from_archive(archive, "2012")
-
     def test_the_command_prints_the_metrics_that_no_file_takes(self, archive, tmp_path, allennlp):
         file = tmp_path / "metrics.json"
         assert '"f1"' not in allennlp("evaluate", archive, DEV, "--output-file", file)

@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.coref import CorefPredictor
@@ -66,22 +65,6 @@ def test_sentences_with_speakers_and_genre(predictor):
     document = predictor.read(given | {"doc_key": "tc/1", "clusters": "whatever"})
     assert (document.id, document.speakers, document.clusters) == ("tc/1", list("AABBB"), None)
     assert predictor.predict_json(given)["tokens"] == ["I", "ran", "You", "did", "?"]
-
-
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {},
-        {"document": 5},
-        {"tokens": ["Ana", None]},
-        {"sentences": ["Ana"]},
-        {"tokens": ["Ana"], "speakers": [["Ana"]]},
-        {"sentences": [["Ana"]], "speakers": [[]]},
-    ],
-)
-def test_wrong_fields(predictor, inputs):
-    with pytest.raises(ConfigurationError):
-        predictor.predict_json(inputs)
 
 
 def test_lines_repeat_the_ids_of_a_file(predictor, tmp_path):

@@ -3,7 +3,6 @@ from collections import Counter
 
 import pytest
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.dataset_readers import MultiTaskDatasetReader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
@@ -13,7 +12,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.reader import TaskReader, check_readable, check_words, group_id, texts_of
+from elmo_tasks.data.reader import TaskReader, check_readable, group_id, texts_of
 
 
 class Lines(TaskReader):
@@ -77,13 +76,6 @@ def test_a_wrong_tokenizer(tokenizer, key, value):
 def test_equal_texts_have_one_number():
     assert group_id("a") == group_id("a") != group_id("b")
     assert -(2**63) <= group_id("\ud800") < 2**63
-
-
-def test_each_word_has_its_values():
-    check_words(["a", "b"], tags=["O", "O"], offsets=None)
-    for words, tags in (([], []), (["a", "b"], ["O"])):
-        with pytest.raises(ConfigurationError):
-            check_words(words, tags=tags)
 
 
 def test_the_data_of_each_task_are_checked(folder):

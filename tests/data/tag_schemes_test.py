@@ -181,10 +181,3 @@ def test_brackets(cells, tags):
         with pytest.raises(TagError) as error:
             from_brackets(cells.split())
         assert error.value.position == tags
-
-
-@pytest.mark.parametrize("bad", [(0, 2, "A"), (1, 1, "A"), (3, 4, "A"), (-1, 1, "A"), (0, 1, "")])
-def test_impossible_spans(bad):
-    bad = Span(*bad)
-    with pytest.raises(ValueError, match="Span"):
-        from_spans([Span(1, 3, "B"), bad], 3, Scheme.IOB2)

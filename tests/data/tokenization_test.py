@@ -71,11 +71,6 @@ def test_no_long_run_of_signs_goes_to_the_rules_at_once(sign):
     assert "".join(found.words) == text.replace(" ", "")
 
 
-def test_missing_model():
-    with pytest.raises(ConfigurationError, match="'en_no_such'"):
-        tokenizer("en_no_such")
-
-
 def texts(tokens):
     return [token.text for token in tokens]
 

@@ -14,7 +14,6 @@ from allennlp.modules.elmo import batch_to_ids
 
 import elmo_tasks
 from elmo_tasks import drop_in
-from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.drop_in import AllenNlpElmo, Elmo
 from tests.elmo.files import SENTENCES, make_files, make_word_files
 
@@ -90,15 +89,6 @@ def _first_vectors(outputs: Any) -> torch.Tensor:
     return outputs["elmo_representations"][0] if isinstance(outputs, dict) else outputs.input
 
 
-def test_a_batch_without_tokens(files):
-    theirs, ours = both(files)
-    ids = torch.zeros(1, 0, 50, dtype=torch.long)
-    for elmo in (theirs.eval(), ours.eval()):
-        outputs = elmo(ids)
-        assert outputs["elmo_representations"][0].shape == (1, 0, ours.get_output_dim())
-        assert outputs["mask"].shape == (1, 0)
-
-
 def test_stateless(files, monkeypatch):
     monkeypatch.setattr(Elmo, "stateful", False)
     elmo = both(files)[1].eval()
@@ -127,14 +117,6 @@ def test_a_bilm_that_reads_words(tmp_path):
     files = make_word_files(tmp_path)
     with pytest.raises(ConfigurationError, match="not words"):
         Elmo(files["options_file"], files["weight_file"], 1)
-
-
-def test_two_calls_at_once_are_refused(files, monkeypatch):
-    elmo = both(files)[1]
-    run = elmo._elmo_lstm._run
-    monkeypatch.setattr(elmo._elmo_lstm, "_run", lambda ids: [elmo(ids), run(ids)][1])
-    with pytest.raises(ElmoError, match="stateful: true"):
-        elmo(batch_to_ids(BATCHES[0]))
 
 
 class Peer(torch.nn.Module, FromParams):

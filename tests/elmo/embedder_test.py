@@ -26,21 +26,6 @@ def filling(tmp_path):
     return {"options_file": str(options_file), "weight_file": str(weight_file)}
 
 
-@pytest.mark.parametrize(
-    ("placement", "outputs"), [("none", []), ("input", [0]), ("output", [1]), ("input+output", [0, 1])]
-)
-def test_placement(files, placement, outputs):
-    elmo = Elmo(placement=placement, **files)
-    representations = elmo(batch(SENTENCES))
-    for index, dim in enumerate((elmo.input_dim, elmo.output_dim)):
-        if index in outputs:
-            assert representations[index].shape == (5, 18, 12)
-            assert dim == 12
-        else:
-            assert representations[index] is None
-            assert dim == 0
-
-
 def test_input_and_output_have_a_mix_of_their_own_and_share_one_run(files, monkeypatch):
     elmo = Elmo(placement="input+output", **files)
     elmo.mixes["output"].scores.data = torch.tensor([0.0, 0.0, 9.0])
@@ -215,9 +200,6 @@ def test_ids_of_sentences(files, trainable):
             elmo.padded_ids([["fine"], wrong])
     with pytest.raises(ElmoError, match="placement: none"):
         Elmo(placement="none").padded_ids([["fine"]])
-
-
-# Precisions
 
 
 # Many callers

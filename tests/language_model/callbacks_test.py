@@ -310,10 +310,6 @@ class SoftmaxRun:
         """The names of the weights that are trained now."""
         return {name for name, weight in self.trainer.model.named_parameters() if weight.requires_grad}
 
-    def finish(self, epoch: int) -> set[str]:
-        self.callback.on_epoch(self.trainer, metrics={}, epoch=epoch, is_primary=True)
-        return self.trained()
-
 
 @pytest.fixture
 def with_new_softmax(model):

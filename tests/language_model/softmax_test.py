@@ -103,14 +103,6 @@ def test_exact(config):
 
 
 @pytest.mark.parametrize("config", EACH)
-def test_no_rows(config):
-    softmax = build(config)
-    vectors, targets = torch.zeros(0, DIM), torch.zeros(0, dtype=torch.long)
-    assert softmax.loss(vectors, targets) == 0
-    assert [len(part) for part in softmax.exact(vectors, targets)] == [0, 0]
-
-
-@pytest.mark.parametrize("config", EACH)
 def test_vectors_in_half_precision(config):
     softmax, (vectors, targets) = build(config).float(), data(torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):

@@ -14,7 +14,6 @@ from tests import fresh
 from tests.elmo.files import make_files, make_word_files
 
 TEXT = "The cat  sat.\n\nThe cat ran to Oslo.\n"
-TEXTS = [TEXT, "", " \n", "The cat.", "Oslo, Oslo, Oslo. Yes.", TEXT]
 SENTENCES = [["The", "cat", "sat", "."], ["The", "cat", "ran", "to", "Oslo", "."]]
 
 

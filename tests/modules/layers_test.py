@@ -7,7 +7,6 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.modules import TokenEmbedder
-from allennlp.nn import Initializer
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -156,10 +155,3 @@ def test_character_cnn_of_a_larger_vocabulary():
 def test_character_cnn_of_even_width():
     with pytest.raises(ConfigurationError, match="width 2"):
         character_cnn(width=2)
-
-
-def test_orthogonal_gates():
-    weight = torch.empty(4 * 5, 3)
-    Initializer.from_params(Params({"type": "elmo_orthogonal_gates"}))(weight)
-    for gate in weight.chunk(4):
-        torch.testing.assert_close(gate.T @ gate, torch.eye(3))

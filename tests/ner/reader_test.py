@@ -2,10 +2,8 @@ import logging
 
 import pytest
 import torch
-from allennlp.common import Params
-from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
-from allennlp.data.token_indexers import TokenCharactersIndexer
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import MixedSchemeError, TagError
@@ -57,21 +55,6 @@ def test_the_instances_and_a_batch(tmp_path):
     assert batch["tags"].dtype == torch.long
     assert batch["tags"][0, 1] == 0
     assert [each.gold_tags for each in batch["metadata"]] == IOB2
-
-
-def test_from_params(tmp_path):
-    parameters = {
-        "type": "elmo_ner",
-        "token_indexers": {"characters": {"type": "characters", "min_padding_length": 3}},
-        "columns": ["word", "tag"],
-        "delimiter": "\t",
-        "tag_scheme": "IOB1",
-        "max_instances": 1,
-    }
-    reader = DatasetReader.from_params(Params(parameters))
-    (instance,) = read(tmp_path / "a", "a b\tI-A\n\nc\tI-A\n", reader)
-    assert words([instance]) == [["a b"]]
-    assert isinstance(instance["tokens"].token_indexers["characters"], TokenCharactersIndexer)
 
 
 @pytest.mark.parametrize(
@@ -148,10 +131,3 @@ def test_a_sentence_is_read_before_the_rest(tmp_path):
     assert tags([next(instances), next(instances)]) == [["O"], ["U-A"]]
     with pytest.raises(InputError, match="a, line 5:"):
         next(instances)
-
-
-def test_an_error_in_the_second_file(tmp_path):
-    (tmp_path / "a").write_text("a\tO")
-    (tmp_path / "b").write_text("a\tO\n\tO\n")
-    with pytest.raises(InputError, match="b, line 2:"):
-        list(two_columns(delimiter="\t").read(str(tmp_path)))

@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import sanitize
 from allennlp.interpret.attackers import Hotflip, InputReduction
 from allennlp.predictors import Predictor
@@ -117,14 +116,6 @@ def test_input_reduction(predictor, config):
         assert 0 < len(words) <= lengths[-1]
         remaining = iter(found["original"])
         assert all(word in remaining for word in words), "in their order"
-
-
-@pytest.mark.parametrize("config", ["squad"], scope="module")
-def test_a_passage_is_not_reduced(predictor, config):
-    with pytest.raises(ConfigurationError):
-        InputReduction(predictor).attack_from_json(
-            INPUTS[config][0], input_field_to_attack="passage", grad_input_field="grad_input_2"
-        )
 
 
 @pytest.mark.parametrize("through_elmo", [False, True])

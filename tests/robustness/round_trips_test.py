@@ -278,9 +278,6 @@ def accuracy(labels: list[str], instances: list[Any], classes: list[str]) -> flo
 # Classes
 
 
-TEXTS = SENTENCES.map(" ".join)
-
-
 def as_csv(records: list[dict[str, str]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")

@@ -170,21 +170,6 @@ def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
         another(predictor, spacy_model=str(tmp_path / "en_blank")).predict(SENTENCE)
 
 
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {},
-        {"tokens": ["a"], "predicates": 0},
-        {"tokens": ["a"], "predicates": [1]},
-        {"tokens": ["a"], "predicates": [True]},
-        {"tokens": ["a"], "predicates": ["a"]},
-    ],
-)
-def test_wrong_fields(predictor, inputs):
-    with pytest.raises(ConfigurationError):
-        predictor.predict_json(inputs)
-
-
 def reader_of(predictor):
     return SrlReader(token_indexers=predictor._dataset_reader.token_indexers)
 

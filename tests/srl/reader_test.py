@@ -109,8 +109,6 @@ def test_ends_of_sentences_as_in_ontonotes(tmp_path):
     [
         CONLL,
         re.sub(r"(?m)(?<!^#begin) (?!document)", "\t", CONLL),
-        CONLL.replace("d 0 ", "d  0 \t").replace("\n", " \r\n"),
-        CONLL.rstrip("\n"),
         CONLL.replace("#begin document (d); part 000\n", "\n\n").replace("#end document\n", ""),
         # an empty column in a sentence without predicates
         CONLL.replace("! . *) - - - - * -", "! . *) - - - - * * -").replace(
@@ -119,7 +117,6 @@ def test_ends_of_sentences_as_in_ontonotes(tmp_path):
         CONLL.replace("it PRP * - -", "it PRP * it -"),  # a lemma of a word that is not a predicate
         CONLL.replace("look 05", "look -"),  # the predicate is then where V starts
         lines(JSON_LINES),
-        lines(JSON_LINES).replace("{", " { ", 1),
     ],
 )
 def test_files_with_the_same_propositions(tmp_path, content):
@@ -188,7 +185,6 @@ NESTED_JSON = {
     "content",
     [
         NESTED,
-        NESTED.replace("(A0(A1*)", "(A0(A1(A2*))"),
         NESTED.replace("(A0(A1*)", "(A0(A0(A1*)").replace("Ana - *)", "Ana - *))"),
         lines([NESTED_JSON]),
     ],
@@ -267,7 +263,6 @@ def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
     [
         ("(V*) * -", "(V*) -", 3, "13 columns, not 14 as in line 2"),
         ("#begin document", "#begin\n#begin", 1, "1 columns, not 12 or more"),
-        ("* *) (C-V*) -", "* * (C-V*) -", 4, "column 12"),
         ("*) (C-V*) -", "*A0) (C-V*) -", 7, "'*A0)' in column 12"),
         ("d 0 0 Omar", "0 Omar omar PROPN", 2, "'omar' in column 3"),
         ("promise 01 2 - * (V*)", "- - 2 - * *", 2, "1 predicates and 2 columns"),
@@ -283,15 +278,10 @@ def test_wrong_columns(tmp_path, old, new, line, value):
 @pytest.mark.parametrize(
     ("content", "value"),
     [
-        ('{"tokens": ["a"]', "JSON"),
-        ('{"tokens": []}', '"tokens"'),
         ('{"tokens": ["a"], "predicate": [0]}', "did you mean 'predicates'"),
         ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
         ({"index": 0}, "no arguments"),
-        ('{"tokens": ["a"], "predicates": ""}', "'predicates'"),
-        ({"index": 0, "arguments": ""}, "'arguments'"),
-        ({"index": 0, "arguments": [{"label": "A0", "spans": {}}]}, "'spans'"),
         ({"index": 0, "arguments": [{"label": "A0", "spans": [[0, 0]]}]}, "A0"),
     ],
 )

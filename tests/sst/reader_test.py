@@ -7,8 +7,7 @@ from allennlp.data import Vocabulary
 from nltk import Tree
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.data.formats.trees import Phrase, parse
-from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.formats.trees import parse
 from elmo_tasks.sst.reader import SstReader, SstSentence
 
 GOOD = "(3 (2 It) (4 (4 (2 is) (3 good)) (2 .)))"
@@ -135,12 +134,6 @@ def test_escapes(written, word):
     assert parse(f"(2 (2 a) (2 {written}))").words == ["a", word]
 
 
-def test_more_brackets_than_python_has_calls():
-    depth = 5000
-    tree = parse("(2 " * depth + "x" + ")" * depth)
-    assert tree.phrases == [Phrase(2, 0, 1)] * depth
-
-
 @pytest.mark.parametrize("file", ["train.txt", "dev.txt", "test.txt"])
 def test_equals_nltk(file):
     lines = (bundled("fixtures/sst") / file).read_text().splitlines()
@@ -150,25 +143,6 @@ def test_equals_nltk(file):
         assert [(phrase.label, phrase.end - phrase.start) for phrase in tree.phrases] == [
             (int(subtree.label()), len(subtree.leaves())) for subtree in reference.subtrees()
         ]
-
-
-NO_TREES = """
-It 's good
-)
-(It 's)
-(3 (7 It))
-(3 )
-(3 New York)
-(3 It (2 is))
-(3 It) (3 It)
-(3 It
-"""
-
-
-@pytest.mark.parametrize("line", NO_TREES.strip().splitlines())
-def test_what_is_no_tree(line):
-    with pytest.raises(InputError):
-        parse(line)
 
 
 def test_every_sentence_has_an_instance_for_prediction(tmp_path):

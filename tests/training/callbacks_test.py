@@ -157,14 +157,6 @@ def test_a_run_that_stopped_early_trains_no_more(stop, epochs):
     assert trainer._num_epochs == epochs
 
 
-def test_the_settings_of_the_process_are_put_back():
-    before = torch.are_deterministic_algorithms_enabled()
-    run = Run()
-    assert torch.is_deterministic_algorithms_warn_only_enabled()
-    run.callback.on_end(None)
-    assert torch.are_deterministic_algorithms_enabled() == before
-
-
 @pytest.mark.parametrize("shuffled", [{"batch_size": 4, "shuffle": True}, BUCKETS], ids=["loader", "sampler"])
 def test_validations_that_a_resumed_run_does_not_repeat(shuffled):
     """They change the order of neither the training data nor of a later validation."""

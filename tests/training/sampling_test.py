@@ -104,16 +104,6 @@ def test_fewer_sentences_than_batches():
     assert numbers == [3, 3]
 
 
-def read_nothing(rank: int, port: int) -> None:
-    join_group(rank, port)
-    ElmoBucketSampler(batch_size=1).get_num_batches(instances(1 - rank))
-
-
-def test_a_worker_that_has_nothing_to_read():
-    with pytest.raises(ProcessRaisedException, match="process 2 of 2"):
-        spawn(read_nothing, args=(find_open_port(),), nprocs=2)
-
-
 def grouped_instances() -> list[Instance]:
     ordered = [
         Instance({"text": TextField([Token("x")] * length), "group": LabelField(group, skip_indexing=True)})

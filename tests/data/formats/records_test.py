@@ -8,7 +8,6 @@ from elmo_tasks.data.formats.records import (
     DelimitedLayout,
     class_names,
     read_delimited,
-    read_json_records,
     read_parquet,
     read_records,
     record_format,
@@ -88,23 +87,6 @@ def test_json(tmp_path, content, lines):
     read = records(tmp_path / "a", content)
     assert [line for line, _ in read] == list(lines)
     assert [values[0] for _, values in read] == ["x", "y"]
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ('{"a": 1}\n{"a": }\n', 2),
-        ('{"a": }\n{"a": 1}\n', 1),
-        ('[{"a": 1},\n 2]', 2),
-        ('{"a": 1}\n[]\n', 2),
-        ('{"annotations": [["a", {}],\nnull]}', 2),
-        ('{\n"a": 1}\n', None),
-    ],
-)
-def test_errors_of_json(tmp_path, content, line):
-    with pytest.raises(InputError) as error:
-        records(tmp_path / "a", content, read_json_records)
-    assert (error.value.where, error.value.line) == (str(tmp_path / "a"), line)
 
 
 def test_parquet(tmp_path):

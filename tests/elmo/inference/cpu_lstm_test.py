@@ -74,6 +74,3 @@ def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, modul
         monkeypatch.setattr(module, name, value)
         results.append(flat(make_kernel(stack, precision)(*given)))
     assert all(map(torch.equal, *results))
-
-
-# The layout of a batch

@@ -8,8 +8,6 @@ import torch
 from elmo_tasks.common import packed_weights
 from elmo_tasks.common.equal_rows import EqualRows
 from elmo_tasks.common.packed_weights import pack
-from tests.elmo.files import FILLING, NONEMPTY, batch, frozen, random_bilm
-from tests.elmo.inference.precisions import PRECISIONS
 from tests.elmo.threads import at_once
 
 ROWS = (1, 2, 3, 7, 16, 17, 32, 33, 48, 50, 64, 65, 100, 300, 400)
@@ -80,19 +78,6 @@ def test_a_row_has_the_same_product_in_any_number_of_rows(name, bias, threads, m
     for rows in ROWS:
         for part in (slice(rows), slice(-rows, None)):
             assert torch.equal(weight(inputs[part], term), whole[part]), rows
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_sentence_has_the_same_vectors_alone_and_in_any_batch(name, precision, threads, monkeypatch):
-    with_kernel(monkeypatch, name)
-    bilm = frozen(random_bilm(**FILLING), precision)
-    alone = [bilm.encode(batch([words])) for words in NONEMPTY]
-    bilm.clear_word_cache()
-    together = bilm.encode(batch(NONEMPTY * 20))
-    for row, layers in enumerate(alone):
-        assert torch.equal(together[:, row, : layers.size(2)], layers[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -14,26 +14,6 @@ def make_zip(path, **members):
     return path
 
 
-def test_neither_a_folder_nor_a_zip(tmp_path):
-    file = tmp_path / "weights.hdf5"
-    file.write_bytes(b"PK\3")
-    for path in (file, tmp_path / "nowhere"):
-        with opened_folder(path) as folder:
-            assert folder is None
-
-
-def test_files_of_a_zip_are_those_of_the_folder(tmp_path):
-    (tmp_path / "bilm").mkdir()
-    (tmp_path / "bilm" / "options.json").write_text('{"a": 1}')
-    for path in (tmp_path / "bilm", make_zip(tmp_path / "bilm.zip", **{"options.json": '{"a": 1}'})):
-        with opened_folder(path) as folder:
-            assert folder.has("options.json")
-            assert not folder.has("model.hdf5")
-            assert folder.json("options.json") == {"a": 1}
-            with pytest.raises(ElmoError, match=r"model\.hdf5 is missing"):
-                folder.file("model.hdf5")
-
-
 @pytest.mark.parametrize("folders", ["", "bilm/", "runs/bilm/"])
 @pytest.mark.parametrize("beside", [{}, {"__MACOSX/runs/bilm/._options.json": "x"}])
 def test_a_zip_of_folders(tmp_path, folders, beside):
@@ -41,13 +21,6 @@ def test_a_zip_of_folders(tmp_path, folders, beside):
     with opened_folder(make_zip(tmp_path / "bilm.zip", **names, **beside)) as folder:
         assert folder.json("options.json") == {"a": 1}
         assert folder.has("weights/one")
-
-
-def test_errors_name_the_file_in_the_zip(tmp_path):
-    path = make_zip(tmp_path / "bilm.zip", **{f"{number}.txt": "" for number in range(12)})
-    with pytest.raises(ElmoError) as caught, opened_folder(path) as folder:
-        raise ElmoError("found nothing", where=folder.file("10.txt"), line=3)
-    assert str(caught.value) == f"{path}!10.txt, line 3: found nothing"
 
 
 def test_members_that_climb_out_land_nowhere_else(tmp_path):

@@ -125,6 +125,3 @@ def test_as_many_words_as_rows(word_files):
     encoder = read_bilm(**word_files).token_encoder
     encoder.set_vocabulary([*VOCABULARY[:-1], "until "])
     assert mentions(error_of(ElmoError, encoder.set_vocabulary, VOCABULARY[:-1]), "12 words", "13")
-
-
-# Lookups

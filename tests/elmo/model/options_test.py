@@ -46,12 +46,6 @@ def test_wrong_options(tmp_path, changes, expected):
     assert expected in message
 
 
-def test_options_that_are_not_json(tmp_path):
-    file = tmp_path / "options.json"
-    file.write_text('{"lstm": {\n "dim": }')
-    assert f"{file}, line 2: not JSON" in error_of(ElmoError, BiLmOptions.read, file)
-
-
 def test_char_cnn_decides_what_is_read():
     """bilm-tf trains on characters with n_tokens_vocab, too."""
     assert BiLmOptions.read(OPTIONS | {"n_tokens_vocab": 800_000}) == BiLmOptions.read(OPTIONS)

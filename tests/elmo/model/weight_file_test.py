@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo.model import BiLm, BiLmOptions
+from elmo_tasks.elmo.model import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import initial_state_in, write_initial_state, write_weights
-from tests.elmo.files import OPTIONS, VOCABULARY, changed, make_files, make_word_files, read_bilm
+from tests.elmo.files import OPTIONS, VOCABULARY, make_files, make_word_files, read_bilm
 from tests.errors import error_of, mentions
 
 
@@ -68,15 +68,6 @@ def test_wrong_weights(tmp_path, dataset, array, expected):
     assert expected in message
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"), [({"dim": 14}, "(12, 48)"), ({"n_highway": 1}, "dataset CNN_high_1/")]
-)
-def test_options_of_another_model(tmp_path, changes, expected):
-    _, weight_file = make_files(tmp_path)
-    bilm = BiLm(options=BiLmOptions.read(changed(**changes)))
-    assert expected in error_of(ElmoError, bilm.load_weights, weight_file)
-
-
 def test_weights_of_the_other_kind(tmp_path):
     words, characters = make_word_files(tmp_path / "w"), make_files(tmp_path / "c")
     message = error_of(ElmoError, read_bilm, words["options_file"], characters[1])
@@ -106,6 +97,3 @@ def test_the_initial_state(tmp_path):
     replace(file, "memory", np.zeros((2, 12)))
     message = error_of(ElmoError, initial_state_in, file, options)
     assert mentions(message, f"{file}: ", "memory", "(2, 12)", "(2, 2, 12)")
-
-
-# Arrays
