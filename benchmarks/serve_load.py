@@ -26,7 +26,7 @@ from allennlp.common.checks import ConfigurationError
 
 from benchmarks.bilms import read_text, size_of_text
 from benchmarks.results import Results, add_results_argument, show
-from elmo_tasks.serving.answers import Limits
+from elmo_tasks.serving.answers import Answers, Limits, Query
 from elmo_tasks.serving.models import open_predictor
 
 PATH = "/predict/ner"
@@ -91,8 +91,9 @@ def run(arguments: argparse.Namespace) -> None:
     sentences = read_text(arguments.text, arguments.n)
     inputs = [{"tokens": words} for words in sentences]
     predictor = open_predictor(arguments.archive)
-    expected = [json.loads(predictor.dump_line(predictor.predict_json(one))) for one in inputs]
-    del predictor
+    answer = Answers(predictor, LIMITS)
+    expected = [json.loads(str(*answer([Query(one)]))) for one in inputs]
+    del predictor, answer
     options = [f"--{option}" for option in arguments.options]
     results = Results("serve-load", arguments.csv)
     one_client, clients = "one client", f"{arguments.clients} clients"

@@ -67,5 +67,5 @@ def test_the_examples_of_the_page_are_right(name):
 def test_cards(name, allennlp):
     path = MODELS[name]
     assert path.stat().st_size < 4_000_000
-    assert set(trained_card(name)) - {"examples"} == {"task", "data", "licence", "score", "unseen"}
+    assert set(trained_card(name)) - {"examples"} == {"task", "data", "licence", "score", "unseen", "limits"}
     assert f"elmo:{name}" in allennlp("elmo", "models")

@@ -57,7 +57,11 @@ class LimitArguments:
 class PageArguments:
     """The tab of ELMo itself."""
 
-    corpus: Input | None = option("to find neighbours in: a tokenised sentence a line", metavar="TEXT")
+    corpus: Input | None = option(
+        "to find neighbours in: a tokenised sentence a line, 100,000 words at most; they are read before the "
+        "first answer",
+        metavar="TEXT",
+    )
     vectors: VectorArguments
 
     def words(self, limits: Limits) -> "WordsInContext":

@@ -38,6 +38,10 @@ class NerResult(TaskResult):
             entities.append(Entity(text[start:end], span.label, start, end, probability))
         return entities
 
+    @property
+    def labels(self) -> list[str]:
+        return [span.label for span in self.spans]
+
     def to_json(self) -> JsonDict:
         words = self.sentence.words
         return {

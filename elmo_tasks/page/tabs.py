@@ -1,7 +1,7 @@
 """The tabs of the page: the form of each model, its examples, and the line that says what it is."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from elmo_tasks.archives import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.files import json_value
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
+from elmo_tasks.page.templates import COLOURS
 from elmo_tasks.pipeline.explanations import can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
@@ -36,6 +37,7 @@ TASK_TITLES = {
 """The tasks by their packages; the results of other tasks are shown as JSON."""
 _LONG_FIELDS = ("document", "passage")
 _FIELD_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
+_FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "MOD", "NEG", "LOC", "ADV")))
 _MAX_DIGITS = 9
 """The most digits of an index; Python reads no more than 4,300."""
 
@@ -78,7 +80,8 @@ class Tab:
     task : package of the task.
     fields : the fields of the form.
     examples : example inputs, by field.
-    card : a line that says what the model is, on which data it was trained, and its score.
+    colours : the number of the colour of each of the model's types of entities, or of its roles.
+    card : a line that says what the model is, on which data it was trained, its score, and what it cannot do.
     mixes : the mixes that the model has learned.
     explains : whether the model can explain which words a prediction depends on.
     tokenize : the predictor's tokenizer, if a field may have words in place of their indices.
@@ -88,6 +91,7 @@ class Tab:
     task: str
     fields: tuple[Field, ...]
     examples: list[dict[str, str]]
+    colours: Mapping[str, int]
     card: str = ""
     mixes: list[LearnedMix]
     explains: bool
@@ -110,7 +114,8 @@ class Tab:
         about = trained_card(trained) if trained in trained_archives() else {}
         card = ""
         if archive.startswith(TRAINED):
-            card = f"{about['task']}; trained on {about['data']}; on dev data {about['score']}"
+            score = f"on dev data {about['score']}"
+            card = f"{about['task']}; trained on {about['data']}; {score}. {about['limits']}"
         names = [field.name for field in fields]
         examples = [
             {name: one[name] for name in names}
@@ -126,6 +131,7 @@ class Tab:
             task=predictor.task(),
             fields=tuple(fields),
             examples=examples,
+            colours=_colours(predictor._model.vocab.get_token_to_index_vocabulary("labels")),
             card=card,
             mixes=mixes_of(predictor._model, name),
             explains=can_explain(predictor),
@@ -158,6 +164,14 @@ class Tab:
             elif text.strip() and self.tokenize is not None:
                 content[field.name] = _indices(text, self.tokenize(content["sentence"]).words)
         return content
+
+
+def _colours(tags: Iterable[str]) -> dict[str, int]:
+    """Returns the colours of the labels of tags. Frequent roles have one of their own."""
+    labels = {tag[2:] for tag in tags if tag[1:2] == "-"}
+    frequent = [label for label in _FREQUENT_ROLES if label in labels]
+    ranked = enumerate([*frequent, *sorted(labels.difference(frequent))])
+    return {label: rank % COLOURS for rank, label in ranked}
 
 
 def index_of(word: str, words: list[str]) -> int | None:

@@ -1,7 +1,6 @@
 """The tab "ELMo": the neighbours of a word in its sentence, by the layers of the biLM."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -10,9 +9,10 @@ from allennlp.common.checks import ConfigurationError
 from torch.nn import functional as F
 
 from elmo_tasks.common.errors import FilePath
+from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import InputError, read_lines, shorten
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.evaluation.words import Occurrence, TextBlock, nearest_tokens, text_blocks
+from elmo_tasks.evaluation.words import Occurrence, nearest_tokens, text_blocks
 from elmo_tasks.page.tabs import Field, index_of
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors
@@ -39,15 +39,10 @@ class WordsInContext:
 
     encoder : the biLM.
     static : static vectors to compare it with.
-    corpus : tokenised sentences, among which neighbours are found.
+    corpus : tokenised sentences, whose vectors are computed at once. Neighbours are found among their words.
     max_tokens : the most tokens of a sentence.
     """
 
-    fields = (
-        Field("word", "Word", rows=1),
-        Field("sentence", "A sentence with it"),
-        Field("other", "Another sentence with it", required=False, hint="To compare the word in both."),
-    )
     examples = (
         {
             "word": "play",
@@ -59,7 +54,11 @@ class WordsInContext:
             "sentence": "They rested on the bank of the river.",
             "other": "The bank raised its fees.",
         },
-        {"word": "spring", "sentence": "The garden is green in spring."},
+        {
+            "word": "spring",
+            "sentence": "The garden is green in spring.",
+            "other": "The spring of the watch is broken.",
+        },
     )
 
     def __init__(
@@ -72,7 +71,14 @@ class WordsInContext:
     ) -> None:
         self._encoder = encoder
         self._static = static
-        self._corpus = corpus
+        self.corpus = corpus
+        lines = progress(corpus, work="reading the corpus", unit="lines")
+        self._blocks = list(text_blocks(encoder, lines))
+        self._vocabulary = sorted({word for line in corpus for word in line.split()})
+        # The vectors of layer 0 do not depend on the sentence.
+        self._alone = list(text_blocks(encoder, self._vocabulary))
+        other = Field("other", "Another sentence with it", required=not corpus)
+        self.fields = (Field("word", "Word", rows=1), Field("sentence", "A sentence with it"), other)
         self._max_tokens = max_tokens
         self._tokenize = tokenizer(None)
         # The biLM answers one question at a time.
@@ -88,7 +94,7 @@ class WordsInContext:
         """
         one, other = self._occurrences(form)
         with self._lock:
-            answer: dict[str, Any] = {"neighbours": self._neighbours(one) if self._corpus else {}}
+            answer: dict[str, Any] = {"neighbours": self._neighbours(one) if self.corpus else {}}
             if other is not None:
                 answer["cosines"] = self._cosines(one, other)
         return answer
@@ -103,7 +109,7 @@ class WordsInContext:
     def _occurrences(self, form: Mapping[str, str]) -> tuple[Occurrence, Occurrence | None]:
         word = form.get("word", "").strip()
         one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
-        if not form.get("other", "").strip():
+        if self.corpus and not form.get("other", "").strip():
             return one, None
         return one, self._occurrence("Another sentence with it", form["other"], word)
 
@@ -118,21 +124,23 @@ class WordsInContext:
             raise ConfigurationError(f"“{label}” does not have the word “{shorten(word)}”.{parts}")
         return Occurrence(words, index)
 
-    @cached_property
-    def _blocks(self) -> list[TextBlock]:
-        """The vectors of the corpus, computed at the first question."""
-        return list(text_blocks(self._encoder, self._corpus))
-
     def _neighbours(self, query: Occurrence) -> dict[str, list[Neighbour] | None]:
         word = query.words[query.position]
         (by_row,) = nearest_tokens(self._encoder, [query], self._blocks, count=NEIGHBOURS)
         neighbours: dict[str, list[Neighbour] | None] = {
             name: [
-                Neighbour(Occurrence(self._corpus[line].split(), position).marked(), cosine, line + 1)
+                Neighbour(Occurrence(self.corpus[line].split(), position).marked(), cosine, line + 1)
                 for line, position, cosine in row
             ]
             for name, row in zip(self._encoder.names, by_row, strict=True)
         }
+        # In layer 0 the word itself, and every other word, has one vector wherever it stands.
+        ((others, *_),) = nearest_tokens(
+            self._encoder, [Occurrence([word], 0)], self._alone, count=NEIGHBOURS
+        )
+        neighbours[self._encoder.names[0]] = [
+            Neighbour(self._vocabulary[row], cosine) for row, _, cosine in others
+        ]
         for vectors in self._static:
             has_word = bool(vectors.known([word]).all())
             nearest = [Neighbour(*pair) for pair in vectors.nearest(word, NEIGHBOURS)] if has_word else None

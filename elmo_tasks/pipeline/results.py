@@ -16,6 +16,11 @@ class TaskResult:
         """The result as `load` returns it: by default the JSON object."""
         return self.to_json()
 
+    @property
+    def labels(self) -> list[str]:
+        """The labels that the result has, or may have."""
+        return []
+
     def to_json(self) -> JsonDict:
         """Returns the JSON object of `allennlp predict`: by default the fields, in their order."""
         return dict(vars(self))
@@ -47,6 +52,10 @@ class LabelResult(TaskResult):
     @property
     def value(self) -> Label:
         return Label(self.label, self.probabilities)
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.probabilities)
 
 
 class Argument(NamedTuple):

@@ -1,4 +1,7 @@
-"""Answers of a service to inputs: the line that `allennlp predict` writes, or a refusal."""
+"""
+Answers of a service to inputs: the line that `allennlp predict` writes, with the names of its labels, or a
+refusal.
+"""
 
 import json
 import logging
@@ -10,6 +13,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
+from elmo_tasks.pipeline.label_names import label_names
 from elmo_tasks.pipeline.predictor import InputRecord, Result, TaskPredictor, attempt
 
 logger = logging.getLogger(__name__)
@@ -50,7 +54,7 @@ class Refusal(NamedTuple):
 
 
 class Query(NamedTuple):
-    """An input, to be answered with the line of `allennlp predict` or of `allennlp elmo explain`."""
+    """An input, to be answered as `allennlp predict` or `allennlp elmo explain` does."""
 
     content: JsonDict
     explain: bool = False
@@ -91,4 +95,7 @@ class Answers:
         if isinstance(result, Exception):
             logger.error("the model failed", exc_info=result)
             return Refusal(500, "the model failed on this input; the log of the service has the error")
-        return self._predictor.dump_line(self._predictor.to_json(result)).rstrip("\n")
+        answer = self._predictor.to_json(result)
+        if names := label_names(result.labels):
+            answer = {**answer, "label_names": names}
+        return self._predictor.dump_line(answer).rstrip("\n")

@@ -59,6 +59,10 @@ class SrlResult(TaskResult):
             for index, each in zip(indices, self.predicates, strict=True)
         ]
 
+    @property
+    def labels(self) -> list[str]:
+        return [argument.label for predicate in self.value for argument in predicate.arguments]
+
     def to_json(self) -> JsonDict:
         predicates = list(map(self._predicate_json, self.predicates, self.value))
         reason = {"no_prediction": self.reason} if self.reason else {}

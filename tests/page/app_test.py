@@ -188,7 +188,7 @@ def test_a_wrong_method(ask):
 
 def test_the_tab_elmo_is_within_the_limits():
     class Slow:
-        fields = examples = ()
+        fields = examples = corpus = ()
 
         def __call__(self, form):
             began.set()
@@ -214,7 +214,7 @@ class SlowForms:
     def __init__(self):
         self.began, self.done = threading.Event(), threading.Event()
         fields = (Field("sentence", "Sentence"), Field("predicates", "Predicates", required=False))
-        shown = {"examples": [], "mixes": [], "explains": False}
+        shown = {"examples": [], "mixes": [], "colours": {}, "explains": False}
         self.tab = Tab(name="who", task="srl", fields=fields, tokenize=self.tokenize, **shown)
 
     def tokenize(self, text):

@@ -17,6 +17,7 @@ def test_the_tab_of_a_model(srl):
         ("Predicates", False),
     ]
     assert [mix.placement for mix in srl.mixes] == ["input"]
+    assert len({srl.colours[label] for label in ("ARG0", "ARG1", "V")}) == 3
 
 
 def test_predicates_are_words_or_places(srl):

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.common.files import bundled
-from elmo_tasks.serving.answers import Limits
+from elmo_tasks.pipeline.label_names import label_names
+from elmo_tasks.serving.answers import Answers, Limits, Query
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.archives import predictor_of
 from tests.serving.clients import Doubling, Unfinished, ask, model_of, running
@@ -32,14 +33,20 @@ def inputs():
 @pytest.fixture(scope="module")
 def service(inputs):
     predictor = predictor_of("ner")
-    expected = [predictor.dump_line(predictor.predict_json(one)).rstrip("\n") for one in inputs]
+    answers = Answers(predictor, LIMITS)
+    expected = [str(*answers([Query(one)])) for one in inputs]
     with running({"ner": local_model(predictor, LIMITS)}, LIMITS) as address:
-        yield SimpleNamespace(address=address, ner=f"{address}/predict/ner", expected=expected)
+        predicted = [predictor.predict_json(one) for one in inputs]
+        yield SimpleNamespace(
+            address=address, ner=f"{address}/predict/ner", expected=expected, predicted=predicted
+        )
 
 
 @pytest.mark.slow
-def test_one_input_is_the_line_of_predict(service, inputs):
-    for one, line in zip(inputs, service.expected, strict=True):
+def test_one_input_is_the_line_of_predict_with_the_names_of_labels(service, inputs):
+    for one, line, predicted in zip(inputs, service.expected, service.predicted, strict=True):
+        types = {entity["type"] for entity in predicted["entities"]}
+        assert json.loads(line) == predicted | ({"label_names": label_names(types)} if types else {})
         response = httpx.post(service.ner, json=one)
         assert response.status_code == 200
         assert response.headers["content-type"] == "application/json"
