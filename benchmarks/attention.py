@@ -33,9 +33,9 @@ from benchmarks.comparison import finished_run
 from benchmarks.results import Results, add_results_argument, show
 from elmo_tasks.archives import open_archive
 from elmo_tasks.modules.layers import attention, dot_products
-from elmo_tasks.snli import SnliModel
-from elmo_tasks.squad import SquadModel
-from elmo_tasks.sst import SstModel
+from elmo_tasks.snli.model import SnliModel
+from elmo_tasks.squad.model import SquadModel
+from elmo_tasks.sst.model import SstModel
 
 STATES, ELMO = "length of the encoder's states", "length of ELMo at the output"
 

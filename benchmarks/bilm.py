@@ -38,9 +38,9 @@ from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
 from elmo_tasks.elmo.files import read_frozen_bilm, read_initial_state, read_options, read_words
 from elmo_tasks.elmo.model.characters import UNKNOWN
-from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.language_model.model import words_by_class
+from elmo_tasks.language_model.reader import BiLmReader
 
 SPORT = """
 they made a nice play at second base to end the inning .

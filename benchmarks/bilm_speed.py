@@ -27,10 +27,10 @@ from elmo_tasks.elmo import BiLmOptions, CharacterOptions, WordOptions
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS
 from elmo_tasks.elmo.inference.training_products import product, trains_in_bfloat16
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, NUM_CHARACTERS, character_ids
-from elmo_tasks.language_model import BiLmModel
 from elmo_tasks.language_model.bptt_batch import NAMESPACE, blocks
+from elmo_tasks.language_model.model import BiLmModel
 from elmo_tasks.language_model.softmax import SampledSoftmax
-from elmo_tasks.training import FusedAdam
+from elmo_tasks.training.optimizers import FusedAdam
 
 STEPS = 20
 DROPOUT = 0.1

@@ -16,9 +16,9 @@ from benchmarks.bilms import SIZES, bilm_files, peak_memory
 from benchmarks.comparison import MEMORY
 from benchmarks.configs import read_config
 from benchmarks.results import OURS, Results, add_results_argument, show
-from elmo_tasks.coref import CorefModel
 from elmo_tasks.coref.documents import Cluster, CorefDocument
 from elmo_tasks.coref.metric import CorefScores
+from elmo_tasks.coref.model import CorefModel
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.input_files import input_files

@@ -17,7 +17,7 @@ from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.formats.columns import line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
-from elmo_tasks.sst import SstReader
+from elmo_tasks.sst.reader import SstReader
 from elmo_tasks.training.experiments import TrainingRun
 
 

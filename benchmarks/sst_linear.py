@@ -21,7 +21,7 @@ from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.embedding import ElmoEmbedder
 from elmo_tasks.embedding.embedder import AVERAGE, chosen_layer
-from elmo_tasks.sst import SstReader
+from elmo_tasks.sst.reader import SstReader
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

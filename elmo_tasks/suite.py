@@ -4,23 +4,21 @@ from elmo_tasks import compat
 
 compat.repair()
 
-# Importing the packages registers their components.
-from elmo_tasks import (  # noqa: E402
-    classification,  # noqa: F401
-    commands,  # noqa: F401
-    coref,  # noqa: F401
-    language_model,  # noqa: F401
-    modules,  # noqa: F401
-    ner,  # noqa: F401
-    snli,  # noqa: F401
-    squad,  # noqa: F401
-    srl,  # noqa: F401
-    sst,  # noqa: F401
-    training,  # noqa: F401
-)
-from elmo_tasks.elmo import (  # noqa: E402
-    token_embedder,  # noqa: F401
-)
+# A module registers its components when it is imported. A predictor imports its model and reader.
+import elmo_tasks.classification.predictor  # noqa: E402
+import elmo_tasks.commands  # noqa: E402
+import elmo_tasks.coref.predictor  # noqa: E402
+import elmo_tasks.language_model.callbacks  # noqa: E402
+import elmo_tasks.language_model.predictor  # noqa: E402
+import elmo_tasks.modules.layers  # noqa: E402
+import elmo_tasks.ner.predictor  # noqa: E402
+import elmo_tasks.snli.predictor  # noqa: E402
+import elmo_tasks.squad.predictor  # noqa: E402
+import elmo_tasks.srl.predictor  # noqa: E402
+import elmo_tasks.sst.predictor  # noqa: E402
+import elmo_tasks.training.callbacks  # noqa: E402
+import elmo_tasks.training.checkpointer  # noqa: E402
+import elmo_tasks.training.optimizers  # noqa: E402, F401
 from elmo_tasks.pipeline import command  # noqa: E402
 
 compat.commands.replace_predict(command.PredictManager, command.get_predictor)

@@ -18,7 +18,7 @@ import sys, elmo_tasks
 assert "elmo_tasks.suite" in sys.modules
 from allennlp.models import Model, archival
 from elmo_tasks.archives import open_archive
-assert Model.by_name("elmo_ner") is elmo_tasks.ner.NerModel
+assert Model.by_name("elmo_ner") is elmo_tasks.ner.model.NerModel
 assert archival.load_archive is open_archive
 """
 

@@ -27,11 +27,11 @@ from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table, heat_map, save
-from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model.callbacks import text_metrics
+from elmo_tasks.language_model.reader import BiLmReader
 from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
-from elmo_tasks.training import ElmoBucketSampler
+from elmo_tasks.training.sampling import ElmoBucketSampler
 from elmo_tasks.vectors.encoder import LearnedMix, read_mixes
 
 

@@ -43,8 +43,7 @@ from elmo_tasks.elmo.model.folders import opened_folder
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
 from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length, padded_ids
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.language_model import BiLmModel
-from elmo_tasks.language_model.model import words_by_class
+from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 
 FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"

@@ -47,7 +47,7 @@ from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
-from elmo_tasks.training import GroupedBucketSampler
+from elmo_tasks.training.sampling import GroupedBucketSampler
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
-from elmo_tasks.classification import ClassificationModel
+from elmo_tasks.classification.model import ClassificationModel
 from elmo_tasks.common.files import bundled
 from tests.elmo.files import make_files
 from tests.modules.models import build, check_alone, indexed, tensors

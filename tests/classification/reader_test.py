@@ -10,10 +10,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.tokenizers import WhitespaceTokenizer
 
-from elmo_tasks.classification import ClassificationReader
+from elmo_tasks.classification.reader import ClassificationReader
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tokenization import Syllables
-from elmo_tasks.language_model import BiLmReader
+from elmo_tasks.language_model.reader import BiLmReader
 from tests.errors import mentions
 
 RECORDS = [

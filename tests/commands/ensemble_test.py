@@ -12,7 +12,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.modules.elmo_model import EnsembleModel
-from elmo_tasks.ner import NerPredictor
+from elmo_tasks.ner.predictor import NerPredictor
 from tests.elmo.files import make_files
 from tests.errors import mentions
 from tests.language_model.archives import write_run as write_language_model

@@ -11,7 +11,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.common.files import bundled
-from elmo_tasks.snli import SnliReader
+from elmo_tasks.snli.reader import SnliReader
 from tests.errors import error_of, mentions
 
 FIXTURES = bundled("fixtures").resolve()

@@ -15,7 +15,8 @@ from allennlp.data import DataLoader, Vocabulary
 from allennlp.predictors import Predictor
 
 import elmo_tasks
-from elmo_tasks.ner import NerModel, NerReader
+from elmo_tasks.ner.model import NerModel
+from elmo_tasks.ner.reader import NerReader
 from tests import fresh
 from tests.errors import mentions
 from tests.ner.archives import DEV

@@ -38,8 +38,8 @@ from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
 from elmo_tasks import compat
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.language_model import BiLmReader
-from elmo_tasks.ner import NerPredictor
+from elmo_tasks.language_model.reader import BiLmReader
+from elmo_tasks.ner.predictor import NerPredictor
 from elmo_tasks.vectors.files import read_vectors
 from tests.ner.archives import DEV
 

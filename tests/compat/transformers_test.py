@@ -14,7 +14,7 @@ from allennlp.data.fields import TextField
 from allennlp.modules import TokenEmbedder
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.ner import NerPredictor
+from elmo_tasks.ner.predictor import NerPredictor
 
 LONG = "The cats sat on the mats ."
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

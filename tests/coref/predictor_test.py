@@ -3,7 +3,7 @@ import json
 import pytest
 from allennlp.predictors import Predictor
 
-from elmo_tasks.coref import CorefPredictor
+from elmo_tasks.coref.predictor import CorefPredictor
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.pipeline.command import PredictManager
 from tests.coref.tiny import Tiny

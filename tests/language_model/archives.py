@@ -11,7 +11,7 @@ from allennlp.common import Params
 from allennlp.data import Vocabulary
 from allennlp.models import Model
 
-from elmo_tasks.language_model import BiLmModel
+from elmo_tasks.language_model.model import BiLmModel
 from tests.elmo.files import OPTIONS, VOCABULARY
 from tests.elmo.numpy_reference import NumpyBiLm
 

@@ -15,8 +15,10 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.training import TrainerCallback
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.language_model import BiLmModel, ProgressCallback, SoftmaxFirst, callbacks
+from elmo_tasks.language_model import callbacks
+from elmo_tasks.language_model.callbacks import ProgressCallback, SoftmaxFirst
 from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.language_model.model import BiLmModel
 from elmo_tasks.language_model.softmax import Softmax
 from tests.elmo.files import read_bilm
 from tests.errors import mentions

@@ -15,11 +15,11 @@ from allennlp.training import GradientDescentTrainer
 from elmo_tasks.commands.bilm import write_bilm
 from elmo_tasks.elmo.inference import training_products
 from elmo_tasks.elmo.inference.training_products import trains_in_bfloat16
-from elmo_tasks.language_model import BiLmReader
 from elmo_tasks.language_model import model as bilm_module
 from elmo_tasks.language_model.bptt_batch import empty_block
 from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, Perplexity
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
+from elmo_tasks.language_model.reader import BiLmReader
 from elmo_tasks.modules.metrics import confusion_name
 from tests.elmo.files import changed
 from tests.errors import mentions

@@ -9,8 +9,9 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.language_model import BiLmPredictor, BiLmReader
 from elmo_tasks.language_model.model import words_by_class
+from elmo_tasks.language_model.predictor import BiLmPredictor
+from elmo_tasks.language_model.reader import BiLmReader
 from tests.elmo.files import OPTIONS
 
 SENTENCE = ["Jonas", "Berg", "scored", "zwölfmal", "."]

@@ -15,9 +15,10 @@ import torch
 from allennlp.common import Params
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.language_model import BiLmModel, model
+from elmo_tasks.language_model import model
 from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.language_model.metric import DIRECTIONS
+from elmo_tasks.language_model.model import BiLmModel
 from tests.language_model.runs import SMALL, die, metrics_of, train, train_nodes, weights_of, write_text
 
 WITHIN = {"trainer.checkpointer.save_every_num_batches": 2}

@@ -11,7 +11,7 @@ from allennlp.models import Model
 from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.modules.elmo_model import ElmoModel, EnsembleModel
-from elmo_tasks.ner import ConllEval
+from elmo_tasks.ner.metric import ConllEval
 from tests.elmo.files import make_files
 from tests.ner.archives import dev_batch, write_run
 

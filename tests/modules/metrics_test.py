@@ -10,7 +10,7 @@ import torch
 
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.ner.metric import ConllEval
-from elmo_tasks.squad import SquadMetric
+from elmo_tasks.squad.metric import SquadMetric
 from tests.forked import spawn
 
 

@@ -12,7 +12,7 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.ner import NerModel
+from elmo_tasks.ner.model import NerModel
 from tests.modules.models import indexed, tensors
 
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())

@@ -7,7 +7,7 @@ import pytest
 import torch
 from allennlp.commands.evaluate import evaluate_from_archive
 
-from elmo_tasks.ner import NerModel
+from elmo_tasks.ner.model import NerModel
 from tests.conftest import SMALL_NER_ELMO
 from tests.language_model.runs import die, metrics_of, train_nodes, weights_of
 from tests.ner.archives import DEV

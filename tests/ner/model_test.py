@@ -9,7 +9,7 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, convert
-from elmo_tasks.ner import ConllEval
+from elmo_tasks.ner.metric import ConllEval
 from tests.modules.models import indexed, tensors, tiny_elmo
 
 

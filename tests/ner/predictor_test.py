@@ -5,7 +5,7 @@ import spacy
 from allennlp.predictors import Predictor
 
 from elmo_tasks import load
-from elmo_tasks.ner import NerPredictor
+from elmo_tasks.ner.predictor import NerPredictor
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_tasks.archives import ArchiveError
-from elmo_tasks.ner import NerReader
+from elmo_tasks.ner.reader import NerReader
 from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt
 

@@ -11,7 +11,7 @@ from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.squad import SquadModel
+from elmo_tasks.squad.model import SquadModel
 from tests.conftest import TINY_ELMO
 from tests.modules.models import indexed, tensors
 

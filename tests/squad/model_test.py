@@ -6,7 +6,8 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.modules.elmo_model import EnsembleModel
-from elmo_tasks.squad import SquadMetric, SquadModel
+from elmo_tasks.squad.metric import SquadMetric
+from elmo_tasks.squad.model import SquadModel
 from tests.squad.archives import DEV, UNANSWERABLE, batch, build, config
 
 INPUTS = ("passage", "question", "metadata")

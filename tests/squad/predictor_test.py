@@ -3,7 +3,7 @@ import json
 import pytest
 from allennlp.predictors import Predictor
 
-from elmo_tasks.squad import SquadPredictor
+from elmo_tasks.squad.predictor import SquadPredictor
 from tests.pipeline.archives import write_archive
 
 PASSAGE = "  The choir (of St. Brannoc) rehearses on Tuesdays,  at half-past seven, in the old fire station."

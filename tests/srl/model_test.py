@@ -9,8 +9,8 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, TagError, to_spans
-from elmo_tasks.srl import SrlEval, SrlModel
-from elmo_tasks.srl.model import Iob2Viterbi
+from elmo_tasks.srl.metric import SrlEval
+from elmo_tasks.srl.model import Iob2Viterbi, SrlModel
 from tests.modules.models import tensors, tiny_elmo
 
 

@@ -7,9 +7,10 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.pipeline.command import PredictManager
 from elmo_tasks.pipeline.predictor import InputRecord
-from elmo_tasks.srl import SrlPredictor, SrlReader
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags
+from elmo_tasks.srl.predictor import SrlPredictor
+from elmo_tasks.srl.reader import SrlReader
 from tests.errors import mentions
 from tests.pipeline.archives import predictor_of
 

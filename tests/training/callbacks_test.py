@@ -14,7 +14,9 @@ from torch import nn
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.training import ElmoBucketSampler, RepeatableCallback, callbacks
+from elmo_tasks.training import callbacks
+from elmo_tasks.training.callbacks import RepeatableCallback
+from elmo_tasks.training.sampling import ElmoBucketSampler
 from tests.elmo.files import SENTENCES, changed
 from tests.elmo.files import batch as ids_of
 

@@ -11,7 +11,7 @@ from allennlp.training.moving_average import ExponentialMovingAverage, MovingAve
 from allennlp.training.trainer import TrainerCheckpoint
 from torch import nn
 
-from elmo_tasks.training import SafeCheckpointer
+from elmo_tasks.training.checkpointer import SafeCheckpointer
 from tests.errors import error_of, mentions
 
 

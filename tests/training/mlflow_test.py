@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.training import MlflowCallback
+from elmo_tasks.training.callbacks import MlflowCallback
 
 CONFIG = {"model": {"type": "elmo_bilm"}, "vocabulary": {"min_count": {"*tokens": 2}}}
 NAMES = {"config.json", "weights.th", "vocabulary", "vocabulary/tokens.txt", "meta.json"}

@@ -19,8 +19,8 @@ from torch.multiprocessing import ProcessRaisedException
 
 import elmo_tasks  # noqa: F401
 from elmo_tasks.common.files import bundled
-from elmo_tasks.ner import NerReader
-from elmo_tasks.training import ElmoBucketSampler, GroupedBucketSampler
+from elmo_tasks.ner.reader import NerReader
+from elmo_tasks.training.sampling import ElmoBucketSampler, GroupedBucketSampler
 from tests.conftest import SMALL_NER
 from tests.forked import FORKED, spawn
 
