@@ -80,10 +80,8 @@ def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
 
 def read_utf8(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
     """
-    Reads a whole file of UTF-8. `where` names it in errors, by default `path`.
-
-    # Raises
-    `ElmoError`: it has more than `max_bytes` bytes, or is not UTF-8. `OSError`.
+    Reads a whole file. `where` names it in errors, by default `path`: `ElmoError` for more than `max_bytes`
+    bytes, or one that is not UTF-8; `OSError`.
     """
     with open(path, "rb") as file:
         content = file.read(max_bytes + 1)
@@ -236,11 +234,8 @@ def read_json_object(
     path: FilePath, *, where: str | None = None, max_bytes: int = MAX_JSON
 ) -> dict[str, Any]:
     """
-    Reads a JSON file that holds an object. `where` names it in errors, by default `path`.
-
-    # Raises
-    `ElmoError`, with the file and the line: it has more than `max_bytes`, is not UTF-8, not JSON (see
-    `json_value`), or not an object.
+    Reads a JSON file that holds an object. `where` names it in errors, by default `path`: `ElmoError`, with
+    the line, for a file that is too large, not UTF-8, not JSON (see `json_value`), or not an object.
     """
     where = where or str(path)
     try:

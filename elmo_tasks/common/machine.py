@@ -209,12 +209,7 @@ def device_name(device: Device) -> str:
 
 
 def chosen_device(device: Device, *, option: str) -> torch.device:
-    """
-    Returns a device that is there.
-
-    # Raises
-    `ElmoError`, with the name of the `option`: there is no such device.
-    """
+    """Returns a device; `ElmoError`, with the name of the `option`, if it is not there."""
     try:
         chosen = torch.device(device_name(device))
         torch.empty(0, device=chosen)
@@ -228,12 +223,7 @@ def chosen_device(device: Device, *, option: str) -> torch.device:
 
 
 def gpu_index(device: Device, *, option: str = "cuda_device") -> int:
-    """
-    Returns the index by which AllenNLP knows a device: -1 for the CPU; the GPU need not exist.
-
-    # Raises
-    `ElmoError`: it is neither the CPU nor a GPU with CUDA.
-    """
+    """Returns AllenNLP's index of a GPU with CUDA or of the CPU, -1; of others, it raises `ElmoError`."""
     kind, _, index = device_name(device).partition(":")
     if kind not in ("cpu", "cuda") or not (index or "0").isdecimal():
         raise ElmoError(f"{device!r} is not a device", key=option, remedy=f"use {_DEVICE_NAMES}")

@@ -178,11 +178,8 @@ Pack = Callable[[torch.Tensor], PackedWeight]
 
 def pack(weight: torch.Tensor, precision: str, *, tried: bool = True) -> PackedWeight:
     """
-    Packs a weight for products in `precision`, on its own device. Without `tried`, the rounding of a row may
-    depend on the other rows, as in training.
-
-    # Raises
-    `ElmoError`: see `check_precision`.
+    Packs a weight for products in `precision`, on its own device; for errors see `check_precision`. Without
+    `tried`, the rounding of a row may depend on the other rows, as in training.
     """
     check_precision(precision, weight.device)
     bfloat16 = precision == "bfloat16"
@@ -191,12 +188,7 @@ def pack(weight: torch.Tensor, precision: str, *, tried: bool = True) -> PackedW
 
 
 def check_precision(precision: str, device: torch.device | None = None) -> None:
-    """
-    Checks that there is such a precision, and that the device has its products.
-
-    # Raises
-    `ElmoError`: an unknown precision, or a device that has no such products.
-    """
+    """Raises `ElmoError` for an unknown precision, or a device that has no such products."""
     if precision not in PRECISIONS:
         raise ElmoError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
     on_cpu = device is not None and device.type == "cpu"

@@ -131,12 +131,7 @@ def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str,
 
 
 def checked(constructor: Callable[P, None]) -> Callable[P, None]:
-    """
-    Decorates a constructor: its arguments are checked, also in a call from Python.
-
-    # Raises
-    `ElmoError`: a value that its parameter does not take.
-    """
+    """Decorates a constructor, in which a wrong argument is an `ElmoError`, also in a call from Python."""
     parameters = constructor_parameters(constructor)
 
     @wraps(constructor)
@@ -154,11 +149,8 @@ def check_block(
     block: Mapping[str, Any], parameters: Mapping[str, Parameter], *, owner: str, path: str = ""
 ) -> None:
     """
-    Checks a config block, or the keyword arguments of a call. In an error, `owner` is the name of the class,
-    and `path` the block's, with a dot at its end.
-
-    # Raises
-    `ElmoError`: a key that is not a parameter; a value that its parameter does not take.
+    Raises `ElmoError` for a key of a config block or call that is not a parameter, or a value that its
+    parameter does not take. `owner` is the name of the class, and `path` the block's, with a dot at its end.
     """
     for key, value in block.items():
         if key not in parameters:
@@ -174,11 +166,9 @@ def check_block(
 
 def check_value(value: Any, kind: Any, path: str) -> None:
     """
-    Checks a value against the annotation of its parameter. The value for a class is a block: AllenNLP checks
-    it in `from_params`; of a class without it, the block is checked here.
-
-    # Raises
-    `ElmoError`, with path, value and what is expected: the value is not of that kind.
+    Raises `ElmoError`, with the path, for a value that is not of the `kind`, the annotation of its parameter.
+    The value for a class is a block: AllenNLP checks it in `from_params`; of a class without it, the block is
+    checked here.
     """
     if get_origin(kind) in (Union, UnionType):
         kinds = [each for each in get_args(kind) if _is_of(value, _split(each)[0])]
@@ -188,7 +178,9 @@ def check_value(value: Any, kind: Any, path: str) -> None:
     base, limit = _split(kind)
     is_of_no_kind = get_origin(kind) in (Union, UnionType) or not _is_of(value, base)
     if is_of_no_kind or (limit is not None and value not in limit):
-        raise _wrong_value(value, kind, path)
+        text = repr(value)
+        shown = text if len(text) <= 100 else f"{text[:97]}..."
+        raise ElmoError(f"{shown} is not {_expected(kind)}", key=path)
     for member_path, member, member_kind in _members(value, base, path):
         check_value(member, member_kind, member_path)
     if isinstance(value, Mapping) and _is_class(base) and not hasattr(base, "from_params"):
@@ -246,12 +238,6 @@ def _members(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]
 
 def _is_class(kind: Any) -> bool:
     return isinstance(kind, type) and kind not in (*_KINDS, Any, Parameter.empty)
-
-
-def _wrong_value(value: Any, kind: Any, path: str) -> ElmoError:
-    text = repr(value)
-    shown = text if len(text) <= 100 else f"{text[:97]}..."
-    return ElmoError(f"{shown} is not {_expected(kind)}", key=path)
 
 
 def _expected(kind: Any) -> str:

@@ -224,12 +224,10 @@ class Elmo(nn.Module):
 
     def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
         """
-        Returns the ids of sentences, on the biLM's device, as `forward` reads them.
+        Returns the ids of sentences, on the biLM's device, as `forward` reads them. A text in place of its
+        tokens is an `ElmoError`, and so is `placement: none`, which has no biLM.
 
         *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
-
-        # Raises
-        `ElmoError`: a text in place of its tokens; `placement: none`, which has no biLM.
         """
         if self.bilm is None:
             raise ElmoError("reads no ids with `placement: none`", where="Elmo")
@@ -250,10 +248,8 @@ class Elmo(nn.Module):
 
     def requires_grad_(self, requires_grad: bool = True) -> "Elmo":
         """
-        Freezes or unfreezes all weights. A biLM that is unfrozen becomes a trainable one.
-
-        # Raises
-        `ElmoError`: the biLM has a `precision` or `activations` that only a frozen one has.
+        Freezes or unfreezes all weights. A biLM that is unfrozen becomes a trainable one; with a `precision`
+        or `activations` that only a frozen one has, it is an `ElmoError`.
         """
         if requires_grad and isinstance(self.bilm, FrozenBiLm):
             _check_trainable(self.activations, self.bilm.precision)
@@ -272,10 +268,7 @@ class Elmo(nn.Module):
         *Shape:* `ids` `(batch, tokens, 50)`, of `padded_ids` or the `elmo_character_ids` indexer, or of
         `elmo_unicode_ids` if the biLM has a dictionary of characters; there may be more dimensions between
         the two first, as in `(batch, entities, tokens, 50)`. Or `(batch, tokens)`, of `elmo_word_ids`, if it
-        reads words. Vectors after the end of a sentence are zero.
-
-        # Raises
-        `ElmoError`: other ids.
+        reads words. Vectors after the end of a sentence are zero. Other ids are an `ElmoError`.
         """
         if self.bilm is None:
             return ElmoRepresentations(None, None)
@@ -363,12 +356,7 @@ class OneAtATime:
         return OneAtATime, ()
 
     def __enter__(self) -> None:
-        """
-        Takes the lock.
-
-        # Raises
-        `ElmoError`: another call is under way.
-        """
+        """Takes the lock; `ElmoError` if another call is under way."""
         if not self._lock.acquire(blocking=False):
             raise ElmoError(
                 "two threads called an Elmo with `stateful: true`, which carries its state from call to call",
@@ -388,12 +376,7 @@ class CarriedState:
         self._one_at_a_time = OneAtATime()
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
-        """
-        Returns all layers. A row without a state begins at `start`; a row that is missing keeps its state.
-
-        # Raises
-        `ElmoError`: another call is under way.
-        """
+        """Returns all layers. A row without a state begins at `start`; a missing row keeps its state."""
         with self._one_at_a_time:
             before = LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start))
             if self.value is not None:

@@ -41,10 +41,8 @@ DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 @contextmanager
 def local_file(source: Source) -> Iterator[Path]:
     """
-    Gives the local file of a source. An `ElmoError` about the file names the source instead.
-
-    # Raises
-    `FileNotFoundError`: nothing is there. `ElmoError`: a URL, and nothing that fetches it is installed.
+    Gives the local file of a source. An `ElmoError` about the file names the source instead. If nothing is
+    there, that is a `FileNotFoundError`.
     """
     path = _fetched(os.fspath(source))
     try:
@@ -94,10 +92,8 @@ def limit_http_waits() -> None:
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
     """
-    Checks that options and weights are both given, or neither (`None`), or a folder or zip of both.
-
-    # Raises
-    `ElmoError`, with the `names` of the two: one is given alone.
+    Raises `ElmoError`, with the `names` of options and weights, if one of them is given and the other is
+    `None`, unless the weights are a folder or zip of both.
     """
     if (options is None) == (weight_file is None):
         return
@@ -241,10 +237,8 @@ def read_initial_state(
     source: Source, options: BiLmOptions, bilm: FrozenBiLm | TrainedBiLm | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Reads the state that each sentence starts from, see `weight_file.initial_state_in`.
-
-    # Raises
-    `ElmoError`: the file has the state of other weights than the weights of `bilm`.
+    Reads the state that each sentence starts from, see `weight_file.initial_state_in`. The state of other
+    weights than the weights of `bilm` is an `ElmoError`.
     """
     with local_file(source) as path:
         state = hdf5.initial_state_in(path, options)
@@ -263,11 +257,8 @@ def read_initial_state(
 
 def move_to(bilm: FrozenBiLm, device: Device, *, option: str) -> FrozenBiLm:
     """
-    Moves a biLM to a device, and returns it.
-
-    # Raises
-    `ElmoError`: there is no such device (`option` is the option that names it); the processor has no products
-    of the biLM's precision.
+    Moves a biLM to a device, and returns it. A device that is not there, or lacks products of the biLM's
+    precision, is an `ElmoError`; `option` is the option that names the device.
     """
     chosen = chosen_device(device, option=option)
     # Where it is there already, its weights may be packed.

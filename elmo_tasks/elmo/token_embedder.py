@@ -6,8 +6,9 @@ whose ids need no vocabulary; and the biLM of an archived model, which is built 
 import json
 from abc import abstractmethod
 from collections.abc import Iterable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, ClassVar, Optional, Union
+from typing import Any, ClassVar, Optional
 
 import numpy as np
 import torch
@@ -22,12 +23,9 @@ from torch import nn
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import FileName, NonNegativeFloat, NonNegativeInt, Probability, Size
+from elmo_tasks.common.values import NonNegativeInt, Size
 from elmo_tasks.elmo.embedder import Elmo
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Precision
-from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
-from elmo_tasks.elmo.model.scalar_mix import LayerChoice, Weights
 
 ARCHIVED_WEIGHTS = _WEIGHTS_NAME
 """The name of the state dict in an archive; the folder of a run has another name for it."""
@@ -66,10 +64,8 @@ def elmo_from_state(
 
     prefix : of its weights in the state dict.
     path : of the block in the config.
-    archived : the block in the archive, which shows what was overridden.
-
-    # Raises
-    `ConfigurationError`: an override of a key whose content the archive holds itself.
+    archived : the block in the archive, which shows what was overridden: it is a `ConfigurationError` to
+        override a key whose content the archive holds itself.
     """
     for key, value in Elmo.block_for_archive(state, prefix).items():
         overridden = archived is not None and block.get(key) != archived.get(key)
@@ -154,6 +150,14 @@ their values at the first training batch.
 """
 
 
+def _signature_with(name: str, kind: Any) -> Signature:
+    """Returns the signature of `Elmo`'s constructor without `placement`, and with a key of our own."""
+    elmo = signature(Elmo.__init__)
+    own = Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    parameters = [each for each in elmo.parameters.values() if each.name != "placement"]
+    return elmo.replace(parameters=[*parameters, own])
+
+
 @TokenEmbedder.register("elmo")
 class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
     """
@@ -169,45 +173,14 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         for these parameters.
     """
 
-    def __init__(
-        self,
-        options_file: Union[FileName, dict[str, Any]] = DEFAULT_OPTIONS,
-        weight_file: Optional[FileName] = DEFAULT_WEIGHTS,
-        *,
-        vocabulary_file: Optional[FileName] = None,
-        dropout: Probability = 0.0,
-        layers: LayerChoice = "all",
-        weights: Weights = "trainable",
-        gamma: bool = True,
-        layer_norm: bool = False,
-        mix_l2: Optional[NonNegativeFloat] = None,
-        trainable: bool = False,
-        stateful: bool = False,
-        initial_state: Optional[FileName] = None,
-        activations: Optional[Union[FileName, Activations]] = None,
-        precision: Precision = "float32",
-        projection_dim: Optional[Size] = None,
-    ) -> None:
+    def __init__(self, *files: Any, projection_dim: Optional[Size] = None, **parameters: Any) -> None:
         super().__init__()
-        self.elmo = Elmo(
-            options_file,
-            weight_file,
-            vocabulary_file=vocabulary_file,
-            placement="input",
-            dropout=dropout,
-            layers=layers,
-            weights=weights,
-            gamma=gamma,
-            layer_norm=layer_norm,
-            mix_l2=mix_l2,
-            trainable=trainable,
-            stateful=stateful,
-            initial_state=initial_state,
-            activations=activations,
-            precision=precision,
-        )
+        self.elmo = Elmo(*files, placement="input", **parameters)
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
         self._attach_lambda()
+
+    # AllenNLP and `StrictParams` read the keys of the config block from it.
+    __init__.__signature__ = _signature_with("projection_dim", Optional[Size])  # type: ignore[attr-defined]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -229,12 +202,7 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         return self.elmo.dim if self.projection is None else self.projection.out_features
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """
-        *Shape:* `(batch, tokens, 50)`, or word ids `(batch, tokens)`, to `(batch, tokens, dim)`.
-
-        # Raises
-        `ConfigurationError`, in training: the mix has learned without `mix_l2`, although it is given.
-        """
+        """*Shape:* `(batch, tokens, 50)`, or word ids `(batch, tokens)`, to `(batch, tokens, dim)`."""
         if self.training and torch.is_grad_enabled():
             self._check_regularizer()
         vectors = self.elmo(ids).input

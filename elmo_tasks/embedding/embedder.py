@@ -93,12 +93,7 @@ class ElmoEmbedder:
         return self.bilm.options.output_dim
 
     def embed_sentence(self, sentence: Iterable[str]) -> np.ndarray:
-        """
-        Returns the vectors of a sentence. *Shape:* `(layers, tokens, dim)`, float32, the token layer first.
-
-        # Raises
-        `ElmoError`: a text in place of its tokens.
-        """
+        """Returns the vectors of a sentence, float32. *Shape:* `(layers, tokens, dim)`, token layer first."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Iterable[str]]) -> list[np.ndarray]:

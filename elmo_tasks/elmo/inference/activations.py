@@ -91,12 +91,7 @@ class Activations:
         return {**self.__dict__, "_store": None}
 
     def prepare(self) -> None:
-        """
-        Makes the folder.
-
-        # Raises
-        `OSError`: it cannot be made.
-        """
+        """Makes the folder, or raises `OSError`."""
         os.makedirs(self.path, exist_ok=True)
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
@@ -194,12 +189,7 @@ class ActivationStore:
         self._reading = self._writing = True
 
     def read(self, arrays: dict[bytes, np.ndarray]) -> None:
-        """
-        Fills the arrays `(tokens, features)` of the keys that are stored, and removes these keys.
-
-        # Raises
-        `ElmoError`: the database is damaged.
-        """
+        """Fills the arrays `(tokens, features)` of the keys that are stored, and removes these keys."""
         if self._reading:
             with SHARED, self._errors(write=False), self._begin(write=False) as transaction:
                 for key, array in list(arrays.items()):
@@ -283,9 +273,6 @@ def environment_of(folder: Path, about: dict[str, Any]) -> lmdb.Environment:
     Opens a database, or makes it and describes it by `about`. LMDB allows each process one environment for a
     file, and a fork none of its parent's. A fork waits for transactions, which hold SHARED, since an
     environment in use cannot be closed.
-
-    # Raises
-    `lmdb.Error`, `OSError`.
     """
     global _process
     with SHARED:

@@ -94,11 +94,8 @@ class FrozenBiLm(nn.Module):
         precision: str = "float32",
     ) -> "FrozenBiLm":
         """
-        Reads the official HDF5 weights. A biLM that reads words also needs the words of its table.
-
-        # Raises
-        `ElmoError`: words for a biLM that reads characters, or none for one that reads words; and see
-        `read_weights`.
+        Reads the official HDF5 weights; for errors see `read_weights`. A biLM that reads words also needs the
+        words of its table.
         """
         bilm = cls(options=options, precision=precision)
         bilm._weights = dict(read_weights(weight_file, options))
@@ -141,14 +138,7 @@ class FrozenBiLm(nn.Module):
         return self._blueprint.token_encoder.dtype
 
     def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
-        """
-        Returns the ids of sentences, on the biLM's device.
-
-        *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
-
-        # Raises
-        `ElmoError`: a text in place of its tokens.
-        """
+        """See `BiLm.padded_ids`. *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence."""
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def check(self, ids: torch.Tensor) -> None:
@@ -228,12 +218,7 @@ class FrozenBiLm(nn.Module):
         return bilm
 
     def prepare(self) -> None:
-        """
-        Packs the weights, before the first use would do so.
-
-        # Raises
-        `ElmoError`: the processor has no products of this precision.
-        """
+        """Packs the weights, which the first use would do; for errors see `check_precision`."""
         self._prepared()
 
     def _prepared(self) -> "Kernels":
@@ -272,12 +257,7 @@ class FrozenBiLm(nn.Module):
             return layers
 
     def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
-        """
-        Refuses to be trained.
-
-        # Raises
-        `ElmoError`: it has no parameters.
-        """
+        """Raises `ElmoError` if it is to be trained: it has no parameters."""
         if requires_grad:
             raise ElmoError(
                 "requires_grad_(True): a frozen biLM has no parameters",
@@ -350,10 +330,7 @@ class Kernels:
 
     blueprint : a `BiLm` without weights.
     weights : by their names; emptied layer by layer, so that each weight is in memory once.
-    precision : of the products, one of `PRECISIONS`.
-
-    # Raises
-    `ElmoError`: the device has no products of this precision; then `weights` is unchanged.
+    precision : of the products; if the device has none, that is an `ElmoError`, and `weights` is unchanged.
     """
 
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:

@@ -204,12 +204,7 @@ class TrainedBiLm(BiLm):
     def forward(
         self, ids: torch.Tensor, state: LstmState | None = None, has_bos_eos: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
-        """
-        See `FrozenBiLm.forward`.
-
-        # Raises
-        `ElmoError`: `has_bos_eos` with foreign modules or hooks inside.
-        """
+        """See `FrozenBiLm.forward`. With foreign modules or hooks inside, `has_bos_eos` is an `ElmoError`."""
         if structure(self) != self._structure:
             if has_bos_eos:
                 self.check_structure()
@@ -244,12 +239,9 @@ class TrainedBiLm(BiLm):
 
     def token_vectors(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Returns the vectors of the distinct words, and for each word its row among them.
+        Returns the vectors of the distinct words, and each word's row among them; see `check_structure`.
 
         *Shape:* `(words, *id)` to `(distinct words, projection_dim)` and `(words,)`.
-
-        # Raises
-        `ElmoError`, see `check_structure`.
         """
         self.check_structure()
         encoder = self.token_encoder
@@ -316,10 +308,8 @@ class TrainedBiLm(BiLm):
 
     def check_structure(self) -> None:
         """
-        Checks that no foreign module is inside, since `token_vectors` and `run_layers` would bypass it.
-
-        # Raises
-        `ElmoError`: a module of another class, with other weights, or with hooks.
+        Raises `ElmoError` if a module of another class, with other weights, or with hooks is inside, since
+        `token_vectors` and `run_layers` would bypass it.
         """
         current = structure(self)
         names = sorted(current.keys() | self._structure)
