@@ -41,7 +41,7 @@ from elmo_tasks.elmo.export import standardize_tokens, write_onnx
 from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
 from elmo_tasks.elmo.model.folders import opened_folder
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
-from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length, padded_ids
+from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
@@ -317,7 +317,7 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
 def _advance(bilm: FrozenBiLm, batch: list[NumberedSentence], state: LstmState) -> None:
     """Takes the lanes of `batch` over their next sentence, and writes the state after it into `state`."""
     rows = [sentence.number for sentence in batch]
-    ids = padded_ids(batch, bilm)
+    ids = bilm.padded_ids(sentence.words for sentence in batch)
     _, after = bilm(ids, LstmState(*(part[:, :, rows] for part in state)))
     for part, new in zip(state, after, strict=True):
         part[:, :, rows] = new

@@ -36,11 +36,8 @@ _BOUNDARIES = re.compile(r"\s*(<s>|<bos>|\[CLS\])\s|.*\s(</s>|<eos>|\[SEP\])\s*$
 def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """
     Yields the numbered lines of a text, and warns once if it looks like a table, or if it contains the
-    boundary tokens of sentences, such as `<s>`.
-
-    # Raises
-    `ElmoError`, with the line: it is CoNLL-U, another file with a token and its tags a line, JSON Lines or
-    FASTA, or its lines end with carriage returns alone.
+    boundary tokens of sentences, such as `<s>`. CoNLL-U, another file with a token and its tags a line, JSON
+    Lines, FASTA, and lines that end with carriage returns alone are an `ElmoError`, with the line.
     """
     first_lines = list(islice(lines, CHECKED))
     rows = [each for each in first_lines if each[1].strip()]

@@ -23,10 +23,8 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     Writes the graph from characters to all layers, for any batch and any number of tokens.
 
     *Shape:* the input `ids`, int64, `(batch, tokens, 50)`, as `BiLm.padded_ids` makes them, and the output
-    `layers`, float32, `(layers, batch, tokens, dim)`. Each sentence starts from a state of zeros.
-
-    # Raises
-    `ElmoError`: the biLM does not read UTF-8 bytes; or the extra `onnx` is not installed. `OSError`.
+    `layers`, float32, `(layers, batch, tokens, dim)`. Each sentence starts from a state of zeros. A biLM that
+    does not read UTF-8 bytes is an `ElmoError`.
     """
     needed = [package for package in _NEEDED if find_spec(package) is None]
     remedy = "install the extra: make install EXTRAS='onnx'"
@@ -90,11 +88,8 @@ MIN_DEVIATION = 1e-6
 def standardize_tokens(bilm: BiLm, sentences: Iterable[Sequence[str]]) -> None:
     """
     Scales the token layer in place, so that each feature has mean 0 and deviation 1 over the words of
-    `sentences`.
-
-    # Raises
-    `ElmoError`: a text of less than two distinct words; or a character CNN without a projection, whose
-    features cannot be below zero.
+    `sentences`. It cannot do so, an `ElmoError`, with less than two distinct words, or a character CNN
+    without a projection, whose features cannot be below zero.
     """
     mean, deviation = _moments(bilm, Counter(word for words in sentences for word in words))
     encoder = bilm.token_encoder

@@ -70,11 +70,6 @@ def batches_by_length(
             yield batch[first : first + sentences]
 
 
-def padded_ids(sentences: Sequence[NumberedSentence], bilm: FrozenBiLm) -> torch.Tensor:
-    """Returns the input of `bilm`, on its device. *Shape:* `(sentences, longest, *id)`."""
-    return bilm.padded_ids([sentence.words for sentence in sentences])
-
-
 @dataclass(kw_only=True)
 class BatchEncoder:
     """
@@ -109,12 +104,11 @@ class BatchEncoder:
 
     def vectors(self, window: Sequence[NumberedSentence]) -> list[np.ndarray]:
         """
-        Returns the vectors of each sentence, in their order. *Shape:* `(layers, tokens, dim)`; with `pool`
-        `(layers, 1, dim)`, zeros for a sentence without words.
+        Returns the vectors of each sentence, in their order. A batch that does not fit into the device's
+        memory, a vector that is not finite, and a value that `dtype` cannot hold are an `ElmoError`, whose
+        `line` is the sentence's number.
 
-        # Raises
-        `ElmoError`, with `line` and the sentence's number: the batch does not fit into the device's memory; a
-        vector is not finite, or has a value that `dtype` cannot hold.
+        *Shape:* `(layers, tokens, dim)`; with `pool` `(layers, 1, dim)`, zeros for a sentence without words.
         """
         dim = self.bilm.options.output_dim
         without_words = np.zeros((self.num_layers, int(self.pool != "none"), dim), self.dtype)
@@ -132,7 +126,7 @@ class BatchEncoder:
     @torch.no_grad()
     def _vectors(self, batch: list[NumberedSentence]) -> np.ndarray:
         """*Shape:* `(layers, sentences, longest, dim)`; with `pool`, `longest` is 1."""
-        ids = padded_ids(batch, self.bilm)
+        ids = self.bilm.padded_ids(sentence.words for sentence in batch)
         try:
             if self.stateful:
                 layers, self.state = self.bilm(ids, self.state or self.start)
@@ -143,11 +137,8 @@ class BatchEncoder:
                 f"{self.bilm.device} lacks the memory for {len(batch)} sentences of {ids.size(1):,} tokens",
                 line=batch[0].number,
             ) from error
-        _check_finite(
-            batch,
-            layers,
-            "the vectors are not finite: the weights are damaged, or the options are of another biLM",
-        )
+        problem = "the vectors are not finite: the weights are damaged, or the options are of another biLM"
+        _check_finite(batch, layers, problem)
         if self.layers == "top":
             layers = layers[-1:]
         elif self.layers == "average":
@@ -162,11 +153,7 @@ class BatchEncoder:
             layers = layers.sum(dim=2, keepdim=True) / lengths.view(1, -1, 1, 1)
         layers = layers.to(getattr(torch, self.dtype))
         if self.dtype == "float16":
-            _check_finite(
-                batch,
-                layers,
-                "float16 cannot hold a value above 65,504; use --dtype float32",
-            )
+            _check_finite(batch, layers, "float16 cannot hold a value above 65,504; use --dtype float32")
         return layers.cpu().numpy()
 
 

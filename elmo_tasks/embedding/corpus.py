@@ -89,11 +89,9 @@ class Corpus:
 
 def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
     """
-    Writes the lines to `folder`. Either all of them have a key, or none has.
-
-    # Raises
-    `ElmoError`, with file and line: a line of more than `MAX_TOKENS` tokens, with a line break within it, or
-    with characters that UTF-8 cannot hold; a key with a NUL; and the errors of reading the lines.
+    Writes the lines to `folder`. Either all of them have a key, or none has. A line of more than `MAX_TOKENS`
+    tokens, with a line break within it, or with characters that UTF-8 cannot hold, and a key with a NUL are
+    an `ElmoError`, with file and line.
     """
     tokens = count = 0
     has_keys = False

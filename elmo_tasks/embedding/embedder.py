@@ -26,7 +26,6 @@ from elmo_tasks.embedding.batches import (
     NumberedSentence,
     batches_by_length,
     check_layers,
-    padded_ids,
     windows,
 )
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
@@ -106,9 +105,9 @@ class ElmoEmbedder:
         `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask `(sentences,
         longest)`.
         """
-        sentences = [_numbered(index, tokens) for index, tokens in enumerate(batch)]
-        ids = padded_ids(sentences, self.bilm)
-        lengths = torch.tensor([len(words) for _, words in sentences], device=ids.device)
+        sentences = [checked_words(index, tokens) for index, tokens in enumerate(batch)]
+        ids = self.bilm.padded_ids(sentences)
+        lengths = torch.tensor(list(map(len, sentences)), device=ids.device)
         mask = torch.arange(ids.size(1), device=ids.device) < lengths.unsqueeze(1)
         return self.bilm.encode(ids).transpose(0, 1), mask
 
@@ -205,21 +204,20 @@ class ElmoEmbedder:
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:
         results = [np.empty((self.num_layers, 0, self.dim), dtype=np.float32)] * len(window)
         for batch in batches_by_length(window, BATCH_TOKENS, sentences=batch_size):
-            layers = self.bilm.encode(padded_ids(batch, self.bilm)).float().cpu().numpy()
+            ids = self.bilm.padded_ids(sentence.words for sentence in batch)
+            layers = self.bilm.encode(ids).float().cpu().numpy()
             for row, (index, tokens) in enumerate(batch):
                 results[index - window[0].number] = np.ascontiguousarray(layers[:, row, : len(tokens)])
         return results
 
 
 def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
+    lines: Iterable[tuple[int, str]]
     if isinstance(source, str | PathLike):
-        lines = checked_sentences(source, text_lines(source))
-        return (SourceLine(source, line_number, line) for line_number, line in lines)
-    return _open_lines(source, str(getattr(source, "name", "input_file")))
-
-
-def _open_lines(source: Iterable[str], name: str) -> Iterator[SourceLine]:
-    for line_number, line in enumerate(source, start=1):
+        name, lines = source, checked_sentences(source, text_lines(source))
+    else:
+        name, lines = str(getattr(source, "name", "input_file")), enumerate(source, start=1)
+    for line_number, line in lines:
         if not isinstance(line, str):
             raise ElmoError(f"a line is a {type(line).__name__}, not a str", where=name, line=line_number)
         yield SourceLine(name, line_number, line)

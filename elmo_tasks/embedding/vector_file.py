@@ -44,14 +44,8 @@ def check_name(output: FilePath) -> None:
 
 def check_writable(folder: Path, text: Corpus, *, values: int, with_index: bool) -> None:
     """
-    Checks that the vectors of a text, which are not computed yet, can be written to files in `folder`.
-
-    # Parameters
-
-    values : the numbers that are written, in all files together.
-
-    # Raises
-    `ElmoError`: the disk is too small, `sentence_to_index` would be too long, or a key of the text is not the
+    Raises `ElmoError` if the vectors of a text, `values` numbers in all files together, cannot be written to
+    `folder`: the disk is too small, `sentence_to_index` would be too long, or a key of the text is not the
     name of a dataset.
     """
     index = sum(map(len, text.sentence_to_index())) if with_index else 0
@@ -98,9 +92,6 @@ def write_vectors(
 
     vectors : float32, an array for each line.
     shape : the shape of a line's dataset, by its number of tokens.
-
-    # Raises
-    `OSError`: the disk is full.
     """
     offsets = array("Q")
     creation, link = _dataset_creation(), _link_creation()

@@ -74,10 +74,8 @@ def run_job(
 ) -> Run:
     """
     Opens the run in the folder of the job's sink, see `open_run`, and does the shards that are left, with
-    `name` at the bar. By default the size of a shard gives every worker several.
-
-    # Raises
-    `ElmoError`: the first error in the order of the input, and see `open_run`.
+    `name` at the bar. By default the size of a shard gives every worker several. An `ElmoError` of the input
+    is its first one.
     """
     with engine.start(job) as pool:
         size = shard_bytes or default_shard_bytes(sources, pool.workers, job.reading.folder)

@@ -55,10 +55,8 @@ def input_sources(path: str) -> list[str]:
 def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[str]:
     """
     Returns the `sources`, the files of `path`, without the files that a command writes: at the locations
-    `outputs`, and next to Parquet files with names that begin with `_`, such as `_metadata`.
-
-    # Raises
-    `ElmoError`: no other file is there.
+    `outputs`, and next to Parquet files with names that begin with `_`, such as `_metadata`. If no other file
+    is there, that is an `ElmoError`.
     """
     tables = {os.path.dirname(source) for source in sources if source.endswith(".parquet")}
     folders = list(map(_resolved, outputs))

@@ -96,13 +96,7 @@ def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> in
 
 
 def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
-    """
-    Returns the shards of all sources in their order: the lines that reach `size` bytes.
-
-    # Raises
-    `ElmoError`, with the source and where possible the line: a byte that is not UTF-8, with `check_utf8`; a
-    file that cannot be read, or has no such column.
-    """
+    """Returns the shards of all sources in their order: the lines that reach `size` bytes."""
     shards: list[Shard] = []
     before = 0
     for source in sources:
@@ -284,11 +278,8 @@ Outcome = dict[str, Any]
 def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: bool) -> bool:
     """
     Returns whether there is something to do. If so, the folder holds the plan of the run that is to be
-    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself.
-
-    # Raises
-    `ElmoError`: there are other files in the folder; or, without `resume` or `force`, an output or an
-    unfinished run.
+    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself. Other
+    files in the folder are an `ElmoError`, and without `resume` or `force` an output or an unfinished run.
     """
     names = folder.names() - {MARK, WORK}
     for name in sorted(names):
@@ -376,10 +367,8 @@ def open_run(
     folder: Folder, sources: Sequence[str], settings: Settings, *, reading: Reading, shard_bytes: int
 ) -> Run:
     """
-    Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again.
-
-    # Raises
-    `ElmoError`: the run in the folder has other settings; or it is complete, and its input has changed.
+    Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again. A
+    run with other settings, or one that is complete and whose input has changed, is an `ElmoError`.
     """
     names = folder.names()
     if PLAN not in names:
