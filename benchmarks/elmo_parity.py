@@ -21,7 +21,7 @@ from allennlp.nn.util import remove_sentence_boundaries
 
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo import FrozenBiLm
-from elmo_tasks.elmo.files import read_frozen_bilm, read_options
+from elmo_tasks.elmo.files import read_frozen_bilm, read_options, trained_copy
 from elmo_tasks.elmo.model.characters import character_ids
 
 Streams = list[list[list[str]]]
@@ -31,7 +31,7 @@ def token_layer(bilm: FrozenBiLm, folder: Path) -> float:
     words = (folder / "vocab_test.txt").read_text(encoding="utf-8").split()
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
-    vectors = bilm.to_trainable().token_encoder(torch.tensor(character_ids(words))).numpy()
+    vectors = trained_copy(bilm).token_encoder(torch.tensor(character_ids(words))).detach().numpy()
     return float(np.abs(vectors - expected).max())
 
 

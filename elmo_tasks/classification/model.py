@@ -66,14 +66,11 @@ class ClassificationModel(Classifier):
 
     pairs : whether the instances are pairs.
     hidden_sizes : units of each biLSTM layer, for each direction; an empty list pools the token vectors.
-    pooling : `max` or `mean` over the tokens, or `last`: the final output of each direction, for the biLSTM
-        and for ELMo.
+    pooling : `max` or `mean` over the tokens, or `last`: the final output of each direction, for the biLSTM,
+        which it needs, and for ELMo.
     dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
         the input of the linear layer.
     The others : see `Classifier`.
-
-    # Raises
-    `ConfigurationError`: an unknown pooling, or `last` without a biLSTM; a vocabulary without labels.
     """
 
     default_predictor = "elmo_classifier"

@@ -38,7 +38,14 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, LstmState, WordOptions
 from elmo_tasks.elmo.export import standardize_tokens, write_onnx
-from elmo_tasks.elmo.files import local_file, read_frozen_bilm, read_options, read_softmax, read_words
+from elmo_tasks.elmo.files import (
+    local_file,
+    read_frozen_bilm,
+    read_options,
+    read_softmax,
+    read_words,
+    trained_copy,
+)
 from elmo_tasks.elmo.model.folders import opened_folder
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
 from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length
@@ -153,7 +160,7 @@ def read_trained(archive: str) -> Trained:
             f"{archive}: the model, {type(model).__name__}, has {len(bilms)} biLMs, not one"
         )
     bilm = bilms.pop()
-    return Trained(bilm.to_trainable() if isinstance(bilm, FrozenBiLm) else bilm, None, None)
+    return Trained(trained_copy(bilm) if isinstance(bilm, FrozenBiLm) else bilm, None, None)
 
 
 @torch.no_grad()

@@ -193,10 +193,7 @@ class CorefModel(ElmoModel):
     def decode(self, scores: Scores, metadata: list[CorefDocument]) -> Outputs:
         """
         Returns the document's `clusters` in a list, `metadata`, and with gold clusters the `loss`: the
-        negative marginal log-likelihood of the gold antecedents, summed over the spans.
-
-        # Raises
-        `ConfigurationError`: in training, a document without gold clusters.
+        negative marginal log-likelihood of the gold antecedents, summed over the spans. Training needs them.
         """
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         none, antecedents = scores["antecedent_scores"].split([1, scores["antecedents"].size(1)], dim=1)

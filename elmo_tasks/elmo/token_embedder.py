@@ -4,8 +4,6 @@ whose ids need no vocabulary; and the biLM of an archived model, which is built 
 """
 
 import json
-from abc import abstractmethod
-from collections.abc import Iterable
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Optional
@@ -25,7 +23,7 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import NonNegativeInt, Size
 from elmo_tasks.elmo.embedder import Elmo
-from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, TokenEncoder, UnicodeEncoder, WordEncoder
 
 ARCHIVED_WEIGHTS = _WEIGHTS_NAME
 """The name of the state dict in an archive; the folder of a run has another name for it."""
@@ -92,55 +90,48 @@ class IdIndexer(StrictParams, TokenIndexer):
     token_min_padding_length : shorter sentences are padded to this length, as with AllenNLP's indexers.
     """
 
-    name: ClassVar[str]
-    """The name of the tensor in a batch."""
+    encoder: ClassVar[type[TokenEncoder]]
+    """The token layer that reads the ids; it names their tensor, too."""
 
     def __init__(self, *, token_min_padding_length: NonNegativeInt = 0) -> None:
         super().__init__(token_min_padding_length)
-
-    @staticmethod
-    @abstractmethod
-    def ids(words: Iterable[str]) -> np.ndarray:
-        """Returns the ids of words. *Shape:* `(words, *id)`."""
 
     def count_vocab_items(self, token: Token, counter: dict[str, dict[str, int]]) -> None:
         pass
 
     def tokens_to_indices(self, tokens: list[Token], vocabulary: Vocabulary) -> Ids:
-        return {self.name: self.ids(token.text or "" for token in tokens)}
+        return {self.encoder.reads: self.encoder.ids(token.text or "" for token in tokens)}
 
     def get_empty_token_list(self) -> Ids:
-        return {self.name: self.ids([])}
+        return {self.encoder.reads: self.encoder.ids([])}
 
     def as_padded_tensor_dict(self, tokens: Ids, padding_lengths: dict[str, int]) -> dict[str, torch.Tensor]:
-        ids = tokens[self.name][: padding_lengths[self.name]]
-        padded = np.zeros((padding_lengths[self.name], *ids.shape[1:]), dtype=ids.dtype)
+        name = self.encoder.reads
+        ids = tokens[name][: padding_lengths[name]]
+        padded = np.zeros((padding_lengths[name], *ids.shape[1:]), dtype=ids.dtype)
         padded[: len(ids)] = ids
-        return {self.name: torch.from_numpy(padded)}
+        return {name: torch.from_numpy(padded)}
 
 
 @TokenIndexer.register("elmo_character_ids")
 class ElmoCharacterIndexer(IdIndexer):
     """The official character ids: `character_ids`, `(batch, tokens, 50)`, `int16`."""
 
-    name = "character_ids"
-    ids = staticmethod(character_ids)
+    encoder = CharacterEncoder
 
 
 @TokenIndexer.register("elmo_unicode_ids")
 class ElmoUnicodeIndexer(IdIndexer):
     """The ids of characters by a dictionary: `unicode_ids`, `(batch, tokens, 50)`, `int32`."""
 
-    name = "unicode_ids"
-    ids = staticmethod(unicode_ids)
+    encoder = UnicodeEncoder
 
 
 @TokenIndexer.register("elmo_word_ids")
 class ElmoWordIndexer(IdIndexer):
     """The ids of words for a biLM with a table: `word_ids`, `(batch, tokens)`, `int64`."""
 
-    name = "word_ids"
-    ids = staticmethod(word_ids)
+    encoder = WordEncoder
 
 
 _LAMBDA, _USED, _FIRST = "elmo_mix_l2", "elmo_mix_l2_used", "elmo_mix_first"

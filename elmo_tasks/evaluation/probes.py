@@ -484,7 +484,8 @@ def tagging_probe(
         logger.warning("%d words have a tag that is not in the training data: all count as wrong", unseen)
     classifiers = _train_classifiers(encoder, train, classes, folder)
     correct = dict.fromkeys(encoder.names, 0)
-    for sentence, vectors in encoder.encode_items(_sentence_bar(dev, "dev"), lambda sentence: sentence.words):
+    bar = progress(dev, work="dev", unit="sentences")
+    for sentence, vectors in encoder.encode_items(bar, lambda sentence: sentence.words):
         # (tokens,)
         gold = torch.tensor([classes.get(tag, -1) for tag in sentence.tags])
         for name, row in zip(encoder.names, vectors, strict=True):
@@ -499,7 +500,8 @@ def _train_classifiers(
     with ExitStack() as stack:
         # The vectors of each row go to a file: together they may not fit into memory.
         files = [stack.enter_context(open(folder / f"row {row}", "w+b")) for row in range(len(encoder.names))]
-        for vectors in encoder.encode(sentence.words for sentence in _sentence_bar(train, "train")):
+        bar = progress(train, work="train", unit="sentences")
+        for vectors in encoder.encode(sentence.words for sentence in bar):
             for file, row in zip(files, vectors, strict=True):
                 file.write(np.ascontiguousarray(row.numpy()).data)
         classifiers = {}
@@ -509,10 +511,6 @@ def _train_classifiers(
             features = np.fromfile(file, np.float32).reshape(-1, encoder.dim)
             classifiers[name] = fit(features, gold, len(classes))
         return classifiers
-
-
-def _sentence_bar(sentences: Sequence[TaggedSentence], work: str) -> Sequence[TaggedSentence]:
-    return progress(sentences, work=work, unit="sentences")
 
 
 class LinearClassifier(NamedTuple):

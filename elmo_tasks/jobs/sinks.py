@@ -132,16 +132,13 @@ class JsonLinesSink(Sink):
             yield file.write
 
     def finish(self, run: Run) -> None:
-        self._concatenate(run.shards)
+        self.end_at(run, len(run.shards))
 
     def end_at(self, run: Run, number: int) -> None:
         """Leaves the results before the error in the output."""
-        self._concatenate(run.shards[: number + 1])
-
-    def _concatenate(self, shards: list[Shard]) -> None:
         parts = self.folder.names()
         with self.folder.writing("result", to=self._output) as file:
-            for shard in shards:
+            for shard in run.shards[: number + 1]:
                 # A worker that could not start has left no part.
                 if (name := f"{shard.name}.jsonl") in parts:
                     file.write(self.folder.read(name))

@@ -37,7 +37,7 @@ CSV_COLUMNS = ("epoch", "batches", "tokens", "seconds", "text", *DIRECTIONS)
 @TrainerCallback.register("elmo_progress")
 class ProgressCallback(StrictParams, TrainerCallback):
     """
-    Reports the progress, for example `epoch 3 of 24, 41%: 3,412 tokens/s, 1 h 12 min left`.
+    Reports the progress of an `elmo_bilm`, for example `epoch 3 of 24, 41%: 3,412 tokens/s, 1 h 12 min left`.
 
     The tokens of a second are steps of one direction, summed over all workers, in this epoch's training; they
     are also the metric `training_tokens_per_second`. The time left includes evaluations, and ignores early
@@ -50,9 +50,6 @@ class ProgressCallback(StrictParams, TrainerCallback):
     # Parameters
 
     every_seconds : the time between two reports.
-
-    # Raises
-    `ConfigurationError`, when the run starts: another model than `elmo_bilm`.
     """
 
     def __init__(self, serialization_dir: str, *, every_seconds: NonNegativeFloat = 30.0) -> None:
@@ -170,7 +167,8 @@ def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.d
 @TrainerCallback.register("elmo_text_perplexities")
 class TextPerplexities(StrictParams, TrainerCallback):
     """
-    Writes the perplexity of each text to `perplexities.csv` in the run's folder, after each epoch.
+    Writes the perplexity of each text for an `elmo_bilm` to `perplexities.csv` in the run's folder, after
+    each epoch. The texts must be readable when the run starts.
 
     A row has the epoch, the batches and the tokens read in training, the seconds since the run began (a
     resumed run continues the count), the name of the text, and its perplexity in each direction.
@@ -179,9 +177,6 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     texts : the path of each text, by its name in the file.
     reader : reads each text; in order, so that perplexities can be compared.
-
-    # Raises
-    `ConfigurationError`, when the run starts: another model than `elmo_bilm`, or a text that cannot be read.
     """
 
     def __init__(
@@ -264,17 +259,14 @@ class TextPerplexities(StrictParams, TrainerCallback):
 @TrainerCallback.register("elmo_softmax_first")
 class SoftmaxFirst(StrictParams, TrainerCallback):
     """
-    Freezes a biLM that came without a softmax until its new softmax has been trained, since gradients from a
-    random softmax would spoil it. A softmax that came with the weights is left alone. A distributed run needs
-    `distributed.ddp_accelerator: {"type": "torch", "find_unused_parameters": true}`.
+    Freezes the biLM of an `elmo_bilm` that came without a softmax until its new softmax has been trained,
+    since gradients from a random softmax would spoil it. A softmax that came with the weights is left alone.
+    A distributed run needs `distributed.ddp_accelerator: {"type": "torch", "find_unused_parameters": true}`.
 
     # Parameters
 
     epochs : the number of epochs, from the first one, that train the softmax alone; 0 trains everything from
         the start, with a warning.
-
-    # Raises
-    `ConfigurationError`, when the run starts: another model than `elmo_bilm`.
     """
 
     def __init__(self, *, serialization_dir: str, epochs: NonNegativeInt = 1) -> None:

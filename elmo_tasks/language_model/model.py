@@ -66,10 +66,9 @@ class BiLmModel(StrictParams, Model):
         everything else are in float32 in both, and so are evaluations.
 
     # Raises
-    `ConfigurationError`: an unknown `precision`, or one that this processor does not have; neither or both of
-    `options` and `options_file`; a biLM of Unicode characters; a `weight_file` without `options_file`;
-    weights that do not fit `softmax` or `vocab`; and all errors of reading the files. In `forward`: the
-    reader's `input` differs from the biLM's.
+    `ConfigurationError`: a `precision` that this processor does not have; neither or both of `options` and
+    `options_file`; a biLM of Unicode characters; weights that do not fit `softmax` or `vocab`; and all errors
+    of reading the files. In `forward`: the reader's `input` differs from the biLM's.
     """
 
     default_predictor = "elmo_bilm"

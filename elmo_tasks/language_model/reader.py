@@ -116,10 +116,6 @@ class BiLmReader(ShardedReader):
     own instances among the workers of a distributed training. All workers get the same number of blocks, so
     that the whole text is used: a worker whose text has ended gets blocks without steps. With loader
     processes AllenNLP ends an epoch, with a warning, where the first worker's text ends.
-
-    # Raises
-    `ConfigurationError`: a parameter out of its range. `InputError`, when reading: no file, no sentence, or a
-    byte that is not UTF-8.
     """
 
     renamed_keys: ClassVar[dict[str, str]] = {"lanes": "streams", "unroll": "bptt_steps"}

@@ -186,10 +186,7 @@ class AdaptiveSoftmax(StrictParams, Softmax):
     # Parameters
 
     cutoffs : the first class of each cluster, ascending, from 1 to `num_classes - 1`.
-    div_value : vectors of cluster i, counted from 1, have `dim / div_value**i` numbers.
-
-    # Raises
-    `ConfigurationError`: impossible cutoffs, or a cluster with empty vectors.
+    div_value : vectors of cluster i, counted from 1, have `dim / div_value**i` numbers, at least one.
     """
 
     def __init__(

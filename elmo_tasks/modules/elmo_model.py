@@ -111,11 +111,8 @@ class ElmoModel(StrictParams, Model):
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """
         Returns the fields of a batch that `scores` reads, and the fields that `decode` reads. Unknown
-        metadata is left out, such as the name of the data that AllenNLP's `interleaving` adds.
-
-        # Raises
-        `ConfigurationError`: neither has a parameter for a field, a field is missing, or the metadata are
-        not a `metadata_class`.
+        metadata is left out, such as the name of the data that AllenNLP's `interleaving` adds. The fields of
+        another reader are a `ConfigurationError`.
         """
         signatures = [inspect.signature(method).parameters for method in (self.scores, self.decode)]
         inputs, gold = ({name: fields[name] for name in names if name in fields} for names in signatures)
@@ -164,10 +161,8 @@ class ElmoModel(StrictParams, Model):
     def average(members: list[Scores]) -> Scores:
         """
         Returns the scores that an ensemble decodes: for each tensor of real numbers the mean over its
-        members. A task overrides it where the mean is not right.
-
-        # Raises
-        `ConfigurationError`: the members differ in a shape, or in another tensor (a mask, a position).
+        members. A task overrides it where the mean is not right. Members that differ in a shape, or in
+        another tensor (a mask, a position), are a `ConfigurationError`.
         """
         mean = {}
         for name, first in members[0].items():
@@ -183,12 +178,10 @@ class ElmoModel(StrictParams, Model):
 
     def embed(self, tokens: TextFieldTensors) -> tuple[torch.Tensor, ElmoRepresentations]:
         """
-        Returns the vectors that the context encoder reads, and ELMo's representations, for `at_output`.
+        Returns the vectors that the context encoder reads, and ELMo's representations, for `at_output`. A
+        reader that does not index the tokens for ELMo's biLM is a `ConfigurationError`.
 
         *Shape:* `[x; ELMo]`, `(batch, tokens, input_dim)`.
-
-        # Raises
-        `ConfigurationError`: ELMo is placed, but the reader does not index the tokens for its biLM.
         """
         vectors = self.embed_words(tokens)
         if self.elmo is None or self.elmo.bilm is None:

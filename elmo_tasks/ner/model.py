@@ -74,9 +74,6 @@ class NerModel(ElmoModel):
     hidden_sizes : units of each biLSTM layer, for each direction.
     dropout : probability of the variational dropout around each biLSTM layer.
     The others : see `ElmoModel`.
-
-    # Raises
-    `ConfigurationError`: the vocabulary has no tags.
     """
 
     default_predictor = "elmo_ner"

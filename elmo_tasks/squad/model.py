@@ -101,12 +101,9 @@ class SquadModel(ElmoModel):
     linear_size : units of the layers after the attentions.
     dropout : probability of the variational dropout on the input of each biGRU and each attention.
     longest_answer : maximum number of tokens of a predicted answer.
-    window, overlap : tokens of a window, and the tokens that it shares with the window before it.
+    window, overlap : tokens of a window, and the tokens, fewer, that it shares with the window before it.
     no_answer : whether a question may have no answer, as in SQuAD 2.0 (section 3.3); see `NoAnswerHead`.
     The others : see `ElmoModel`.
-
-    # Raises
-    `ConfigurationError`: a length that is too short; an overlap as long as the window.
     """
 
     default_predictor = "elmo_squad"

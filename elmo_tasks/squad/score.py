@@ -26,11 +26,8 @@ def report(data_file: str, predictions_file: str) -> str:
     """
     Returns the output of evaluate-v1.1.py or evaluate-v2.0.py, to the character. The `version` of the data
     chooses the script; data without one, such as JSON Lines, are of 2.0 if they have questions with an answer
-    and without. With 1.1, a question without a prediction is named on stderr, and counts as wrong.
-
-    # Raises
-    `InputError`: see `read_good_questions`; the predictions are not an object of strings; with 1.1, a
-    question has no answer; with 2.0, no prediction.
+    and without. With 1.1, a question without a prediction is named on stderr, and counts as wrong; with 2.0
+    it is an `InputError`, and with 1.1 a question without an answer.
     """
     predictions = _predictions(predictions_file)
     questions = read_good_questions(data_file)

@@ -35,11 +35,8 @@ def from_tags(tags: Sequence[str]) -> list[Argument]:
 
 def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
     """
-    Returns the IOB2 tags of a sentence of `length` words.
-
-    # Raises
-    `ValueError`: a span that is empty, outside the sentence, without a label, or overlaps another; or
-    arguments that tags cannot tell apart.
+    Returns the IOB2 tags of a sentence of `length` words. A span that is empty, outside the sentence, without
+    a label, or overlaps another is a `ValueError`, and so are arguments that tags cannot tell apart.
     """
     expected = sorted(arguments, key=lambda argument: argument.spans)
     spans = [

@@ -115,9 +115,6 @@ class SrlModel(ElmoModel):
     label_smoothing : share of a gold tag's probability that the loss spreads over all tags (Szegedy et al.
         2016, arXiv:1512.00567).
     The others : see `ElmoModel`.
-
-    # Raises
-    `ConfigurationError`: the vocabulary has no tags, or impossible sizes or probabilities.
     """
 
     default_predictor = "elmo_srl"
@@ -226,14 +223,7 @@ class Iob2Viterbi(nn.Module):
     A decoder that finds the tags with the highest sum of scores among the sequences that IOB2 allows (Viterbi
     1967): none starts with I-X, and only B-X and I-X come before I-X. So a step looks at the best of all
     tags, and for I-X at two more, for all sentences of a batch together, in time that grows with the number
-    of tags and not of their pairs.
-
-    # Parameters
-
-    tags : the IOB2 tags in the order of their ids, each I-X with its B-X.
-
-    # Raises
-    `TagError`: a tag that is not IOB2.
+    of tags and not of their pairs. `tags` are in the order of their ids, each I-X with its B-X.
     """
 
     starts: torch.Tensor

@@ -56,9 +56,6 @@ class SstModel(Classifier):
         and needs `scaled_attention`, or to the `integrator`, after the biattention.
     scaled_attention : whether the biattention divides its dot products, see `dot_products`.
     The others : see `Classifier`.
-
-    # Raises
-    `ConfigurationError`: an unknown `output_elmo`; a vocabulary without labels.
     """
 
     default_predictor = "elmo_sst"

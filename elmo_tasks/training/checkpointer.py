@@ -54,11 +54,8 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     def save_checkpoint(self, trainer: Trainer) -> None:
         """
-        Removes unfinished checkpoints, since AllenNLP does not overwrite files, and writes the new one. All
-        processes of a distributed run call it.
-
-        # Raises
-        `OSError`, with the file: it cannot be written. Earlier checkpoints are still there.
+        Removes unfinished checkpoints, since AllenNLP does not overwrite files, and writes the new one. If it
+        cannot, earlier checkpoints are still there. All processes of a distributed run call it.
         """
         workers = gather_from_workers(_own_state(trainer)) if is_distributed() else []
         if self._is_primary:

@@ -102,11 +102,9 @@ def train(
 ) -> None:
     """
     Trains the runs that are not done, `jobs` at a time, with the `packages` of `--include-package`. When a
-    run is done, its checkpoints are removed, its archive stays, and `report` is called with it.
-
-    # Raises
-    `ConfigurationError`: see `check_same_config`; or, with the path of its log, a run failed. The other runs
-    are then stopped; the next call resumes them.
+    run is done, its checkpoints are removed, its archive stays, and `report` is called with it. If one fails,
+    which is a `ConfigurationError` with the path of its log, the others are stopped; the next call resumes
+    them. For the config see `check_same_config`.
     """
     for run in runs:
         check_same_config(run)
@@ -196,14 +194,8 @@ def _failure(run: TrainingRun, exit_code: int) -> str:
     if exit_code < 0:
         ended_by = signal.Signals(-exit_code).name
         return f"was ended by {ended_by}, as happens if memory runs out; the same command resumes it"
-    return f"failed, {run.log} says why: {_last_line(run.log)}"
-
-
-def _last_line(log: Path) -> str:
-    if not log.exists():
-        return "it is not there"
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it is empty"
+    lines = run.log.read_text(encoding="utf-8", errors="replace").split("\n") if run.log.exists() else []
+    return f"failed, {run.log} says why: {next(filter(None, reversed(lines)), 'it is empty')}"
 
 
 def summary(runs: list[TrainingRun]) -> Table:

@@ -43,11 +43,10 @@ class LinearWithWarmupShare(StrictParams, LinearWithWarmup):
 
     # Parameters
 
-    optimizer, num_epochs, num_steps_per_epoch : come from the trainer, not from a config.
+    optimizer, num_epochs, num_steps_per_epoch : come from the trainer, not from a config; the data loader
+    must
+        know the number of its batches.
     warmup : share of all updates in which the rate rises to the optimizer's; then it falls to zero.
-
-    # Raises
-    `ConfigurationError`: the data loader does not know the number of its batches.
     """
 
     def __init__(

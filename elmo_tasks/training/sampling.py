@@ -35,9 +35,6 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
 
     A worker that has fewer sentences than another one has batches reads some again in training. In
     evaluation, which has no `shuffle`, the last batches of the other workers are left out, with a warning.
-
-    # Raises
-    `ConfigurationError`, in a run of several workers: one of them has no batch.
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
@@ -128,9 +125,6 @@ class GroupedBucketSampler(ElmoBucketSampler):
 
     group : name of a value in the metadata, or of a `LabelField`, that is equal within a group.
     The others : see `ElmoBucketSampler`.
-
-    # Raises
-    `ConfigurationError`, when batches are made: the instances have no such value.
     """
 
     def __init__(self, *, group: Name, **kwargs: Any) -> None:
@@ -167,13 +161,10 @@ class SampleReader(StrictParams, DatasetReader):
     # Parameters
 
     reader : reads the whole data.
-    fraction : the part to draw, above 0, up to 1.
+    fraction : the part to draw, above 0, up to 1; at least one instance.
     seed : seed of the draw.
     rest : read the instances that are not drawn, in place of those that are.
     max_instances : the number of drawn instances to read, the first ones; null for all.
-
-    # Raises
-    `ConfigurationError`: an impossible fraction; when reading, a fraction that leaves no instance.
     """
 
     def __init__(

@@ -63,9 +63,6 @@ def skip_gram(
     negative : words drawn for each predicted one.
     subsample : t: words with a relative frequency above t are left out at random, the more often the more
         frequent they are; 0 turns this off.
-
-    # Raises
-    `ConfigurationError`: gensim is not installed, or no word is frequent enough.
     """
     try:
         from gensim.models import Word2Vec
@@ -131,14 +128,11 @@ def ppmi_svd(
     # Parameters
 
     window : the words on each side that count as context, after rare words have been left out.
-    min_count : rarer words are left out.
+    min_count : rarer words are left out; more than `dim` words must be left.
     shift : k: log k is subtracted from each pointwise mutual information.
     smoothing : the exponent of the counts of contexts.
     eigenvalues : the exponent of the singular values.
     seed : draws the vector from which the decomposition starts; it affects only rounding.
-
-    # Raises
-    `ConfigurationError`: there are not more frequent words than `dim`.
     """
     words = list(frequent_words(sentences, min_count))
     if len(words) <= dim:

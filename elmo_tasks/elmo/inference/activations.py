@@ -173,13 +173,8 @@ def _unpacked(packed: torch.Tensor, bilm: FrozenBiLm) -> torch.Tensor:
 
 class ActivationStore:
     """
-    The sentences of one source on disk: of a biLM, a start state and a dtype.
-
-    # Parameters
-
-    folder : of the database.
-    about : a description of the source.
-    limit : bytes that this database and the others in the folder above may take together.
+    The sentences of one source on disk: of a biLM, a start state and a dtype, as `about` describes it. This
+    database and the others in the folder above may take `limit` bytes together.
     """
 
     def __init__(self, folder: Path, about: dict[str, Any], limit: float) -> None:

@@ -74,13 +74,8 @@ def half_output(
 
 class PackedLayer:
     """
-    The packed weights of a frozen `ProjectedLstm`, scaled for `half_output`.
-
-    # Parameters
-
-    weights : `weight`, `bias` and, if it has one, `projection` of a `ProjectedLstm`.
-    cell_clip, proj_clip : bounds; 0 for none.
-    pack : packs a weight.
+    The packed weights of a frozen `ProjectedLstm`, scaled for `half_output`: of its `weight`, `bias` and, if
+    it has one, `projection`. A clip of 0 is no bound.
     """
 
     def __init__(
@@ -177,7 +172,10 @@ Directions = tuple[Sequence[PackedLayer], Sequence[PackedLayer]]
 
 
 class FrozenLstm(Protocol):
-    """The stacked biLSTM of a frozen biLM on one kind of processor. It computes what `StackedBiLstm` does."""
+    """
+    The stacked biLSTM of a frozen biLM on one kind of processor. It computes what `StackedBiLstm` does, from
+    the `Directions`; with `skip`, each layer but the first adds its inputs to its outputs.
+    """
 
     def __call__(
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState

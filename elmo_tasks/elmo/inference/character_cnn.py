@@ -40,13 +40,8 @@ MakeLinearMap = Callable[[torch.Tensor, torch.Tensor], LinearMap]
 
 class FrozenCharacters:
     """
-    `CharacterEncoder` with packed weights and a cache of words.
-
-    # Parameters
-
-    blueprint : an encoder of the same sizes, whose weights are not read.
-    weights : by their names in the encoder.
-    pack : packs a weight.
+    `CharacterEncoder` with packed `weights` and a cache of words. The `blueprint` is an encoder of the same
+    sizes, whose weights are not read.
     """
 
     def __init__(self, blueprint: CharacterEncoder, weights: Mapping[str, torch.Tensor], pack: Pack) -> None:
@@ -81,14 +76,7 @@ class FrozenCharacters:
 
 
 class FrozenWords:
-    """
-    `WordEncoder`. Its table needs no cache.
-
-    # Parameters
-
-    blueprint : an encoder of the same sizes, whose weights are not read.
-    weights : by their names in the encoder.
-    """
+    """`WordEncoder`, whose table needs no cache; for the parameters see `FrozenCharacters`."""
 
     def __init__(self, blueprint: WordEncoder, weights: Mapping[str, torch.Tensor]) -> None:
         self._encoder = _with_weights(blueprint, weights)
@@ -123,13 +111,8 @@ def _with_weights(blueprint: AnyEncoder, weights: Mapping[str, torch.Tensor]) ->
 
 class JoinedCharacterCnn:
     """
-    `CharacterEncoder` in few computations. All convolutions are one product over windows as wide as the
-    widest filter, and words are cut after their last character.
-
-    # Parameters
-
-    encoder : the encoder whose weights are used.
-    product : makes the product with a weight and a bias; it is called once for each weight.
+    The `encoder` in few computations. All convolutions are one product over windows as wide as the widest
+    filter, and words are cut after their last character. `product` is called once for each weight.
     """
 
     def __init__(self, encoder: CharacterEncoder, product: MakeLinearMap) -> None:
@@ -240,13 +223,7 @@ def _convolutions(encoder: CharacterEncoder) -> list[nn.Conv1d]:
 
 
 class WordCache:
-    """
-    The vectors of the words used last. Threads may share it.
-
-    # Parameters
-
-    capacity : the number of words; beyond it, the word used longest ago is dropped.
-    """
+    """The vectors of the words used last, `capacity` at most. Threads may share it."""
 
     def __init__(self, *, capacity: int = CAPACITY) -> None:
         self.capacity = capacity

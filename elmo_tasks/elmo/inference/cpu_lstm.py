@@ -52,20 +52,10 @@ def run_direction(
     return outputs, torch.stack(final_hidden), torch.stack(final_cell)
 
 
-# Both directions
-
-
 class CpuLstm:
     """
-    Runs the stacked biLSTM over sequences laid end to end.
-
-    Each direction runs in a thread of its own with half of PyTorch's threads: an operation of a step is too
-    small to be worth many.
-
-    # Parameters
-
-    directions : the layers of both directions, from the lowest.
-    skip : from the second layer on, a layer's inputs are added to its outputs.
+    See `FrozenLstm`. Each direction runs in a thread of its own with half of PyTorch's threads: an operation
+    of a step is too small to be worth many.
     """
 
     def __init__(self, directions: Directions, *, skip: bool) -> None:

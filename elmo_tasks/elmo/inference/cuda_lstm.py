@@ -29,15 +29,7 @@ RECORDINGS = 64
 
 
 class CudaLstm:
-    """
-    Runs the stacked biLSTM over sequences laid end to end.
-
-    # Parameters
-
-    directions : the layers of both directions, from the lowest.
-    dtype : the type of the products.
-    skip : from the second layer on, a layer's inputs are added to its outputs.
-    """
+    """See `FrozenLstm`. Products are of the type `dtype`."""
 
     def __init__(self, directions: Directions, dtype: torch.dtype, *, skip: bool) -> None:
         self._skip = skip
@@ -92,14 +84,7 @@ def _rounded_up(sequences: int) -> int:
 
 
 class CudaLayer:
-    """
-    Runs some steps of one layer in both directions.
-
-    # Parameters
-
-    pair : the layer forward and backward.
-    dtype : the type of the products.
-    """
+    """Runs some steps of one layer, the `pair` of its directions, with products of the type `dtype`."""
 
     def __init__(self, pair: Sequence[PackedLayer], dtype: torch.dtype) -> None:
         self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
@@ -115,8 +100,6 @@ class CudaLayer:
         self, inputs: torch.Tensor, real: torch.Tensor, hidden: torch.Tensor, doubled_cell: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         """
-        Runs the steps.
-
         *Shape:* `inputs` `(2, steps, batch, projection_dim)`, `real` `(steps, batch)`, `hidden` `(2, batch,
         projection_dim)`, `doubled_cell` `(2, batch, dim)`. Returns outputs of the shape of `inputs`, and the
         hidden state and the doubled cell after each sequence's last real step.

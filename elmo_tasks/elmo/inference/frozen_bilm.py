@@ -211,12 +211,6 @@ class FrozenBiLm(nn.Module):
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._names if name in weights}
 
-    def to_trainable(self) -> BiLm:
-        """Returns a `BiLm` with a copy of the weights."""
-        bilm = BiLm(options=self.options)
-        bilm.load_state_dict(self.weights())
-        return bilm
-
     def prepare(self) -> None:
         """Packs the weights, which the first use would do; for errors see `check_precision`."""
         self._prepared()

@@ -145,14 +145,7 @@ WORD_MULTIPLE = 64
 
 
 class TrainedCharacterCnn(JoinedCharacterCnn):
-    """
-    `JoinedCharacterCnn` with gradients for the encoder's weights.
-
-    # Parameters
-
-    encoder : whose weights are trained.
-    products : how it multiplies.
-    """
+    """`JoinedCharacterCnn` with gradients for the encoder's weights."""
 
     def __init__(self, encoder: CharacterEncoder, products: Products) -> None:
         def product(weight: torch.Tensor, bias: torch.Tensor) -> LinearMap:
@@ -388,7 +381,6 @@ class FrozenCopy:
         return FrozenCopy, ()
 
     def forget(self) -> None:
-        """Gives the memory of the frozen biLM back."""
         self._cached = None
 
     def frozen(self, weights: Iterable[torch.Tensor], make: Callable[[], FrozenBiLm]) -> FrozenBiLm:

@@ -149,14 +149,7 @@ class Saved(NamedTuple):
 
 
 class LayerPasses:
-    """
-    The forward and the backward pass of a layer.
-
-    # Parameters
-
-    clips : its bounds.
-    products : how it multiplies.
-    """
+    """The forward and the backward pass of a layer."""
 
     def __init__(self, clips: Clips, products: Products) -> None:
         self.clips, self.products = clips, products

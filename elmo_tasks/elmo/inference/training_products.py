@@ -21,15 +21,10 @@ from elmo_tasks.common.packed_weights import check_precision, has_onednn, multip
 
 class Products:
     """
-    How a training multiplies, and the buffers that it keeps from one batch to the next.
-
-    # Parameters
-
-    precision : `float32`, or `bfloat16`: factors and products are rounded to it, each product adds up in
-        float32, and everything else stays in float32. float64 tensors are never rounded.
-
-    # Raises
-    `ElmoError`: an unknown precision, or one that neither this processor nor a GPU of this machine has.
+    How a training multiplies, and the buffers that it keeps from one batch to the next. With the `precision`
+    `bfloat16`, factors and products are rounded to it, each product adds up in float32, and everything else
+    stays in float32. float64 tensors are never rounded. A precision that neither this processor nor a GPU of
+    this machine has is an `ElmoError`.
     """
 
     def __init__(self, precision: str = "float32") -> None:

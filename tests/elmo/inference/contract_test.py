@@ -158,9 +158,9 @@ def test_eight_callers_while_the_weights_are_read_and_copied():
     for _ in range(10):
         cold = frozen(model)
         encode = [partial(cold.encode, batch(NONEMPTY))] * 4
-        found = at_once(*encode, cold.state_dict, cold.state_dict, cold.digest, cold.to_trainable)
+        found = at_once(*encode, cold.state_dict, cold.state_dict, cold.digest, cold.weights)
         assert all(torch.equal(layers, expected) for layers in found[:4])
-        for weights in (*found[4:6], found[7].state_dict()):
+        for weights in (*found[4:6], found[7]):
             assert all(torch.equal(weights[name], weight) for name, weight in state.items())
 
 
