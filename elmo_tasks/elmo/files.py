@@ -149,7 +149,7 @@ def read_bilm(
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
         return trained_copy(frozen) if trainable else frozen
     if vocabulary_file is not None:
-        _check_vocabulary(options, vocabulary_file)
+        _check_vocabulary(vocabulary_file, needed=not options.reads_characters)
     trained = TrainedBiLm(options=options)
     if vocabulary_file is not None and isinstance(trained.token_encoder, WordEncoder):
         trained.token_encoder.set_vocabulary(read_words(vocabulary_file))
@@ -184,14 +184,14 @@ def read_frozen_bilm(
     """
     with local_file(weight_file) as path, opened_folder(path) as folder:
         if folder is not None and folders.is_many_langs(folder):
-            _check_vocabulary(options, vocabulary_file, needed=False)
+            _check_vocabulary(vocabulary_file, needed=False)
             state = folders.weights_in(folder, options)
             return FrozenBiLm(options=options, precision=precision, weights=state)
         if folder is not None:
             path = folder.file(*WEIGHTS)
             if vocabulary_file is None and not options.reads_characters:
                 vocabulary_file = folder.file(*VOCABULARIES)
-        _check_vocabulary(options, vocabulary_file)
+        _check_vocabulary(vocabulary_file, needed=not options.reads_characters)
         words = None if vocabulary_file is None else read_words(vocabulary_file)
         return FrozenBiLm.read(options, path, words, precision=precision)
 
@@ -213,12 +213,7 @@ def read_chosen_bilm(
     return read_frozen_bilm(options, weight_file or DEFAULT_WEIGHTS, vocabulary_file, precision=precision)
 
 
-def _check_vocabulary(
-    options: BiLmOptions, vocabulary_file: Source | None, *, needed: bool | None = None
-) -> None:
-    """Checks that a biLM that reads words has a vocabulary file, and another none; or `needed` says it."""
-    if needed is None:
-        needed = not options.reads_characters
+def _check_vocabulary(vocabulary_file: Source | None, *, needed: bool) -> None:
     if needed == (vocabulary_file is not None):
         return
     what, remedy = "the biLM needs no vocabulary_file", "remove vocabulary_file"

@@ -7,6 +7,7 @@ A text on disk, one tokenised sentence a line, so that memory does not grow with
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
@@ -32,23 +33,23 @@ class SourceLine(NamedTuple):
     """The name of the sentence, if it has one."""
 
 
+@dataclass(kw_only=True)
 class Corpus:
     """
     The lines of a text, without the white space around them, in the file that `write_corpus` makes in a
     folder. `text[i]` is line i, from 0. Iterating is faster.
     """
 
-    def __init__(self, *, folder: Path, lines: int, tokens: int, digest: str, has_keys: bool) -> None:
-        self.path = folder / TEXT
-        self.tokens = tokens
-        """The words between white space, of all lines."""
-        self.digest = digest
-        self.has_keys = has_keys
-        """True if the lines have names of their own."""
-        self._lines = lines
+    path: Path
+    lines: int
+    tokens: int
+    """The words between white space, of all lines."""
+    digest: str
+    has_keys: bool
+    """True if the lines have names of their own."""
 
     def __len__(self) -> int:
-        return self._lines
+        return self.lines
 
     def __getitem__(self, line: int) -> str:
         line = range(len(self))[line]
@@ -109,7 +110,9 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
             encoded = sentence.encode() + b"\n"
             file.write(encoded)
             digest.update(encoded)
-    return Corpus(folder=folder, lines=count, tokens=tokens, digest=digest.hexdigest(), has_keys=has_keys)
+    return Corpus(
+        path=folder / TEXT, lines=count, tokens=tokens, digest=digest.hexdigest(), has_keys=has_keys
+    )
 
 
 def _problem(key: str, sentence: str, length: int) -> str:

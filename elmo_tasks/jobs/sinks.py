@@ -10,9 +10,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,14 +39,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@dataclass
 class Sink(ABC):
     """The output of a run that works in `folder`: shards are written one by one, then assembled."""
 
-    window_tokens: int = WINDOW_TOKENS
+    folder: Folder
+    window_tokens: ClassVar[int] = WINDOW_TOKENS
     """The tokens of a window of sentences, in which they are sorted by length."""
-
-    def __init__(self, folder: Folder) -> None:
-        self.folder = folder
 
     @abstractmethod
     def part(self, shard: Shard) -> AbstractContextManager[Callable[..., Any]]:
@@ -65,30 +65,16 @@ class Sink(ABC):
         """Is called instead of `finish` if the input in the shard with this number has an error."""
 
 
+@dataclass
 class Hdf5Sink(Sink):
-    """
-    An HDF5 file, see `embedding.vector_file`. A part has the vectors of its lines, one after the other.
+    """An HDF5 file, see `vector_file`. A part has the vectors of its lines, one after the other."""
 
-    # Parameters
-
-    text : whose lines have the vectors.
-    shape : the shape of a line's dataset, by its number of tokens.
-    """
-
-    def __init__(
-        self,
-        folder: Folder,
-        output: str,
-        *,
-        text: Corpus,
-        shape: Callable[[int], tuple[int, ...]],
-        with_index: bool,
-    ) -> None:
-        super().__init__(folder)
-        self._output = Path(output)
-        self._text = text
-        self._shape = shape
-        self._with_index = with_index
+    output: str
+    text: Corpus
+    """The lines that have the vectors."""
+    shape: Callable[[int], tuple[int, ...]]
+    """The shape of a line's dataset, by its number of tokens."""
+    with_index: bool
 
     @contextmanager
     def part(self, shard: Shard) -> Iterator[Callable[[list[NumberedSentence], list[np.ndarray]], None]]:
@@ -104,27 +90,26 @@ class Hdf5Sink(Sink):
         path = self.folder.path / "_result.hdf5"
         path.unlink(missing_ok=True)
         vectors = progress(
-            self._vectors(run.shards), work="writing", unit="lines", total=len(self._text), unit_scale=True
+            self._vectors(run.shards), work="writing", unit="lines", total=len(self.text), unit_scale=True
         )
-        write_vectors(path, self._text, vectors, shape=self._shape, with_index=self._with_index)
-        put_in_place(path, self._output)
+        write_vectors(path, self.text, vectors, shape=self.shape, with_index=self.with_index)
+        put_in_place(path, Path(self.output))
 
     def _vectors(self, shards: Sequence[Shard]) -> Iterator[np.ndarray]:
-        lengths = (len(line.split()) for line in self._text)
+        lengths = (len(line.split()) for line in self.text)
         for shard in shards:
             with open(self.folder.path / f"{shard.name}.vectors", "rb") as file:
                 for tokens in islice(lengths, shard.lines):
-                    size = math.prod(self._shape(tokens))
+                    size = math.prod(self.shape(tokens))
                     content = file.read(size * np.dtype(np.float32).itemsize)
                     yield np.frombuffer(content, np.float32).reshape(1, size)
 
 
+@dataclass
 class JsonLinesSink(Sink):
     """A file of lines, written in parts, which are concatenated when all are done."""
 
-    def __init__(self, folder: Folder, output: str) -> None:
-        super().__init__(folder)
-        self._output = output
+    output: str
 
     @contextmanager
     def part(self, shard: Shard) -> Iterator[Callable[..., Any]]:
@@ -137,7 +122,7 @@ class JsonLinesSink(Sink):
     def end_at(self, run: Run, number: int) -> None:
         """Leaves the results before the error in the output."""
         parts = self.folder.names()
-        with self.folder.writing("result", to=self._output) as file:
+        with self.folder.writing("result", to=self.output) as file:
             for shard in run.shards[: number + 1]:
                 # A worker that could not start has left no part.
                 if (name := f"{shard.name}.jsonl") in parts:
@@ -147,6 +132,7 @@ class JsonLinesSink(Sink):
 REJECTED = "_rejected.jsonl"
 
 
+@dataclass
 class ParquetSink(Sink):
     """
     A folder of Parquet files: a row a sentence, a file a shard. It is complete when it has a manifest.
@@ -158,18 +144,14 @@ class ParquetSink(Sink):
     | `tokens` | list of strings | |
     | `layers` | list of float32 or float16 | the vectors, row-major |
     | `shape` | 3 of int32 | their shape: (layers, tokens, dim); one layer unless `--layers all` |
-
-    `about` is what the manifest says of the run: its settings, for example.
     """
 
+    layers: int
+    dim: int
+    dtype: str
+    about: dict[str, Any]
+    """What the manifest says of the run: its settings, for example."""
     window_tokens = 1 << 13
-
-    def __init__(self, folder: Folder, *, layers: int, dim: int, dtype: str, about: dict[str, Any]) -> None:
-        super().__init__(folder)
-        self._layers = layers
-        self._dim = dim
-        self._dtype = np.dtype(dtype)
-        self._about = about
 
     @property
     def _schema(self) -> "pa.Schema":
@@ -180,7 +162,7 @@ class ParquetSink(Sink):
                 ("source", pa.string()),
                 ("line", pa.int64()),
                 ("tokens", pa.list_(pa.string())),
-                ("layers", pa.list_(pa.from_numpy_dtype(self._dtype))),
+                ("layers", pa.list_(pa.from_numpy_dtype(self.dtype))),
                 ("shape", pa.list_(pa.int32(), 3)),
             ]
         )
@@ -207,7 +189,7 @@ class ParquetSink(Sink):
     ) -> "pa.RecordBatch":
         import pyarrow as pa
 
-        layers, dim = self._layers, self._dim
+        layers, dim = self.layers, self.dim
         lengths = np.array([len(sentence.words) for sentence in window])
         ends = np.cumsum(lengths * layers * dim)
         values = np.concatenate([each.ravel() for each in vectors])
@@ -232,9 +214,9 @@ class ParquetSink(Sink):
                         file.write(json.dumps(line).encode() + b"\n")
         content = {
             "version": VERSION,
-            **self._about,
+            **self.about,
             "columns": {field.name: str(field.type) for field in self._schema},
-            "dim": self._dim,
+            "dim": self.dim,
             **{count: run.total(count) for count in ("sentences", "tokens", "rejected")},
             "parts": [shard._asdict() | run.done[shard.number] for shard in run.shards],
         }

@@ -97,7 +97,14 @@ class BiLmModel(StrictParams, Model):
             if file is not None and other is None:
                 raise ConfigurationError(f"`{key}` ({file}) requires `{needed}`")
         words = words_by_class(vocab)
-        sizes = _bilm_options(options, options_file, num_words=len(words))
+        if (options is None) == (options_file is None):
+            raise ConfigurationError("set either `options` or `options_file`")
+        block = {**(options or {}), "n_tokens_vocab": len(words)}
+        sizes = (
+            read_options(options_file)
+            if options_file
+            else BiLmOptions.from_json(block, where="model.options")
+        )
         if isinstance(sizes.tokens, CharacterOptions) and sizes.tokens.dictionaries is not None:
             raise ConfigurationError(
                 f"{options_file or 'options'}: a biLM of Unicode characters (ELMoForManyLangs) can be "
@@ -329,11 +336,3 @@ def words_by_class(vocab: Vocabulary) -> list[str]:
     words = vocab.get_index_to_token_vocabulary(NAMESPACE)
     names = (words[index] for index in range(1, len(words)))
     return [UNKNOWN if name == vocab._oov_token else name for name in names]
-
-
-def _bilm_options(options: dict[str, Any] | None, options_file: str | None, *, num_words: int) -> BiLmOptions:
-    if (options is None) == (options_file is None):
-        raise ConfigurationError("set either `options` or `options_file`")
-    if options_file is not None:
-        return read_options(options_file)
-    return BiLmOptions.from_json({**(options or {}), "n_tokens_vocab": num_words}, where="model.options")

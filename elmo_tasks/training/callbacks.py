@@ -217,8 +217,6 @@ class ShareCoresCallback(StrictParams, TrainerCallback):
             torch.set_num_threads(max(1, torch.get_num_threads() // workers))
 
 
-logger = logging.getLogger(__name__)
-
 RUN_ID_FILE = "mlflow_run_id"
 """A file in the serialization folder; with it, `--recover` continues the same run."""
 _MAX_NAME = 250
