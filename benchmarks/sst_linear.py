@@ -19,8 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.comparison import equally_spaced
 from benchmarks.results import OURS, Results, add_results_argument, show
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.embedding.embedder import AVERAGE, chosen_layer
+from elmo_tasks.embedding.embedder import AVERAGE, ElmoEmbedder, chosen_layer
 from elmo_tasks.sst.reader import SstReader
 
 

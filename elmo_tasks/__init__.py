@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         training,
     )
     from elmo_tasks.elmo import Elmo
-    from elmo_tasks.embedding import ElmoEmbedder
+    from elmo_tasks.embedding.embedder import ElmoEmbedder
     from elmo_tasks.libraries.vectorizer import ElmoVectorizer
     from elmo_tasks.pipeline.trained import load
 
@@ -52,7 +52,7 @@ __all__ = [
 ]
 _NAMES = {
     "Elmo": "elmo",
-    "ElmoEmbedder": "embedding",
+    "ElmoEmbedder": "embedding.embedder",
     "ElmoVectorizer": "libraries.vectorizer",
     "load": "pipeline.trained",
 }

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.encoders import checked_words
-from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.embedding.embedder import AVERAGE, check_layer
+from elmo_tasks.embedding.embedder import AVERAGE, ElmoEmbedder, check_layer
 from elmo_tasks.vectors.encoder import BiLmEncoder, in_contexts, out_of_context
 
 try:

@@ -18,8 +18,7 @@ from spacy.tokens import Doc, Span, Token
 
 from elmo_tasks.common.machine import Device
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file, read_options
-from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, check_layer, chosen_layer
+from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, ElmoEmbedder, check_layer, chosen_layer
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 
 _OPTIONS, _WEIGHTS, _VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"

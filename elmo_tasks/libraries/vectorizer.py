@@ -13,8 +13,7 @@ from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import FileName, PositiveInt, check_block, constructor_parameters
 from elmo_tasks.elmo.files import Precision
 from elmo_tasks.elmo.model.encoders import checked_words
-from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, check_layer, chosen_layer
+from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, ElmoEmbedder, check_layer, chosen_layer
 
 Tokenizer = Callable[[str], Sequence[str]]
 _MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))

@@ -23,7 +23,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options
 from elmo_tasks.elmo.model.encoders import WordEncoder
-from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.embedding.embedder import ElmoEmbedder
 from tests.conftest import SMALL_NER
 from tests.elmo import many_langs
 from tests.elmo.files import NONEMPTY, SENTENCES, batch, make_files, make_word_files

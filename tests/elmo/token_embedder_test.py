@@ -148,7 +148,7 @@ def indexed(indexer, words):
     """Returns the ids of one sentence."""
     field = TextField(list(map(Token, words)), {"elmo": indexer})
     field.index(Vocabulary())
-    return field.as_tensor(field.get_padding_lengths())["elmo"][indexer.name]
+    return field.as_tensor(field.get_padding_lengths())["elmo"][indexer.encoder.reads]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import torch
 import elmo_tasks
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
-from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.embedding.embedder import ElmoEmbedder
 from tests.commands.texts import DIM, LINES, TEXT, default_bilm, encode
 from tests.forked import check_in_a_fork
 

@@ -1,7 +1,7 @@
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.embedding.embedder import ElmoEmbedder
 from tests.elmo.files import make_files
 
 gensim = pytest.importorskip("gensim")

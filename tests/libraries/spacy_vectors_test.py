@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import Doc
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.embedding import ElmoEmbedder
+from elmo_tasks.embedding.embedder import ElmoEmbedder
 from elmo_tasks.libraries import spacy_archives, spacy_vectors
 from elmo_tasks.libraries.spacy_vectors import set_hooks
 from tests import fresh

@@ -10,8 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
 
-from elmo_tasks.embedding import ElmoEmbedder
-from elmo_tasks.embedding.embedder import BiLmFiles
+from elmo_tasks.embedding.embedder import BiLmFiles, ElmoEmbedder
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 from tests.elmo.files import make_files
 from tests.forked import check_in_a_fork
