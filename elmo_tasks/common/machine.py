@@ -131,7 +131,6 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
 
 
 def _results(calls: list[tuple[Tasks, Callable[[], Any]]]) -> list[Any]:
-    """Gives each function to its thread, and returns their results."""
     outcomes: Outcomes = SimpleQueue()
     for index, (tasks, call) in enumerate(calls):
         tasks.put((outcomes, index, call))

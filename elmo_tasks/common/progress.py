@@ -37,8 +37,6 @@ def log_options() -> dict[str, Any]:
 
 
 class _Lines:
-    """A stream that prints each state of a bar as a line."""
-
     def write(self, text: str) -> None:
         if line := text.replace("\x1b[A", "").strip():
             sys.stderr.write(f"{line}\n")

@@ -192,7 +192,6 @@ def check_value(value: Any, kind: Any, path: str) -> None:
 
 
 def _split(kind: Any) -> tuple[Any, Any]:
-    """Returns the type and the limit of an annotation."""
     if get_origin(kind) is not Annotated:
         return kind, None
     base, limit = get_args(kind)

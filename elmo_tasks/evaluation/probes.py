@@ -226,7 +226,6 @@ def _is_xml(file: Path) -> bool:
 
 
 def _sense_key_file(file: Path) -> Path:
-    """Returns the file with the senses of an XML file."""
     name = file.name.removesuffix(_PACKED).removesuffix(_XML) + _SENSE_KEYS
     packed = file.with_name(name + _PACKED)
     return packed if packed.exists() else file_beside(file, name)

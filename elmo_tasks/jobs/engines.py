@@ -97,7 +97,7 @@ def run_job(
 
 
 def _first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
-    """Does the shards, or those before an error; returns the first error, if any."""
+    """Does the shards, or those before the first error, which it returns."""
     first: Outcome | None = None
     with closing(run.progress(outcomes, name)) as watched:
         for outcome in watched:

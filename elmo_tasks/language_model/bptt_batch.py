@@ -232,7 +232,6 @@ def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
 def _steps_by_passage(
     passages: Iterable[Iterable[Sequence[str]]], input: str
 ) -> Iterator[tuple[Lexicon, np.ndarray]]:
-    """Yields the steps of each passage, and their lexicon."""
     lexicon = Lexicon(input)
     for passage in passages:
         if len(lexicon) > LEXICON_SIZE:

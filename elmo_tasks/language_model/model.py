@@ -196,7 +196,6 @@ class BiLmModel(StrictParams, Model):
         return metrics | words
 
     def _warn_of_unknown(self, share: float) -> None:
-        """Warns once of a vocabulary that does not fit the text."""
         if share > MANY_UNKNOWN and not self._warned_of_unknown:
             self._warned_of_unknown = True
             logger.warning(

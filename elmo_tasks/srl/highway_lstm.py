@@ -171,8 +171,6 @@ def run_steps(
     dropout_mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Runs the steps of one layer.
-
     *Shape:* `projected` `(steps, dim)`, and the part of the inputs in the gates, with a doubled candidate,
     `(steps, GATES * dim)`, which is overwritten, to `gates` and the others of `_Values`.
     """
@@ -248,7 +246,6 @@ def _layers(weights: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, t
 
 
 def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the parts of a weight for the input and for the hidden vector."""
     dim, size = highway.shape
     for_input, for_hidden = weight.split([size, dim], dim=1)
     return for_input, for_hidden

@@ -187,7 +187,6 @@ def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tens
 
 
 def _save(state: dict[str, Any], path: str | Path) -> None:
-    """Writes the complete file, or leaves the old one."""
     # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
     with naming_when_full(path), atomic_file(Path(path), partial="checkpoint.partial") as file:
         torch.save(state, file)

@@ -217,7 +217,6 @@ class ActivationStore:
             self._stop_writing(f"cannot {'write to' if write else 'read'} {self.folder}: {error}")
 
     def _copy(self, key: bytes, value: bytes | memoryview, array: np.ndarray) -> None:
-        """Copies the values of a record into the array."""
         values, checksum = np.frombuffer(value[:-_CHECKSUM_BYTES], np.uint8), value[-_CHECKSUM_BYTES:]
         if values.nbytes != array.nbytes or self._checksum(key, values) != checksum:
             raise self._damaged("a checksum differs")

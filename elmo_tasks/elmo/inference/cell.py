@@ -109,11 +109,9 @@ class PackedLayer:
         threads: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Runs the layer over packed steps on a CPU.
-
-        *Shape:* the inputs of the steps, or distinct inputs, each of which is projected once, and the `index`
-        of each step's, `(steps,)`; the state of all rows. Returns the outputs, `(steps, projection_dim)`,
-        packed, and the final cells of all rows.
+        *Shape:* of packed steps on a CPU, the inputs of the steps, or distinct inputs, each of which is
+        projected once, and the `index` of each step's, `(steps,)`; the state of all rows. Returns the
+        outputs, `(steps, projection_dim)`, packed, and the final cells of all rows.
         """
         outputs = []
         doubled_cells = cell * 2

@@ -61,8 +61,6 @@ class FrozenCharacters:
 
     def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Encodes words.
-
         *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
         the row of each word among them, `(words,)`.
         """

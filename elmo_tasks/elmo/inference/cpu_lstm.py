@@ -32,8 +32,6 @@ def run_direction(
     threads: int,
 ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
     """
-    Runs the layers of one direction.
-
     *Shape:* distinct `inputs` `(inputs, projection_dim)`; for each packed step the `index` of its input,
     `(steps,)`; the `last` packed row of each sequence, `(batch,)`. Returns the output of each layer, `(steps,
     projection_dim)`, packed, and the final state, `(layers, batch, projection_dim)` and `(layers, batch,

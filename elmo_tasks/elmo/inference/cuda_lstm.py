@@ -79,7 +79,6 @@ class CudaLstm:
 
 
 def _rounded_up(sequences: int) -> int:
-    """Returns the next multiple of `SEQUENCES_AT_ONCE`."""
     return -(-sequences // SEQUENCES_AT_ONCE) * SEQUENCES_AT_ONCE
 
 
@@ -108,10 +107,8 @@ class CudaLayer:
         gates = (_batched_product(inputs.flatten(1, 2), self.for_input) + self.bias).unflatten(1, real.shape)
         outputs = []
         for step, is_real in enumerate(real.unsqueeze(2)):
-            step_gates, after = (
-                _batched_product(hidden, self.recurrent) + gates[:, step],
-                doubled_cell.clone(),
-            )
+            step_gates = _batched_product(hidden, self.recurrent) + gates[:, step]
+            after = doubled_cell.clone()
             gates_now, half = step_gates.sigmoid_().chunk(4, dim=2), torch.empty_like(after)
             half_output(gates_now, after, self.cell_clip, torch.sigmoid, half, self.one_half)
             output = half * 2 if self.projection is None else _batched_product(half, self.projection)

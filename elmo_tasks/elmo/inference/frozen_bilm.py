@@ -262,7 +262,6 @@ class FrozenBiLm(nn.Module):
     # The module's hooks: its state dict has the names of a `BiLm`
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "FrozenBiLm":
-        """PyTorch's hook for moving a module."""
         with SHARED:
             self._weights = {name: fn(weight) for name, weight in self.weights().items()}
             self._kernels = self._digest = None
@@ -396,7 +395,6 @@ class Kernels:
 
 
 def _taken(weights: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """Removes and returns the weights under a prefix."""
     names = [name for name in weights if name.startswith(prefix)]
     return {name.removeprefix(prefix): weights.pop(name) for name in names}
 

@@ -99,12 +99,8 @@ class TrainedFilters(Function):
             part_is_maximum[real:] = 0
             maxima.append(maximum)
             counts.append(equal.sum(dim=1))
-        ctx.workspace, ctx.parts, ctx.filter_inputs, ctx.is_maximum = (
-            workspace,
-            parts,
-            filter_inputs,
-            is_maximum,
-        )
+        ctx.workspace, ctx.parts = workspace, parts
+        ctx.filter_inputs, ctx.is_maximum = filter_inputs, is_maximum
         ctx.save_for_backward(embedding, rounded_weight, torch.cat(counts))
         return torch.cat(maxima).to(embedding.dtype)
 
@@ -313,7 +309,6 @@ class TrainedBiLm(BiLm):
             )
 
     def _without_gradients(self) -> FrozenBiLm | None:
-        """Returns the frozen biLM where no graph is wanted; otherwise `None`."""
         trained = any(weight.requires_grad for weight in self.parameters())
         if trained and torch.is_grad_enabled():
             self.weights_changed()

@@ -336,7 +336,6 @@ def _same_sizes(rows: torch.Tensor, state: torch.Tensor) -> list[int]:
 
 
 def _by_direction(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Pairs the tensors of the two directions, see `TrainedLayer`."""
     return list(zip(tensors[:PER_DIRECTION], tensors[PER_DIRECTION:], strict=True))
 
 
@@ -367,7 +366,6 @@ def _gate_gradients(
 
 
 def _stacked(parts: Tensors, workspace: Workspace, dtype: torch.dtype) -> torch.Tensor:
-    """Returns the tensors of both directions as one, `(2, ...)`."""
     stacked = workspace.empty(parts[0], len(parts), *parts[0].shape, dtype=dtype)
     for target, part in zip(stacked, parts, strict=True):
         target.copy_(part)

@@ -77,7 +77,6 @@ class Workspace:
         return buffer[:size].view(shape)
 
     def _take(self, size: int, dtype: torch.dtype) -> torch.Tensor | None:
-        """Returns the smallest that is free and large enough."""
         free = self._buffers.free
         with SHARED:
             fitting = [index for index, part in enumerate(free) if part.dtype == dtype and len(part) >= size]

@@ -91,12 +91,7 @@ class BiLm(nn.Module):
         return zero_state(self.options, batch, like=self.token_encoder.embedding)
 
     def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
-        """
-        Returns the ids of sentences, on the biLM's device, as `forward` reads them.
-
-        # Raises
-        `ElmoError`: a text in place of its tokens.
-        """
+        """Returns the ids of sentences, see `TokenEncoder.padded_ids`, on the biLM's device."""
         return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
 
     @torch.no_grad()

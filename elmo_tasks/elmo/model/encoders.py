@@ -84,22 +84,15 @@ class TokenEncoder(nn.Module, ABC):
     @classmethod
     def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
         """
-        Returns the ids of sentences. *Shape:* `(sentences, longest, *id)`, 0 after the end of a sentence.
-
-        # Raises
-        `ElmoError`, see `checked_words`.
+        Returns the ids of sentences; for errors see `checked_words`. *Shape:* `(sentences, longest, *id)`, 0
+        after the end of a sentence.
         """
         checked = [checked_words(index, words) for index, words in enumerate(sentences)]
         ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
         return pad_sequence(ids, batch_first=True)[: len(checked)]
 
     def check(self, ids: torch.Tensor) -> None:
-        """
-        Checks the ids of a batch.
-
-        # Raises
-        `ElmoError`: they are of another kind, out of range, or have padding before a word.
-        """
+        """Raises `ElmoError` for ids of another kind, out of range, or with padding before a word."""
         if problem := self._problem(ids):
             raise ElmoError(f"the biLM reads {self.reads}, but {problem}")
 
@@ -126,10 +119,8 @@ class TokenEncoder(nn.Module, ABC):
 
 def checked_words(index: int, words: Iterable[str]) -> list[str]:
     """
-    Returns the tokens of the sentence with this index.
-
-    # Raises
-    `ElmoError`: the sentence is a text, a mapping or a set, or one of its tokens is not a string.
+    Returns the tokens of the sentence with this index. A text, a mapping, a set, and a token that is not a
+    string are an `ElmoError`.
     """
     tokens: list[Any] = list(words) if isinstance(words, Iterable) else [words]
     if isinstance(words, str | Mapping | Set) or not all(isinstance(token, str) for token in tokens):
@@ -303,12 +294,7 @@ def looked_up(ids: torch.Tensor, module: nn.Module) -> torch.Tensor:
 
 
 def vocabulary_rows(words: Sequence[str], *, num_rows: int) -> dict[str, torch.Tensor]:
-    """
-    Returns the buffers of a `WordEncoder` whose rows are the vectors of `words`.
-
-    # Raises
-    `ElmoError`: a wrong number of words.
-    """
+    """Returns the buffers of a `WordEncoder` whose rows are the vectors of `words`, which must be as many."""
     if len(words) != num_rows:
         raise ElmoError(f"the vocabulary has {len(words):,} words, but the options say {num_rows:,}")
     known, rows = torch.from_numpy(word_ids(words)).sort(stable=True)

@@ -116,12 +116,7 @@ class BiLmOptions:
 
     @classmethod
     def read(cls, source: FilePath | dict[str, Any]) -> "BiLmOptions":
-        """
-        Reads a file, or takes the options themselves.
-
-        # Raises
-        `ElmoError`, with the file and the key: a wrong or missing value.
-        """
+        """Reads a file, or takes the options themselves; for errors see `from_json`."""
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")
         return cls.from_json(read_json_object(source), where=str(source))

@@ -64,12 +64,9 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
 
 def softmax_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     """
-    Reads the softmax of an official HDF5 file; `None` if it holds none.
+    Reads the softmax of an official HDF5 file; `None` if it holds none. For errors see `read_array`.
 
     *Shape:* weight `(words, projection_dim)` and bias `(words,)`, in the order of the vocabulary.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`.
     """
     with opened(source, "biLM weights") as file:
         shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
@@ -108,12 +105,9 @@ def write_weights(
 def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Reads the state that each sentence starts from, as `allennlp elmo calibrate` writes it: the datasets
-    `hidden` and `memory` of an HDF5 file.
+    `hidden` and `memory` of an HDF5 file. For errors see `read_array`.
 
     *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`.
     """
     sizes = {"hidden": options.projection_dim, "memory": options.dim}
     with opened(source, "an LSTM state") as file:
@@ -243,10 +237,8 @@ def _reordered_gates(weights: torch.Tensor) -> torch.Tensor:
 @contextmanager
 def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     """
-    Opens an HDF5 file; errors say that it should hold `content`.
-
-    # Raises
-    `ElmoError`, with the file: it is not HDF5, or cut off, or a folder. `FileNotFoundError`.
+    Opens an HDF5 file. One that is damaged or cut off, another file, or a folder is an `ElmoError`, which
+    says that it should hold `content`.
     """
     try:
         with h5py.File(source, "r") as file:
