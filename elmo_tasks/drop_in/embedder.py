@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from elmo_tasks import embedding
 from elmo_tasks.drop_in.elmo import ElmoBiLm, allennlps_states
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS as DEFAULT_OPTIONS_FILE
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS as DEFAULT_WEIGHT_FILE
+from elmo_tasks.embedding import embedder
 
 __all__ = [
     "DEFAULT_BATCH_SIZE",
@@ -24,7 +24,7 @@ def empty_embedding() -> np.ndarray:
     return np.zeros((3, 0, 1024), dtype=np.float32)
 
 
-class ElmoEmbedder(embedding.ElmoEmbedder):
+class ElmoEmbedder(embedder.ElmoEmbedder):
     """Our embedder, with the attribute that other packages use. No state is carried between calls."""
 
     _elmo_bilm: ElmoBiLm | None = None
