@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 10
 @contextmanager
 def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bool = False) -> Iterator[None]:
     """
-    Starts Ray, unless it runs in this process already.
+    Starts Ray, unless it runs in this process already; `ConnectionError` if it does not answer.
 
     # Parameters
 
@@ -32,9 +32,6 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
     cpus : the processors of that Ray.
     shared_bytes : the most that its processes take from its store at the same time.
     logs : whether this process shows what the processes on Ray log.
-
-    # Raises
-    `ConnectionError`: Ray does not answer at the address.
     """
     if ray.is_initialized():
         yield

@@ -92,9 +92,7 @@ class BlockField(Field[dict[str, Any]]):
     inputs : the row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
     targets : the class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
         *Shape:* `(2, steps)`, `int64`.
-    lengths : *Shape:* `(streams,)`, `int64`.
-    fresh : *Shape:* `(streams,)`, `bool`.
-    process : as above, an `int`.
+    lengths, fresh : *Shape:* `(streams,)`, `int64` and `bool`; and `process`, an `int`.
     """
 
     __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]

@@ -58,11 +58,9 @@ class FrozenBiLm(nn.Module):
     # Parameters
 
     options : its sizes.
-    precision : of its products; `float32` is exact, `bfloat16` is faster and is not.
+    precision : of its products; `float32` is exact, `bfloat16` is faster and is not. If the processor has no
+        such products, the first use is an `ElmoError`.
     weights : by their names in a `BiLm`, kept and not copied. With `None`, a state dict is loaded later.
-
-    # Raises
-    `ElmoError`: an unknown `precision`. At the first use: the processor has no such products.
     """
 
     def __init__(

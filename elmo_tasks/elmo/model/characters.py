@@ -134,10 +134,8 @@ def _hash(word: str) -> int:
 def vocabulary(lines: Iterable[tuple[int, str]], *, where: FilePath) -> list[str]:
     """
     Returns the words of a biLM's table in the order of its rows, from the numbered lines of bilm-tf's
-    vocabulary file, without `_NO_WORD`.
-
-    # Raises
-    `ElmoError`, with `where` and the line: an empty line, a repeated word, no `<S>`, `</S>` or `<UNK>`.
+    vocabulary file, without `_NO_WORD`. An empty line, a repeated word, and a missing `<S>`, `</S>` or
+    `<UNK>` are an `ElmoError`, with `where` and the line.
     """
     line_of_word: dict[str, int] = {}
     for line_number, line in lines:

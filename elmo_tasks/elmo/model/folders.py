@@ -53,12 +53,7 @@ _ZIP_MAGIC = b"PK\3\4"
 
 @contextmanager
 def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
-    """
-    Opens a folder or zip; gives `None` if `path` is neither.
-
-    # Raises
-    `ElmoError`: a damaged zip.
-    """
+    """Opens a folder or zip; gives `None` if `path` is neither. A damaged zip is an `ElmoError`."""
     path = Path(path)
     if path.is_dir():
         yield BiLmFolder(path)
@@ -125,10 +120,8 @@ class BiLmFolder:
 
     def file(self, *names: str, max_bytes: int = MAX_UNPACKED_BYTES) -> Path:
         """
-        Returns the first of these files that exists, unpacked if need be.
-
-        # Raises
-        `ElmoError`: none exists, or it is damaged; or, in a zip, larger than `max_bytes`.
+        Returns the first of these files that exists, unpacked if need be. It is an `ElmoError` if none
+        exists, or it is damaged, or larger than `max_bytes` in a zip.
         """
         name = next(filter(self.has, names), None)
         if name is None:
@@ -205,12 +198,7 @@ def is_many_langs(folder: BiLmFolder) -> bool:
 
 
 def options_in(folder: BiLmFolder) -> BiLmOptions:
-    """
-    Reads the sizes of a biLM.
-
-    # Raises
-    `ElmoError`, with the file: a file is missing or wrong, or the biLM is of an unsupported kind.
-    """
+    """Reads the sizes of a biLM; a wrong file, or a biLM of an unsupported kind, is an `ElmoError`."""
     config, where = _config_and_path(folder)
     encoder, tokens = (_section(config, name) for name in ("encoder", "token_embedder"))
     _refuse_unsupported(encoder, tokens, where)
@@ -236,11 +224,8 @@ def options_in(folder: BiLmFolder) -> BiLmOptions:
 
 def weights_in(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
     """
-    Reads the weights and dictionaries, by their names in a `BiLm(options)`.
-
-    # Raises
-    `ElmoError`: see `options_in`; the folder has other options; or a weight is missing, unknown, or of
-    another shape or kind.
+    Reads the weights and dictionaries, by their names in a `BiLm(options)`. A folder of other options, and a
+    weight that is missing, unknown, or of another shape or kind, are an `ElmoError`.
     """
     if options != options_in(folder):
         raise ElmoError("the options belong to another biLM", where=folder.where(CONFIG))

@@ -89,10 +89,7 @@ def write_weights(
     """
     Writes an official HDF5 file, which `read_weights` and `softmax_in` read, of the state dict of a
     `BiLm(options)`. Matrices have the type `dtype`; biases stay float32: AllenNLP adds 1 to them in the
-    precision they are stored in.
-
-    # Raises
-    `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`. `OSError`.
+    precision they are stored in. For errors see `write_array`.
     """
     with _written(path, "w") as file:
         for name, dataset, shape in _official_layout(options):
@@ -322,10 +319,8 @@ def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str
 
 def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
     """
-    Writes an array as `dtype`, or as float32 if it is a vector.
-
-    # Raises
-    `ElmoError`, with the dataset: values that are not finite, or too large for `dtype`.
+    Writes an array as `dtype`, or as float32 if it is a vector. Values that are not finite, or too large, are
+    an `ElmoError`.
     """
     with np.errstate(over="ignore"):
         stored = array.astype(dtype if array.ndim > 1 else "float32")
