@@ -7,6 +7,7 @@ few lines instead of progress bars, and one line for each epoch.
 """
 
 import argparse
+import importlib
 import inspect
 import json
 import logging
@@ -16,12 +17,12 @@ import pkgutil
 import re
 import sys
 import time
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Collection
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any, NoReturn
 
 import allennlp.commands
@@ -45,7 +46,8 @@ from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import around, wrap
 
-_import_module_and_submodules = util.import_module_and_submodules
+_PRIVATE = re.compile(r"\.(_|test)[^.]*$")
+"""Submodules that are not imported with their package."""
 
 
 def let_evaluate_take_its_options() -> None:
@@ -172,27 +174,39 @@ def compare_whole_numbers(
 
 def import_named_packages() -> None:
     """Serves `--include-package`, `.allennlp_plugins`, and the workers of a distributed run."""
-    for module in (util, plugins):
-        module.import_module_and_submodules = _import_package
-    allennlp.commands.import_module_and_submodules = _include_package
-    # Lists a package without importing its sub-packages by their bare names, such as `heads`
-    util.pkgutil = SimpleNamespace(walk_packages=pkgutil.iter_modules)
+    for module, function in (
+        (util, _import_package),
+        (plugins, _import_package),
+        (allennlp.commands, _include),
+    ):
+        wrap(module, "import_module_and_submodules", function)
 
 
-def _import_package(package_name: str, exclude: set[str] | None = None) -> None:
+def _import_package(stock: object, package_name: str, exclude: Collection[str] | None = None) -> None:
     """
-    Imports a package with its submodules, but of elmo_tasks the named module alone: the suite registers
-    everything that can be registered, and a module outside of it changes AllenNLP, or needs an extra.
+    Imports a package with its public submodules, but of elmo_tasks the named module alone: the suite
+    registers everything that can be registered, and others change AllenNLP, or need an extra.
     """
-    if package_name.partition(".")[0] != "elmo_tasks":
-        _import_module_and_submodules(package_name, exclude)
-    elif exclude is None:  # AllenNLP's function passes a set when it calls itself for a submodule
-        import_module(package_name)
+    if package_name.partition(".")[0] == "elmo_tasks":
+        if exclude is None:  # AllenNLP's function passes a set when it calls itself for a submodule
+            importlib.import_module(package_name)
+        return
+    left_out = set(exclude or ())
+    if find_spec("checklist") is None:
+        left_out.add("allennlp.confidence_checks.task_checklists")
+    importlib.invalidate_caches()
+    with util.push_python_path("."):
+        names = [package_name]
+        while names:
+            module = importlib.import_module(names.pop())
+            found = pkgutil.iter_modules(getattr(module, "__path__", ()), f"{module.__name__}.")
+            public = {each.name for each in found if not _PRIVATE.search(each.name)}
+            names += sorted(public - left_out, reverse=True)
 
 
-def _include_package(package_name: str) -> None:
+def _include(stock: object, package_name: str) -> None:
     try:
-        _import_package(package_name)
+        _import_package(stock, package_name)
     except ModuleNotFoundError as error:
         if error.name != package_name.partition(".")[0]:
             raise

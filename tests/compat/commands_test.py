@@ -1,7 +1,6 @@
 """AllenNLP's commands, through their functions, and the commands without our repairs."""
 
 import json
-import pkgutil
 import sys
 from pathlib import Path
 
@@ -128,8 +127,7 @@ print(*(name for name in sys.modules if name.startswith("elmo_tasks")))
 import pkgutil
 import elmo_tasks
 from allennlp.common import Params, util
-from elmo_tasks.compat import commands
-util.import_module_and_submodules = commands._import_module_and_submodules
+util.import_module_and_submodules = util.import_module_and_submodules.__wrapped__
 children = {f"elmo_tasks.{child.name}" for child in pkgutil.iter_modules(elmo_tasks.__path__)}
 util.import_module_and_submodules("elmo_tasks", exclude=children - {"elmo_tasks.drop_in_stateless"})
 print(elmo.Elmo.stateful)
@@ -165,7 +163,8 @@ def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
     (tmp_path / "heads.py").write_text("raise SystemExit('run')")
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as stock:
-        stock.setattr(util, "pkgutil", pkgutil)
+        function = util.import_module_and_submodules.__wrapped__
+        stock.setattr(util, function.__name__, function)
         with pytest.raises(SystemExit, match="run"):
             util.import_module_and_submodules("plugged_in")
     util.import_module_and_submodules("plugged_in")

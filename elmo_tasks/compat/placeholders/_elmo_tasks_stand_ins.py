@@ -5,13 +5,10 @@ names of packages that are imported when they are used.
 A placeholder can be imported; the first real use raises `NotInstalledError`.
 """
 
-import builtins
 import functools
-import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -157,31 +154,3 @@ class Deferred:
 
     def __repr__(self) -> str:
         return f"<{self._path}, imported at its first use>"
-
-
-def draft(name: str, load: Callable[..., Any]) -> ModuleType:
-    """
-    Returns a stand-in that exports a postponed module's names without loading its dependencies: the module,
-    executed here with the imports of the deferred module that imports it.
-    """
-    module = ModuleType(name)
-    vars(module)["__builtins__"] = {**vars(builtins), "__import__": load}
-    loader: Any = importlib.import_module(name).__spec__.loader  # type: ignore[union-attr]
-    exec(loader.get_code(name), vars(module))
-    return module
-
-
-class _Postponed(ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            return super().__getattribute__(name)  # an AttributeError
-        execute = vars(self).pop("_execute")
-        self.__class__ = ModuleType
-        execute(self)
-        return getattr(self, name)
-
-
-def postpone(module: ModuleType, execute: Callable[[ModuleType], None]) -> None:
-    """Executes a module when it is first asked for a name."""
-    vars(module)["_execute"] = execute
-    module.__class__ = _Postponed
