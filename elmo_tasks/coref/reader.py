@@ -1,9 +1,7 @@
 """Documents with coreference chains: CoNLL-2012 columns, or JSON Lines of e2e-coref, BERT or PreCo."""
 
-import logging
 import re
 from bisect import bisect
-from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -20,8 +18,7 @@ from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.coreference import FORMATS, NO_SPEAKER, read_documents
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader
-
-logger = logging.getLogger(__name__)
+from elmo_tasks.data.tally import Tally
 
 GENRES = "genres"
 """The vocabulary's namespace of genres; all genres that it does not have share the id of unknown ones."""
@@ -72,7 +69,7 @@ class CorefReader(TaskReader):
             raise InputError(f"{genre_pattern!r} needs one group in brackets", key="genre_pattern")
 
     def examples(self, file_path: str) -> Iterator[CorefDocument | InputError]:
-        return self.read_files(file_path, self._file, _describe, gold_files(file_path))
+        return self.read_files(file_path, self._file, gold_files(file_path))
 
     def instances(self, example: CorefDocument) -> Iterator[Instance]:
         yield self.text_to_instance(example)
@@ -95,41 +92,30 @@ class CorefReader(TaskReader):
         }
         return Instance(fields)
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[CorefDocument | InputError]:
-        unsplit = 0
+    def _file(self, path: Path, counts: Tally) -> Iterator[CorefDocument | InputError]:
         for document in self.valid_examples(path, _documents(path, self.encoding)):
             if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document
                 continue
-            unsplit += len(document.sentences) == 1 and len(document) > _LONG_SENTENCE
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)
             if singletons and not self.singletons:
-                document.clusters = [cluster for cluster in clusters if len(cluster) > 1]
-            counts.update(self._counts(document, singletons))
+                document.clusters = clusters = [cluster for cluster in clusters if len(cluster) > 1]
+            counts["documents"] += 1
+            counts["sentences"] += len(document.sentences)
+            counts["tokens"] += len(document)
+            counts["documents without gold clusters"] += document.clusters is None
+            counts["clusters"] += len(clusters)
+            counts["mentions"] += sum(map(len, clusters))
+            counts["singletons kept" if self.singletons else "singletons dropped"] += singletons
+            counts["clusters joined since they had a mention in common"] += document.joined
+            if crossing := _num_cross_sentence_mentions(document):
+                counts[_OVER_ENDS] += crossing
+            if len(document.sentences) == 1 and len(document) > _LONG_SENTENCE:
+                kind = f"documents of one sentence of over {_LONG_SENTENCE} tokens"
+                counts.odd(kind, None, "is there an empty line after each sentence?")
             yield document
-        if unsplit:
-            logger.warning(
-                "%s: %d documents are one sentence of over %d tokens; put an empty line after each sentence",
-                *(path, unsplit, _LONG_SENTENCE),
-            )
-
-    def _counts(self, document: CorefDocument, singletons: int) -> dict[str, int]:
-        """Returns the log's counts of a document with that number of singletons in its file."""
-        counts = {
-            "documents": 1,
-            "sentences": len(document.sentences),
-            "tokens": len(document.words.words),
-            "documents without gold clusters": int(document.clusters is None),
-            "clusters": len(document.clusters or []),
-            "mentions": sum(map(len, document.clusters or [])),
-            "singletons kept" if self.singletons else "singletons dropped": singletons,
-            "clusters joined since they had a mention in common": document.joined,
-        }
-        if crossing := _num_cross_sentence_mentions(document):
-            counts[_OVER_ENDS] = crossing
-        return counts
 
 
 def _documents(path: Path, encoding: str) -> Iterator[CorefDocument | InputError]:
@@ -161,7 +147,3 @@ class _GenreField(LabelField):
 
     def _maybe_warn_for_namespace(self, label_namespace: str) -> None:
         pass
-
-
-def _describe(counts: Counter[str]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -2,7 +2,6 @@
 
 import logging
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -37,9 +36,11 @@ from elmo_tasks.data.formats.texts import (
 )
 from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, input_files, shorten, shorten_json
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.data.tally import Tally
 
 logger = logging.getLogger(__name__)
 
+_INSTANCES = "instances"
 _SAMPLE = 100
 """The records that tell which columns hold texts."""
 _DELIMITED = ("auto", "delimited", *DELIMITER_OF_FORMAT)
@@ -179,7 +180,7 @@ class LabelledTextReader(TaskReader):
         if format == "class_folders":  # one log for all files
             groups = {cast(Path, file_path): files}
         read = partial(self._files, groups=groups, format=format if format in CLASS_PATHS else None)
-        return self.read_files(file_path, read, self._describe, list(groups))
+        return self.read_files(file_path, read, list(groups))
 
     def instances(self, example: _Example) -> Iterator[Instance]:
         instance = self.instance(example.texts, example.label)
@@ -196,26 +197,25 @@ class LabelledTextReader(TaskReader):
         return of_classes
 
     def _files(
-        self, path: Path, counts: Counter[str], *, groups: Mapping[Path, list[Path]], format: str | None
+        self, path: Path, counts: Tally, *, groups: Mapping[Path, list[Path]], format: str | None
     ) -> Iterator[_Example | InputError]:
         for file in groups[path]:
             yield from self._examples(file, format or self._format([file]), counts)
-        if not counts["instances"]:
-            raise InputError("the file has no records" + self._left_out(counts), where=path)
+        if not any(name.startswith(_INSTANCES) for name in counts):
+            raise InputError(f"the file has no records to read ({counts})", where=path)
 
-    def _examples(self, path: Path, format: str, counts: Counter[str]) -> Iterator[_Example | InputError]:
+    def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
         examples = (record.make(make) for record in READ[format](path, self.options))
         for example in self.valid_examples(path, examples):
             if example is None:
-                counts["rejected"] += 1
+                counts["records that annotators have rejected or ignored left out"] += 1
                 continue
             label = None if isinstance(example, InputError) else example.label
             if label in self.undecided:
-                counts["undecided"] += 1
+                counts[f"records with the label {label!r} left out"] += 1
                 continue
-            counts["instances"] += 1
-            counts["unlabelled" if label is None else f"of {label}"] += 1
+            counts[_INSTANCES if label is None else f"{_INSTANCES}: {label}"] += 1
             yield example
 
     def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | None:
@@ -246,19 +246,6 @@ class LabelledTextReader(TaskReader):
             )
             raise InputError(problem, remedy="the keys classes and label_names name others")
         return label
-
-    def _describe(self, counts: Counter[str]) -> str:
-        by_class = ", ".join(f"{name} {counts[f'of {name}']}" for name in self.classes)
-        labels = "no labels" if counts["unlabelled"] else by_class
-        return f"{counts['instances']} instances ({labels}){self._left_out(counts)}"
-
-    def _left_out(self, counts: Counter[str]) -> str:
-        reasons = []
-        if count := counts["undecided"]:
-            reasons.append(f"{count} with the label {self.undecided[0]!r}")
-        if count := counts["rejected"]:
-            reasons.append(f"{count} that annotators have rejected or ignored")
-        return f"; left out: {', '.join(reasons)}" if reasons else ""
 
 
 def _text(values: Mapping[str, Any], columns: list[str]) -> str:

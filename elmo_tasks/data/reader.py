@@ -4,7 +4,6 @@ import codecs
 import logging
 import os
 import shlex
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -33,6 +32,7 @@ from elmo_tasks.data.input_files import (
     first_lines,
     input_files,
 )
+from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
@@ -108,6 +108,8 @@ class TaskReader(ShardedReader):
     """Keys with which no record is left out, for `allennlp elmo inspect`."""
     format: str = "auto"
     """The name of the files' format. Readers of several formats take it as a key."""
+    strict: bool = False
+    """Whether an oddity is an error, see `Tally`."""
 
     def __init__(
         self,
@@ -247,29 +249,27 @@ class TaskReader(ShardedReader):
     def read_files(
         self,
         file_path: str,
-        read: Callable[[Path, Counter[str]], Iterator[Example]],
-        describe: Callable[[Counter[str]], str],
+        read: Callable[[Path, Tally], Iterator[Example]],
         paths: Sequence[Path] | None = None,
-    ) -> Generator[Example, None, Counter[str]]:
+    ) -> Generator[Example, None, Tally]:
         """
         Yields the examples that `read` yields for each of `paths`, by default `input_files(file_path)`, and
-        logs the counts of each file and their sum in the words of `describe`, also if `max_instances` ends
-        the reading. Returns the sum. A file without counts is an `InputError`.
+        logs the counts of each file and their sum, also if `max_instances` ends the reading. Returns the sum.
+        A file without counts is an `InputError`.
         """
         logger = logging.getLogger(type(self).__module__)
-        total: Counter[str] = Counter()
+        total = Tally(file_path)
         paths = input_files(file_path) if paths is None else paths
         for path in paths:
-            counts: Counter[str] = Counter()
+            counts = Tally(path, strict=self.strict)
             try:
                 yield from read(path, counts)
             finally:
-                if counts:
-                    logger.info("%s: %s", path, describe(counts))
+                counts.log(logger)
             check_found(counts, "records", path)
             total.update(counts)
         if len(paths) > 1:
-            logger.info("%s: %d files, %s", file_path, len(paths), describe(total))
+            logger.info("%s: %d files, %s", file_path, len(paths), total)
         return total
 
 

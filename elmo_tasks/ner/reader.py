@@ -4,7 +4,6 @@ import json
 import logging
 import shlex
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,17 +30,12 @@ from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
 from elmo_tasks.data.input_files import FileSample, InputError, sample_of
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
+from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import Words, tokenizer_of_script
 
 logger = logging.getLogger(__name__)
 
 _Example = tuple[EntitySentence, list[Span] | None]
-_SCHEME, _ENTITY, _ODD = "scheme ", "entity ", "odd "
-"""Prefixes of tag schemes, of types of entities, and of oddities, among the counts of a file."""
-_UNTAGGED = "sentences without tags"
-_REJECTED = "records that annotators have rejected left out"
-_CUT = "spans that begin or end within a token"
-_OVERLAPS = "spans that overlap another left out"
 _WIDE = 10
 """The columns of CoNLL-U; other files may have as many."""
 
@@ -114,7 +108,7 @@ class NerReader(TaskReader):
         self.tag_scheme = tag_scheme
 
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:
-        return self.read_files(file_path, self._file, _describe, gold_files(file_path, COMPANIONS))
+        return self.read_files(file_path, self._file, gold_files(file_path, COMPANIONS))
 
     def instances(self, example: _Example) -> Iterator[Instance]:
         sentence, spans = example
@@ -165,26 +159,26 @@ class NerReader(TaskReader):
         reader.settle(tags)
         return _instance(content, reader.spans(tags, range(1, len(tags) + 1)))
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example | InputError]:
+    def _file(self, path: Path, counts: Tally) -> Iterator[_Example | InputError]:
         """Yields the sentences with their entities, each after it is read; see `_entities`."""
         format = self.detected_format(path)
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
-        oddities = _Oddities(path, counts, strict=self.strict)
-        examples = self._labelled(path, format.read(path, options), oddities)
+        tags = TagReader(self.tag_scheme, strict=self.strict)
+        examples = self._labelled(format.read(path, options), tags, counts)
         try:
             for example in self.valid_examples(path, examples):
                 if not isinstance(example, InputError):
                     sentence, spans = example
                     counts["sentences"] += 1
                     counts["tokens"] += len(sentence.words)
-                    counts.update(_ENTITY + span.label for span in spans or ())
+                    counts.update(f"entities: {span.label}" for span in spans or ())
                 yield example
         except InputError as error:
             if format.name == "columns":
                 self._add_remedy(error, path)
             raise
         finally:
-            oddities.warn()
+            _count_scheme(tags, counts)
 
     def _add_remedy(self, error: InputError, path: Path) -> None:
         """Adds the keys for the columns of a file that has another number of them."""
@@ -196,7 +190,7 @@ class NerReader(TaskReader):
             error.add_note(f"for these columns: --overrides {shlex.quote(overrides)}")
 
     def _labelled(
-        self, path: Path, records: Iterator[EntitySentence | InputError | None], oddities: "_Oddities"
+        self, records: Iterator[EntitySentence | InputError | None], tags: TagReader, counts: Tally
     ) -> Iterator[_Example | InputError]:
         """
         Yields the sentences with their entities, or their errors. The first sentences up to one with a tag or
@@ -207,7 +201,6 @@ class NerReader(TaskReader):
                 (each, None) if isinstance(each, EntitySentence) else each for each in records if each
             )
             return
-        tags = oddities.tags = TagReader(self.tag_scheme, strict=self.strict)
         waiting: list[EntitySentence | InputError | None] = []
         first: EntitySentence | None = None
         for record in records:
@@ -217,85 +210,67 @@ class NerReader(TaskReader):
                 if record.tags is None or tags.settle(record.tags):
                     break
         if waiting and first is None:
-            logger.warning("%s: the sentences have no tags and can only be used for predictions", path)
+            logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
             if record is None:
-                oddities.counts[_ODD + _REJECTED] += 1
-                continue
-            if isinstance(record, InputError):
+                counts["records that annotators have rejected left out"] += 1
+            elif isinstance(record, InputError):
                 yield record
-                continue
-            if first is None:
-                oddities.counts[_ODD + _UNTAGGED] += 1
+            elif first is None:
+                counts["sentences without tags"] += 1
                 yield record, None
-                continue
-            try:
-                yield record, _entities(record, first, oddities)
-            except MixedSchemeError as error:
-                raise InputError(error.problem, where=path, line=record.lines[error.position]) from error
-            except TagError as error:
-                problem = error.problem
-                if record is waiting[0] and error.position == 0 and len({*record.lines}) == len(record.words):
-                    problem += "; if the line is a header, its names must be such as word and tag"
-                yield InputError(problem, where=path, line=record.lines[error.position])
-            except InputError as error:
-                yield error
+            else:
+                try:
+                    yield record, _entities(record, first, tags, counts)
+                except MixedSchemeError as error:
+                    line = record.lines[error.position]
+                    raise InputError(error.problem, where=counts.path, line=line) from error
+                except TagError as error:
+                    problem = error.problem
+                    is_row = error.position == 0 and len({*record.lines}) == len(record.words)
+                    if record is waiting[0] and is_row:
+                        problem += "; if the line is a header, its names must be such as word and tag"
+                    yield InputError(problem, where=counts.path, line=record.lines[error.position])
+                except InputError as error:
+                    yield error
 
 
-class _Oddities:
-    """Oddities of a file that are read nevertheless: their counts, and the first of each kind."""
-
-    def __init__(self, path: Path, counts: Counter[str], *, strict: bool) -> None:
-        self.path, self.counts, self.strict = path, counts, strict
-        self.tags: TagReader | None = None
-        self._first: dict[str, InputError] = {}
-
-    def add(self, kind: str, line: int, problem: str, number: int = 1) -> None:
-        error = InputError(problem, where=self.path, line=line)
-        if self.strict:
-            raise error
-        self._first.setdefault(kind, error)
-        self.counts[_ODD + kind] += number
-
-    def warn(self) -> None:
-        """Logs the first oddity of each kind, and adds the scheme of the tags to the counts."""
-        if self.tags is not None and self.tags.has_read:
-            self.counts[_SCHEME + str(self.tags)] = 1
-            if self.tags.brackets and not any(name.startswith(_ENTITY) for name in self.counts):
-                logger.warning("%s: the tags have no entity, such as (PERSON*", self.path)
-            if self.tags.odd:
-                number, line, tag = self.tags.odd
-                right = ("B" if tag.startswith("I") else "I") + tag[1:]
-                kind = f"{tag[0]}- tags read as {right[0]}-"
-                self.add(
-                    kind, line, f"{tag} is read as {right}, since the other tags are {self.tags}", number
-                )
-        for kind, error in self._first.items():
-            logger.warning("%s (%s in this file: %d)", error, kind, self.counts[_ODD + kind])
+def _count_scheme(tags: TagReader, counts: Tally) -> None:
+    """Names the tag scheme among the counts of a file, and what it does not allow."""
+    if not tags.has_read:
+        return
+    counts[f"sentences: {tags}"] = counts.pop("sentences", 0)
+    if tags.brackets and not any(name.startswith("entities") for name in counts):
+        logger.warning("%s: the tags have no entity, such as (PERSON*", counts.path)
+    if tags.odd:
+        number, line, tag = tags.odd
+        right = ("B" if tag.startswith("I") else "I") + tag[1:]
+        problem = f"{tag} is read as {right}, since the other tags are {tags}"
+        counts.odd(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
 
 
 def _is_annotated(sentence: EntitySentence) -> bool:
     return not sentence.tags is sentence.spans is sentence.characters is None
 
 
-def _entities(sentence: EntitySentence, first: EntitySentence, oddities: _Oddities) -> list[Span]:
+def _entities(sentence: EntitySentence, first: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
     """Returns the entities of a sentence that is annotated as the first one, without overlaps."""
     if not _is_annotated(sentence) or (sentence.tags is None) is not (first.tags is None):
         kind, other = ("spans", "tags") if first.tags is None else ("tags", "spans")
         problem = f"has no {kind}" + (f", but {other}" if _is_annotated(sentence) else "")
         problem = f"the sentence {problem}, while line {first.lines[0]} has {kind}"
-        raise InputError(problem, where=oddities.path, line=sentence.lines[0])
-    if sentence.tags is not None and oddities.tags is not None:
-        return oddities.tags.spans(sentence.tags, sentence.lines)
+        raise InputError(problem, where=counts.path, line=sentence.lines[0])
+    if sentence.tags is not None:
+        return tags.spans(sentence.tags, sentence.lines)
     spans = sentence.spans
     if spans is None:
-        spans = [_tokens_of(sentence, span, oddities) for span in sentence.characters or ()]
+        spans = [_tokens_of(sentence, span, counts) for span in sentence.characters or ()]
     taken: list[Span] = []
     for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
         overlapped = [each for each in taken if span.start < each.end and each.start < span.end]
         if overlapped:
             problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, overlapped[0])}"
-            oddities.add(_OVERLAPS, sentence.lines[span.start], problem)
+            counts.odd("spans that overlap another left out", sentence.lines[span.start], problem)
         else:
             taken.append(span)
     return sorted(taken)
@@ -305,7 +280,7 @@ def _shown(sentence: EntitySentence, span: Span) -> str:
     return f"{' '.join(sentence.words[span.start : span.end])!r} ({span.label})"
 
 
-def _tokens_of(sentence: EntitySentence, span: Span, oddities: _Oddities) -> Span:
+def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
     """Returns the tokens of a span of characters; white space at its ends does not count."""
     text, words, offsets = sentence.text or join_words(sentence.words)
     characters = text[span.start : span.end]
@@ -315,11 +290,11 @@ def _tokens_of(sentence: EntitySentence, span: Span, oddities: _Oddities) -> Spa
     last = bisect_left([token_start for token_start, _ in offsets], end) - 1
     if first > last:
         problem = f"{characters!r} ({span.label}) is between two tokens"
-        raise InputError(problem, where=oddities.path, line=sentence.lines[0])
+        raise InputError(problem, where=counts.path, line=sentence.lines[0])
     if (offsets[first][0], offsets[last][1]) != (start, end):
         whole = " ".join(words[first : last + 1])
         problem = f"{characters!r} ({span.label}) cuts a token, and is read as {whole!r}"
-        oddities.add(_CUT, sentence.lines[first], problem)
+        counts.odd("spans that begin or end within a token", sentence.lines[first], problem)
     return Span(first, last + 1, span.label)
 
 
@@ -334,18 +309,3 @@ def _instance(words: Words, spans: list[Span] | None, ids: Mapping[str, Any] | N
         fields["tags"] = TagField(from_spans(spans, len(words.words), Scheme.BIOUL), tokens)
         sentence.gold_tags = from_spans(spans, len(words.words), Scheme.IOB2)
     return Instance(fields)
-
-
-def _describe(counts: Counter[str]) -> str:
-    schemes, entities, odd = (
-        Counter({name.removeprefix(kind): counts[name] for name in sorted(counts) if name.startswith(kind)})
-        for kind in (_SCHEME, _ENTITY, _ODD)
-    )
-    # Several files may differ in their schemes.
-    scheme = f"{next(iter(schemes))}, " if schemes.total() == 1 else ""
-    types = ", ".join(f"{label} {count}" for label, count in entities.items())
-    return (
-        f"{scheme}{counts['sentences']} sentences, {counts['tokens']} tokens, {entities.total()} entities"
-        + (f" ({types})" if types else "")
-        + "".join(f"; {count} {kind}" for kind, count in odd.items() if count)
-    )

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,8 +21,9 @@ from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.formats import Finding
 from elmo_tasks.data.formats.questions import FORMATS, Answer, Question, read_questions
 from elmo_tasks.data.formats.records import is_parquet
-from elmo_tasks.data.input_files import FileSample, InputError, check_found, input_files, shorten
+from elmo_tasks.data.input_files import FileSample, InputError, shorten
 from elmo_tasks.data.reader import TaskReader, group_id, text_field
+from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
 
 logger = logging.getLogger(__name__)
@@ -112,62 +114,68 @@ class SquadReader(TaskReader):
         self.unanswerable = unanswerable
         self._last_passage: _Passage | None = None
 
+    def examples(self, file_path: str) -> Iterator[list[Question | InputError]]:
+        total = yield from self.read_files(file_path, partial(self._file, places={}))
+        if not total["questions"] and not self.every_record:
+            remedy = "unanswerable: true keeps such questions"
+            raise InputError("no question has an answer", where=file_path, remedy=remedy)
+
+    def _file(
+        self, path: Path, counts: Tally, *, places: dict[str, str]
+    ) -> Iterator[list[Question | InputError]]:
+        """Yields the questions of each passage."""
+        examples = read_questions(
+            path, answers=not self.every_record, ids=False, places=places, encoding=self.encoding
+        )
+        if not self.every_record:
+            examples = self.valid_examples(path, examples)
+        for _, questions_of_passage in groupby(examples, key=lambda each: getattr(each, "passage", None)):
+            questions = list(questions_of_passage)
+            counts["paragraphs"] += 1
+            for question in questions:
+                if isinstance(question, InputError):
+                    counts["bad questions"] += 1
+                elif not self._keeps(question):
+                    problem = "the reader's key `unanswerable: true` keeps questions without an answer"
+                    counts.odd("questions left out", None, f"{problem}, for models with no_answer: true")
+                else:
+                    counts["questions"] += 1
+                    counts["questions without an answer"] += not question.answers
+                    counts["answers"] += len(question.answers or ())
+                    for answer in question.answers or ():
+                        if answer.stated is not None:
+                            problem = f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
+                            counts.odd("answers near their answer_start, which is wrong", None, problem)
+            yield questions
+
     def _read(self, file_path: str) -> Iterator[Instance]:
-        counts: Counter[str] = Counter()
+        num_answers = num_misaligned = 0
         misaligned: list[str] = []
         try:
-            for questions in self.shard_iterable(self._paragraphs(file_path)):
-                counts["paragraphs"] += 1
-                for question in questions:
-                    if isinstance(question, InputError):
-                        yield no_prediction(question)
-                    elif self._keeps(question):
-                        yield self._instance(question, counts, misaligned)
-                    else:
-                        counts["left out"] += 1
+            for question in chain.from_iterable(self.shard_iterable(self.examples(file_path))):
+                if isinstance(question, InputError):
+                    yield no_prediction(question)
+                elif self._keeps(question):
+                    passage = self._passage_text(question.passage)
+                    off = [each for each in question.answers or () if passage.span(each) is None]
+                    num_answers += len(question.answers or ())
+                    num_misaligned += len(off)
+                    misaligned += map(passage.describe_misaligned, off[: _SHOWN - len(misaligned)])
+                    yield self.text_to_instance(
+                        question.text, question.passage, question.answers, id=question.id
+                    )
         finally:  # also if max_instances ends the reading
-            _log(file_path, counts, misaligned)
-        if misaligned and counts["not on boundaries"] == counts["answers"]:
-            what = f"none of {counts['answers']} answers is on token boundaries ({'; '.join(misaligned)})"
+            what = f"{num_misaligned} of {num_answers} answers are not on token boundaries"
+            what = f"{what} ({'; '.join(misaligned)})"
             remedy = f"choose a tokenizer that splits there: {_TOKENIZERS}"
+            level = logging.WARNING if num_misaligned > _USUAL * num_answers else logging.INFO
+            if misaligned:
+                logger.log(level, "%s: %s, and no use in training; %s", file_path, what, remedy)
+        if misaligned and num_misaligned == num_answers:
             raise InputError(what, where=file_path, remedy=remedy)
 
-    def _paragraphs(self, file_path: str) -> Iterator[list[Question | InputError]]:
-        """Yields the questions of each passage, for all workers: each notices if there is nothing to read."""
-        places: dict[str, str] = {}
-        empty = True
-        for path in input_files(file_path):
-            examples = read_questions(
-                path, answers=not self.every_record, ids=False, places=places, encoding=self.encoding
-            )
-            if not self.every_record:
-                examples = self.valid_examples(path, examples)
-            found = False
-            moved: list[str] = []
-            for _, questions_of_passage in groupby(examples, key=lambda each: getattr(each, "passage", None)):
-                questions = list(questions_of_passage)
-                found = True
-                empty = empty and not any(map(self._keeps, questions))
-                answers = [answer for each in questions for answer in getattr(each, "answers", None) or ()]
-                moved += [
-                    f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
-                    for answer in answers
-                    if answer.stated is not None
-                ]
-                yield questions
-            check_found(found, "questions", path)
-            if moved:
-                logger.warning(
-                    "%s: %d answers near their answer_start, which is wrong, the first: %s",
-                    *(path, len(moved), "; ".join(moved[:_SHOWN])),
-                )
-        if empty:
-            raise InputError(
-                "no question has an answer", where=file_path, remedy="unanswerable: true keeps such questions"
-            )
-
-    def _keeps(self, question: Question | InputError) -> bool:
-        return bool(getattr(question, "answers", None)) or self.unanswerable or self.every_record
+    def _keeps(self, question: Question) -> bool:
+        return bool(question.answers) or self.unanswerable or self.every_record
 
     @classmethod
     def find(cls, sample: FileSample) -> Finding:
@@ -219,22 +227,6 @@ class SquadReader(TaskReader):
             chosen = self._choose(spans, question) if spans else NO_SPAN
             fields |= span_fields(chosen, passage_text.field)
         return Instance(fields)
-
-    def _instance(self, question: Question, counts: Counter[str], misaligned: list[str]) -> Instance:
-        """Returns the instance of a question of a file, and adds it to the counts."""
-        instance = self.text_to_instance(question.text, question.passage, question.answers, id=question.id)
-        answers = question.answers or []
-        passage = self._passage_text(question.passage)
-        spans = [passage.span(answer) for answer in answers]
-        for answer, span in zip(answers, spans, strict=True):
-            if span is None and len(misaligned) < _SHOWN:
-                misaligned.append(passage.describe_misaligned(answer))
-        counts["questions"] += 1
-        counts["unanswerable"] += not answers
-        counts["answers"] += len(answers)
-        counts["not on boundaries"] += spans.count(None)
-        counts["no span"] += bool(answers) and not any(spans)
-        return instance
 
     def _passage_text(self, text: str) -> "_Passage":
         """Returns a passage, split once for all questions of its paragraph, which come in a row."""
@@ -291,32 +283,3 @@ def _in_pieces(tokens: Words) -> Words:
             words.append(piece.group())
             offsets.append((start + piece.start(), start + piece.end()))
     return Words(tokens.text, words, offsets)
-
-
-def _log(file_path: str, counts: Counter[str], misaligned: list[str]) -> None:
-    logger.info(
-        "%s: %d paragraphs, %d questions (%d unanswerable), %d answers; left out: %d unanswerable questions; "
-        "not on token boundaries, and for evaluation only: %d answers (%.2f%%), all answers to %d questions",
-        file_path,
-        *(counts[key] for key in ("paragraphs", "questions", "unanswerable", "answers", "left out")),
-        counts["not on boundaries"],
-        100 * counts["not on boundaries"] / max(1, counts["answers"]),
-        counts["no span"],
-    )
-    if counts["left out"]:
-        logger.warning(
-            "%s: %d questions without an answer are left out; the reader's key unanswerable: true keeps them "
-            "for models with no_answer: true",
-            file_path,
-            counts["left out"],
-        )
-    if counts["not on boundaries"] > _USUAL * counts["answers"]:
-        logger.warning(
-            "%s: %d of %d answers are not on token boundaries, and no use in training: %s. The reader's key "
-            "tokenizer takes %s",
-            file_path,
-            counts["not on boundaries"],
-            counts["answers"],
-            "; ".join(misaligned),
-            _TOKENIZERS,
-        )

@@ -1,8 +1,6 @@
 """Predicates with their arguments, from columns (CoNLL-2012, CoNLL-2005), JSON Lines, or lines of tags."""
 
 import json
-import logging
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -31,10 +29,9 @@ from elmo_tasks.data.formats.roles import (
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_id, join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
+from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import Words
 from elmo_tasks.srl.metric import to_tags
-
-logger = logging.getLogger(__name__)
 
 _Example = tuple[RoleSentence, list[list[str] | None]]
 """A sentence with the tags of each predicate."""
@@ -201,46 +198,40 @@ class SrlReader(TaskReader):
 
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:
         paths = word_files(gold_files(file_path))
-        total = yield from self.read_files(file_path, self._file, self._describe, paths)
-        if not total["instances"] and not self._keep:
-            raise InputError(f"no sentence has a predicate: {self._describe(total)}", where=file_path)
+        total = yield from self.read_files(file_path, self._file, paths)
+        if not total["predicates"] and not self._keep:
+            raise InputError(f"no sentence has a predicate: {total}", where=file_path)
 
     @property
     def _keep(self) -> bool:
         return self.keep_without_predicates or self.every_record
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[_Example | InputError]:
-        nested: list[InputError] = []
+    def _file(self, path: Path, counts: Tally) -> Iterator[_Example | InputError]:
         options = RoleOptions(self.columns, self.delimiter, self.encoding)
         records = self._format(path).read(path, options)
-        for example in self.valid_examples(path, self._examples(path, records, nested)):
+        for example in self.valid_examples(path, self._examples(records, counts)):
             if isinstance(example, InputError):
-                counts["bad"] += 1
+                counts["bad sentences"] += 1
                 yield example
                 continue
             sentence, tags = example
             counts["sentences"] += 1
-            counts["predicates"] += len(sentence.predicates)
             if self.verbs_only:
                 is_verb = [_is_verb(path, sentence, each) for each in sentence.predicates]
+                counts["predicates that are not verbs left out"] += is_verb.count(False)
                 sentence.predicates = list(compress(sentence.predicates, is_verb))
                 tags = list(compress(tags, is_verb))
-            counts["instances"] += len(sentence.predicates)
-            counts["without"] += not sentence.predicates
-            counts["nested"] = len(nested)
+            counts["predicates"] += len(sentence.predicates)
+            counts[
+                "sentences without predicates " + ("kept" if self._keep else "left out")
+            ] += not sentence.predicates
             if sentence.predicates or self._keep:
                 yield sentence, tags
-        if nested:
-            logger.warning(
-                "%s (such arguments in this file, of which the outer ones are kept: %d)",
-                nested[0],
-                len(nested),
-            )
 
     def _examples(
-        self, path: Path, records: Iterable[RoleSentence | InputError], nested: list[InputError]
+        self, records: Iterable[RoleSentence | InputError], counts: Tally
     ) -> Iterator[_Example | InputError]:
-        """Yields the sentences with the tags of each predicate; arguments inside of others are `nested`."""
+        """Yields the sentences with the tags of each predicate."""
         first: tuple[int, bool] | None = None
         for record in records:
             if isinstance(record, InputError):
@@ -252,51 +243,33 @@ class SrlReader(TaskReader):
                 first = first or (line, is_labelled)
                 if first[1] != is_labelled:
                     problem = "a predicate has arguments" if is_labelled else "a predicate has no arguments"
-                    raise InputError(f"{problem}, unlike in line {first[0]}", where=path, line=line)
-            inner: list[InputError] = []
+                    raise InputError(f"{problem}, unlike in line {first[0]}", where=counts.path, line=line)
             try:
-                tags = [_tags(path, record, each.arguments, inner) for each in record.predicates]
+                yield record, [_tags(record, each.arguments, counts) for each in record.predicates]
+            except InputError as error:
+                yield error
             except ValueError as error:
-                yield InputError(str(error), where=path, line=line)
-                continue
-            if self.strict and inner:
-                yield inner[0]
-            else:
-                nested += inner
-                yield record, tags
-
-    def _describe(self, counts: Counter[str]) -> str:
-        kept_or_not = "kept" if self._keep else "left out"
-        dropped = counts["predicates"] - counts["instances"]
-        return (
-            f"{counts['sentences']} sentences, {counts['without']} of them without predicates "
-            f"({kept_or_not}), {counts['instances']} predicates"
-            + (f" and {dropped} that are not verbs" if self.verbs_only else "")
-            + (f"; {counts['nested']} arguments inside of others left out" if counts["nested"] else "")
-        )
+                yield InputError(str(error), where=counts.path, line=line)
 
 
-def _tags(
-    path: Path, sentence: RoleSentence, arguments: list[Argument] | None, inner: list[InputError]
-) -> list[str] | None:
-    """Returns the tags of the outer arguments of a predicate, and adds an error for each inner one."""
+def _tags(sentence: RoleSentence, arguments: list[Argument] | None, counts: Tally) -> list[str] | None:
+    """Returns the tags of the outer arguments of a predicate, and counts the inner ones."""
     if arguments is None:
         return None
     spans = [Span(*part, argument.label) for argument in arguments for part in argument.spans]
     outer_of = {i: spans[j] for i in range(len(spans)) for j in range(len(spans)) if _is_inside(spans, i, j)}
-    for i, span in enumerate(spans):
-        if i in outer_of:
-            problem = f"{span.label} is inside of {outer_of[i].label}"
-            inner.append(InputError(problem, where=path, line=sentence.lines[span.start]))
+    for i, outer in outer_of.items():
+        problem = f"{spans[i].label} is inside of {outer.label}"
+        counts.odd("arguments inside of others left out", sentence.lines[spans[i].start], problem)
     if all(len(argument.spans) == 1 for argument in arguments):
         kept = [span for i, span in enumerate(spans) if i not in outer_of]
         return from_spans(kept, len(sentence.words), Scheme.IOB2)
     numbers = iter(range(len(spans)))
-    outer = [
+    remaining = [
         Argument(label, tuple(part for part in parts if next(numbers) not in outer_of))
         for label, parts in arguments
     ]
-    left = [new for new, old in zip(outer, arguments, strict=True) if new.spans or not old.spans]
+    left = [new for new, old in zip(remaining, arguments, strict=True) if new.spans or not old.spans]
     return to_tags(left, len(sentence.words))
 
 

@@ -1,7 +1,6 @@
 """Reads sentences and phrases with their sentiment from the trees of the Stanford Sentiment Treebank."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.formats.trees import FORMATS, Tree, read_trees
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words
+from elmo_tasks.data.tally import Tally
 
 _CLASSES: dict[int, tuple[str | None, ...]] = {
     5: ("0", "1", "2", "3", "4"),
@@ -22,7 +22,7 @@ _CLASSES: dict[int, tuple[str | None, ...]] = {
     2: ("negative", "negative", None, "positive", "positive"),
 }
 """For each granularity the class of each label of a tree; phrases without a class are left out."""
-_SENTENCES, _PHRASES, _LEFT_OUT = "sentences", "phrases inside them", "neutral left out"
+_LEFT_OUT = "neutral left out"
 
 
 @dataclass
@@ -83,7 +83,7 @@ class SstReader(TaskReader):
         """The classes of the granularity, from negative to positive."""
 
     def examples(self, file_path: str) -> Iterator[Instance | InputError]:
-        return self.read_files(file_path, self._file, self._describe)
+        return self.read_files(file_path, self._file)
 
     def instances(self, example: Instance) -> Iterator[Instance]:
         yield example
@@ -108,7 +108,7 @@ class SstReader(TaskReader):
             {"tokens": _Text(tokens, position), "metadata": metadata}, label, self.classes
         )
 
-    def _file(self, path: Path, counts: Counter[str]) -> Iterator[Instance | InputError]:
+    def _file(self, path: Path, counts: Tally) -> Iterator[Instance | InputError]:
         trees = read_trees(path, encoding=self.encoding, split=self.split if self.every_record else None)
         for tree_index, tree in enumerate(self.valid_examples(path, trees)):
             if isinstance(tree, InputError):
@@ -117,18 +117,10 @@ class SstReader(TaskReader):
             instances = list(self._of_tree(path, tree_index, tree, counts))
             self.sampled(instances)
             yield from instances
-        if not counts[_SENTENCES] + counts[_PHRASES]:
-            raise InputError(f"no sentence is left to read ({self._describe(counts)})", where=path)
+        if {*counts} <= {_LEFT_OUT}:
+            raise InputError(f"no sentence is left to read ({counts})", where=path)
 
-    def _describe(self, counts: Counter[str]) -> str:
-        classes = ", ".join(f"{label} {counts[label]}" for label in sorted(self.classes) if counts[label])
-        return (
-            f"{counts[_SENTENCES]} {_SENTENCES} and {counts[_PHRASES]} {_PHRASES}"
-            + (f" ({classes})" if classes else "")
-            + (f"; {counts[_LEFT_OUT]} {_LEFT_OUT}" if counts[_LEFT_OUT] else "")
-        )
-
-    def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Counter[str]) -> Iterator[Instance]:
+    def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Tally) -> Iterator[Instance]:
         tokens = [Token(word) for word in tree.words]
         shortest = math.inf if self.every_record else self.min_phrase_tokens or math.inf
         for index, phrase in enumerate(tree.phrases):
@@ -139,9 +131,7 @@ class SstReader(TaskReader):
             if label is None and not self.every_record:
                 counts[_LEFT_OUT] += 1
                 continue
-            counts[_PHRASES if index else _SENTENCES] += 1
-            if label is not None:
-                counts[label] += 1
+            counts[("phrases inside them" if index else "sentences") + (f": {label}" if label else "")] += 1
             position = _Position(path, tree_index, phrase.start, phrase.end)
             yield self._instance(tokens[phrase.start : phrase.end], label, position)
 

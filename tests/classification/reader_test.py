@@ -64,7 +64,7 @@ def test_instances(tmp_path, caplog):
         instances = read(tmp_path / "a", TSV, reader())
     assert words(instances) == WORDS
     assert labels(instances) == ["bad", "good", "good"]
-    assert f"{tmp_path / 'a'}: 3 instances (good 2, bad 1)" in caplog.text
+    assert f"{tmp_path / 'a'}: 3 instances (bad 1, good 2)" in caplog.text
 
 
 def test_several_columns_are_one_text(tmp_path):

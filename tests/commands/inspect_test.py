@@ -272,7 +272,7 @@ def test_pairs_by_their_names(capsys, tmp_path, content, columns, labels):
     assert found["columns"]["texts"] == columns
     assert found["labels"] == labels
     assert not found["columns"]["not read"]
-    assert ("left out: 1" in found["notes"][0]) == (content == PARSES)
+    assert ("1 records with the label" in found["notes"][0]) == (content == PARSES)
 
 
 def test_numbers_of_classes_of_pairs(tmp_path):
@@ -326,7 +326,7 @@ def test_rejected_records_are_left_out(capsys, tmp_path):
     found = inspected(capsys, tmp_path / "a", "classification")
     assert found["labels"] == {"ham": 2, "spam": 1}
     assert found["dataset_reader"]["label"] == "label"
-    assert "left out: 2" in found["notes"][0]
+    assert "2 records that annotators" in found["notes"][0]
 
 
 @pytest.mark.parametrize(

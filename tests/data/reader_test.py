@@ -1,5 +1,4 @@
 import logging
-from collections import Counter
 
 import pytest
 from allennlp.common import Params
@@ -19,7 +18,7 @@ class Lines(TaskReader):
     """An instance a line, of one text by itself and one in a list."""
 
     def _read(self, file_path):
-        for line in self.shard_iterable(self.read_files(file_path, self._lines, self._describe)):
+        for line in self.shard_iterable(self.read_files(file_path, self._lines)):
             texts = [TextField([Token(word) for word in line.split()]) for _ in range(2)]
             yield Instance({"text": texts[0], "texts": ListField(texts[1:])})
 
@@ -27,9 +26,6 @@ class Lines(TaskReader):
         for line in path.read_text().splitlines():
             counts["lines"] += 1
             yield line
-
-    def _describe(self, counts: Counter[str]) -> str:
-        return f"{counts['lines']} lines"
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_a_b_that_iob1_does_not_allow(tmp_path, caplog, scheme):
     (warning,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
     assert mentions(warning, f"{tmp_path}/eng.train, line 7: ", "B-MISC", "I-MISC")
     assert "file: 2" in warning
-    assert "5 entities (MISC 3, ORG 1, PER 1); 2 B- tags" in caplog.text
+    assert "5 entities (MISC 3, ORG 1, PER 1), 3 sentences (IOB1 3), 2 B- tags" in caplog.text
     strict = two_columns(tag_scheme=scheme, strict=True)
     error = error_of(InputError, read, tmp_path / "eng.train", AS_DISTRIBUTED, strict)
     assert mentions(error, f"{tmp_path}/eng.train, line 7: ", "B-MISC")

@@ -310,12 +310,12 @@ def test_the_instances(tmp_path):
 def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     with caplog.at_level(logging.INFO):
         assert gold(read(tmp_path / "a", content, verbs_only=True)) == PROPOSITIONS[:2]
-    assert "3 sentences, 2 of them without predicates (left out), 2 predicates and 1 " in caplog.text
+    assert "3 sentences, 1 predicates that are not verbs left out, 2 predicates, 2 sentences" in caplog.text
     with caplog.at_level(logging.INFO):
         instances = read(tmp_path / "a", content, keep_without_predicates=True)
     assert gold(instances) == [*PROPOSITIONS[:2], (None, ["O", "O"]), PROPOSITIONS[2]]
     assert not any(instances[2]["verb_indicator"])
-    assert "3 sentences, 1 of them without predicates (kept), 3 predicates" in caplog.text
+    assert "3 sentences, 3 predicates, 1 sentences without predicates kept" in caplog.text
 
 
 @pytest.mark.parametrize("arguments", [([], 0), (["a"], 1), (["a"], 0, ["O", "O"])])
