@@ -10,11 +10,11 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -227,10 +227,34 @@ def first_lines(path: Path, count: int, encoding: str) -> list[str]:
 
 def counterpart(path: Path, name: str, other: str) -> Path | None:
     """Returns the file with another word in its name, as `train.props.gz` of `train.words.gz`, if it is."""
-    pattern = rf"(?<![a-zA-Z]){name}(?![a-zA-Z])"
-    folder = path.parent.with_name(other) if path.parent.name == name else path.parent
-    file = folder / re.sub(pattern, other, path.name)
-    return file if file.name != path.name and file.is_file() else None
+    file_name = re.sub(rf"(?<![a-zA-Z]){re.escape(name)}(?![a-zA-Z])", other, path.name)
+    if file_name == path.name:
+        return None
+    folders = [path.parent] + [path.parent.with_name(other)] * (path.parent.name == name)
+    return next((file for folder in folders if (file := folder / file_name).is_file()), None)
+
+
+def main_files(files: Iterable[Path], companions: Mapping[str, Sequence[str]]) -> list[Path]:
+    """
+    Returns the files, with the main file in place of each that is read with it. `companions` has the words in
+    the names of these, see `counterpart`, by the word in the name of the main file.
+    """
+    names = [(main, other) for main, others in companions.items() for other in others]
+
+    def main_file(file: Path) -> Path:
+        return next((found for main, other in names if (found := counterpart(file, other, main))), file)
+
+    return list(dict.fromkeys(map(main_file, files)))
+
+
+def read_side_by_side(path: Path, other: Path, encoding: str) -> Iterator[tuple[int, str, str]]:
+    """Yields the numbered lines of a file, each with the line of another, which has as many."""
+    pairs = zip_longest(read_lines(path, encoding=encoding), read_lines(other, encoding=encoding))
+    for line_number, (line, beside) in enumerate(pairs, start=1):
+        shorter, longer, more = (path, other, beside) if line is None else (other, path, line)
+        if None in (line, beside) and more[1].strip():
+            raise InputError(f"the file has fewer lines than {longer}", where=shorter, line=line_number)
+        yield line_number, line[1] if line else "", beside[1] if beside else ""
 
 
 def check_found(found: object, names: str, where: str | Path) -> None:

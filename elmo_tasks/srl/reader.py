@@ -18,13 +18,14 @@ from elmo_tasks.data.formats import Format
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.roles import (
     FORMATS,
+    PROPS,
+    WORDS,
     Argument,
     Predicate,
     RoleColumns,
     RoleOptions,
     RoleSentence,
     read_columns,
-    word_files,
 )
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, group_id, join_words
@@ -197,7 +198,7 @@ class SrlReader(TaskReader):
         return _instance(words, TextField([Token(word) for word in words]), predicate, tags)
 
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:
-        paths = word_files(gold_files(file_path))
+        paths = gold_files(file_path, {WORDS: [PROPS]})
         total = yield from self.read_files(file_path, self._file, paths)
         if not total["predicates"] and not self._keep:
             raise InputError(f"no sentence has a predicate: {total}", where=file_path)

@@ -25,6 +25,7 @@ from elmo_tasks.data.input_files import (
     InputError,
     check_found,
     input_files,
+    main_files,
     read_lines,
     value_or_error,
 )
@@ -205,36 +206,22 @@ def gold_files(
     path: str | list[str], companions: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> list[Path]:
     """
-    Returns the files of `path`, see `input_files`, without skeletons, and without automatic annotation of
-    documents whose gold annotation is among them. The log says how many files are left out. `companions` has
-    the ends of names of files that are read with another in the same folder, by the end of its name.
+    Returns the files of `path`, see `input_files` and `main_files`, without skeletons, and without automatic
+    annotation of documents whose gold annotation is among them. The log says how many files are left out.
 
     # Raises
     `InputError`: there are only skeletons.
     """
     files = input_files(path)
-    with_words = [file for file in files if not file.name.endswith(_SKELETONS)]
+    with_words = {file: None for file in files if not file.name.endswith(_SKELETONS)}
     if not with_words:
         raise InputError("there are only skeleton files (*_skel), which have no words", where=path)
-    available = set(with_words)
-    gold = [
-        file
-        for file in with_words
-        if _AUTOMATIC not in file.name
-        or file.with_name(file.name.replace(_AUTOMATIC, _GOLD)) not in available
-    ]
-    if skeletons := len(files) - len(with_words):
-        logger.info("%s: %d skeleton files (*_skel) left out", path, skeletons)
-    if automatic := len(with_words) - len(gold):
-        logger.info("%s: %d files (*_auto_conll) left out, whose gold annotation is read", path, automatic)
-    read_with_another = {
-        file.with_name(file.name.removesuffix(end) + other)
-        for end, others in companions.items()
-        for file in gold
-        if file.name.endswith(end)
-        for other in others
-    }
-    return [file for file in gold if file not in read_with_another]
+    names_of_gold = {file: file.with_name(file.name.replace(_AUTOMATIC, _GOLD)) for file in with_words}
+    gold = [file for file, other in names_of_gold.items() if file == other or other not in with_words]
+    if left_out := len(files) - len(gold):
+        kinds = "skeletons (*_skel), or automatic annotation (*_auto_conll) of documents with gold annotation"
+        logger.info("%s: %d files left out: %s", path, left_out, kinds)
+    return main_files(gold, companions)
 
 
 def unescape(word: str) -> str:

@@ -42,9 +42,12 @@ from elmo_tasks.data.input_files import (
     NoWordsError,
     Record,
     check_found,
+    counterpart,
     ids_of,
+    main_files,
     nonblank_lines,
     read_lines,
+    read_side_by_side,
     shorten,
     shorten_json,
     value_or_error,
@@ -81,10 +84,10 @@ _ANNOTATION = "annotation_id"
 _SAMPLE = 1000
 """The records whose texts show their script."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
-_BRAT, _TEXT_OF_BRAT = ".ann", ".txt"
+_TEXT_OF_BRAT, _ANNOTATIONS = "txt", "ann"
 _BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t(.*)")
-COMPANIONS = {_IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_BRAT,)}
-"""The files that are read with the words: the tags and intents of ATIS, and the entities of brat."""
+COMPANIONS = {_IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_ANNOTATIONS,)}
+"""The files that are read with the words, see `main_files`: ATIS' tags and intents, brat's entities."""
 
 
 def unsplit_text(path: Path, encoding: str) -> str:
@@ -177,21 +180,18 @@ def _detect_tagged_lines(sample: FileSample, *, wikiner: bool) -> float:
 
 
 def _read_atis(path: Path, options: EntityOptions) -> Sentences:
-    tag_file = path.with_name(path.name.removesuffix(_IN) + _OUT)
-    texts = [line for _, line in read_lines(path, encoding=options.encoding)]
-    tags: list[list[str]] | None = None
-    if tag_file.exists():
-        tags = [line.split() for _, line in read_lines(tag_file, encoding=options.encoding)]
-        if len(texts) != len(tags):
-            raise InputError(f"has {len(tags)} lines, but {path} has {len(texts)}", where=tag_file)
-    for index, text in enumerate(texts):
-        words = text.split()
-        tags_of_line = tags[index] if tags else None
-        if tags_of_line is not None and len(tags_of_line) != len(words):
-            problem = f"the line has {len(tags_of_line)} tags for the {len(words)} words in {path}"
-            yield InputError(problem, where=tag_file, line=index + 1)
+    tag_file = counterpart(path, _IN, _OUT)
+    if tag_file is None:
+        lines = ((line_number, line, "") for line_number, line in read_lines(path, encoding=options.encoding))
+    else:
+        lines = read_side_by_side(path, tag_file, options.encoding)
+    for line_number, line, tags_of_line in lines:
+        words, tags = line.split(), tags_of_line.split() if tag_file else None
+        if tags is not None and len(tags) != len(words):
+            problem = f"the line has {len(tags)} tags for the {len(words)} words in {path}"
+            yield InputError(problem, where=tag_file or path, line=line_number)
         elif words:
-            yield EntitySentence(words, [index + 1] * len(words), tags_of_line)
+            yield EntitySentence(words, [line_number] * len(words), tags)
 
 
 def _detect_atis(sample: FileSample) -> float:
@@ -200,8 +200,7 @@ def _detect_atis(sample: FileSample) -> float:
 
 def _read_brat(path: Path, options: EntityOptions) -> Sentences:
     """Reads each line of a text as a sentence, with the entities of its `.ann` file."""
-    path = path.with_suffix(_TEXT_OF_BRAT)
-    annotations = path.with_suffix(_BRAT)
+    annotations = path.with_suffix(f".{_ANNOTATIONS}")
     spans: list[tuple[Span, str]] = []
     for line_number, line in nonblank_lines(annotations, options.encoding):
         if match := _BRAT_ENTITY.match(line):
@@ -227,9 +226,8 @@ def _read_brat(path: Path, options: EntityOptions) -> Sentences:
 
 
 def _detect_brat(sample: FileSample) -> float:
-    path = sample.files[0]
-    is_brat = path.suffix in (_BRAT, _TEXT_OF_BRAT)
-    return CERTAIN if is_brat and all(path.with_suffix(e).exists() for e in (_BRAT, _TEXT_OF_BRAT)) else 0.0
+    (path,) = main_files(sample.files[:1], COMPANIONS)
+    return CERTAIN if counterpart(path, _TEXT_OF_BRAT, _ANNOTATIONS) else 0.0
 
 
 # Records of JSON and Parquet
@@ -398,19 +396,12 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
         tokens = [token for token in part if not token.is_space]
         if not tokens:
             raise NoWordsError("the sentence has no words")
-        index_of_token = {token.i: index for index, token in enumerate(tokens)}
-        starts = [token.idx - part.start_char for token in tokens]
-        words = [token.text for token in tokens]
-        offsets = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
-        spans = None
-        if tagged:
-            inside = [
-                [index_of_token[token.i] for token in each if token.i in index_of_token] for each in part.ents
-            ]
-            entities = zip(inside, part.ents, strict=True)
-            spans = [Span(within[0], within[-1] + 1, each.label_) for within, each in entities if within]
-        text = Words(part.text, words, offsets)
-        return EntitySentence(words, [doc_number] * len(words), spans=spans, text=text)
+        start, words = part.start_char, [token.text for token in tokens]
+        offsets = [(token.idx - start, token.idx - start + len(token)) for token in tokens]
+        entities = [Span(each.start_char - start, each.end_char - start, each.label_) for each in part.ents]
+        entities = [each for each in entities if part.text[each.start : each.end].strip()]
+        lines, text = [doc_number] * len(words), Words(part.text, words, offsets)
+        return EntitySentence(words, lines, characters=entities if tagged else None, text=text)
 
     try:
         docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))

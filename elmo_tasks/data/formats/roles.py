@@ -44,6 +44,7 @@ from elmo_tasks.data.input_files import (
     ids_of,
     nonblank_lines,
     read_lines,
+    read_side_by_side,
     shorten_json,
     value_or_error,
 )
@@ -58,6 +59,8 @@ CONLL_2012 = (
     *(ARGUMENTS, "coreference"),
 )
 CONLL_2005 = (WORD, LEMMA, ARGUMENTS)
+WORDS, PROPS = "words", "props"
+"""Parts of the names of files of CoNLL-2005 that are read together."""
 ALL_OF_2005 = (WORD, POS, "parse", "entity", "sense", LEMMA, ARGUMENTS)
 """The columns of `train-set.gz` and the like, which the scripts of CoNLL-2005 make."""
 _PLAIN = (WORD, POS, "sense", LEMMA)
@@ -267,7 +270,7 @@ def _spans(lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
 
 
 def _read_conll2005(path: Path, options: RoleOptions) -> Sentences:
-    props = counterpart(path, "words", "props")
+    props = counterpart(path, WORDS, PROPS)
     if props is not None and options.columns is None:
         lines = _side_by_side(path, props, options.encoding)
         return read_columns(props, options, CONLL_2005, lines)
@@ -276,19 +279,11 @@ def _read_conll2005(path: Path, options: RoleOptions) -> Sentences:
     return read_columns(path, options, names, chain(begin, lines))
 
 
-def word_files(paths: Iterable[Path]) -> list[Path]:
-    """Returns the files, with the words of CoNLL-2005 in place of each file of props."""
-    return list(dict.fromkeys(counterpart(path, "props", "words") or path for path in paths))
-
-
 def _side_by_side(words: Path, props: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    pairs = zip_longest(
-        read_lines(words, encoding=encoding), read_lines(props, encoding=encoding), fillvalue=(0, "")
-    )
-    for line_number, ((word_line, word), (_, cells)) in enumerate(pairs, start=1):
+    for line_number, word, cells in read_side_by_side(words, props, encoding):
         word, cells = word.strip(BLANKS), cells.strip(BLANKS)
         if bool(word) != bool(cells):
-            problem = f"{cells[:80]!r} does not fit {word!r} in line {word_line or line_number} of {words}"
+            problem = f"{cells[:80]!r} does not fit {word!r} in the same line of {words}"
             raise InputError(problem, where=props, line=line_number)
         yield line_number, f"{word}\t{cells}" if word else ""
 
@@ -445,7 +440,7 @@ def _likeliest(sample: FileSample) -> tuple[str, float]:
         return "json_lines", CERTAIN if is_labelled else POSSIBLE
     if _PROPOSITION.match(first):
         return "he2017", CERTAIN
-    if counterpart(path, "words", "props") or counterpart(path, "props", "words"):
+    if counterpart(path, WORDS, PROPS) or counterpart(path, PROPS, WORDS):
         return "conll2005", CERTAIN
     numbered = first.split("\t")
     if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not _is_document(sample):

@@ -17,6 +17,7 @@ from elmo_tasks.data.input_files import (
     first_lines,
     nonblank_lines,
     read_lines,
+    read_side_by_side,
 )
 
 FASTTEXT = "__label__"
@@ -78,13 +79,9 @@ def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
 
 def _read_label_files(path: Path, options: TextOptions) -> Iterator[Record]:
     """Yields the text of each line with the label in the same line of its `label_file`."""
-    labels = [line.strip() for _, line in read_lines(label_file(path) or path, encoding=options.encoding)]
-    texts = list(read_lines(path, encoding=options.encoding))
-    if len(labels) != len(texts):
-        raise InputError(f"has {len(texts)} lines, but {label_file(path)} has {len(labels)}", where=path)
-    for (line_number, text), label in zip(texts, labels, strict=True):
-        if text.strip() or label:
-            yield Record(path, line_number, {"label": label, "text": text})
+    for line_number, text, label in read_side_by_side(path, label_file(path) or path, options.encoding):
+        if text.strip() or label.strip():
+            yield Record(path, line_number, {"label": label.strip(), "text": text})
 
 
 def label_file(path: Path) -> Path | None:

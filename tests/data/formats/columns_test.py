@@ -45,20 +45,20 @@ def test_groups_between_empty_lines():
 
 
 @pytest.mark.parametrize(
-    ("names", "gold", "left_out"),
+    ("names", "gold"),
     [
-        (["a.gold_conll", "a.gold_skel", "b.gold_conll.gz", "b.gold_skel.gz"], [0, 2], "2 skeleton files"),
-        (["a.v4_auto_conll", "a.v4_gold_conll", "b.v4_auto_conll"], [1, 2], r"1 files (*_auto_conll)"),
+        (["a.gold_conll", "a.gold_skel", "b.gold_conll.gz", "b.gold_skel.gz"], [0, 2]),
+        (["a.v4_auto_conll", "a.v4_gold_conll", "b.v4_auto_conll"], [1, 2]),
     ],
 )
-def test_gold_files(tmp_path, caplog, names, gold, left_out):
+def test_gold_files(tmp_path, caplog, names, gold):
     """The automatic annotation is read only if there is no gold annotation."""
     for name in names:
         (tmp_path / name).touch()
     with caplog.at_level(logging.INFO):
         files = gold_files(str(tmp_path))
     assert [file.name for file in files] == [names[i] for i in gold]
-    assert f"{tmp_path}: {left_out}" in caplog.text
+    assert f"{tmp_path}: {len(names) - 2} files left out" in caplog.text
     (tmp_path / "c_skel").touch()
     with pytest.raises(InputError, match="c_skel:"):
         gold_files(str(tmp_path / "c_skel"))
