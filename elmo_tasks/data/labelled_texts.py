@@ -201,7 +201,7 @@ class LabelledTextReader(TaskReader):
     ) -> Iterator[_Example | InputError]:
         for file in groups[path]:
             yield from self._examples(file, format or self._format([file]), counts)
-        if not any(name.startswith(_INSTANCES) for name in counts):
+        if counts and not any(name.startswith(_INSTANCES) for name in counts):
             raise InputError(f"the file has no records to read ({counts})", where=path)
 
     def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:

@@ -117,7 +117,7 @@ class SstReader(TaskReader):
             instances = list(self._of_tree(path, tree_index, tree, counts))
             self.sampled(instances)
             yield from instances
-        if {*counts} <= {_LEFT_OUT}:
+        if {*counts} == {_LEFT_OUT}:
             raise InputError(f"no sentence is left to read ({counts})", where=path)
 
     def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Tally) -> Iterator[Instance]:
