@@ -43,9 +43,6 @@ class ClassificationReader(LabelledTextReader):
     label : the column of the class; null: the files are text to pre-train on, without labels. In the
         column `gold_label`, `-` is not a class: the record is left out, and counted in the log.
     The others : see `LabelledTextReader`.
-
-    # Raises
-    See `LabelledTextReader`.
     """
 
     find = staticmethod(find_texts)

@@ -95,7 +95,6 @@ class TrainOnOwnData(Verb):
         return inspection
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
-        """Returns the config of the task for these data."""
         name = CONFIGS[self.task].removesuffix("_elmo" if self.no_elmo else "")
         config = Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict(quiet=True)
         reader = {**reader, "token_indexers": config["dataset_reader"]["token_indexers"]}

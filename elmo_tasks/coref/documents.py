@@ -46,12 +46,9 @@ class CorefDocument(Metadata):
         words: Words | None = None,
     ) -> "CorefDocument":
         """
-        Returns the document of values, which are checked. Clusters with a mention in common are joined, as in
-        other systems for OntoNotes. `words` are the words in their text, by default joined by blanks.
-
-        # Raises
-        `InputError`: a value of another type, no sentence, a sentence without words, other numbers of
-        speakers than of words, or a span that is outside the document or ends before it starts.
+        Returns the document of values, which are checked: bad ones are an `InputError`. Clusters with a
+        mention in common are joined, as in other systems for OntoNotes. `words` are the words in their text,
+        by default joined by blanks.
         """
         check_sentences("sentences", sentences)
         if not any(sentences):

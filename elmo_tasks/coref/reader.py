@@ -31,11 +31,9 @@ _OVER_ENDS = "mentions over the end of a sentence, which the model does not prop
 class CorefReader(TaskReader):
     """
     Makes one instance of each document, or of each part of a document in CoNLL-2012. For the formats see
-    `data/formats/coreference.py`. In a folder of OntoNotes, the skeleton files (`*_skel`), which have no
-    words, and automatic annotation (`*_auto_conll`) of documents with gold annotation are left out. Instances
-    have `tokens` (one text for each sentence), `speakers` (an id for each token, in the order of the
-    speakers' first words, 0 for unknown), `genre` and `metadata` (a `CorefDocument`, with its gold clusters
-    if there are any).
+    `data/formats/coreference.py`, for folders of OntoNotes `gold_files`. Instances have `tokens` (one text
+    for each sentence), `speakers` (an id for each token, in the order of the speakers' first words, 0 for
+    unknown), `genre` and `metadata` (a `CorefDocument`, with its gold clusters if there are any).
 
     # Parameters
 
@@ -44,10 +42,6 @@ class CorefReader(TaskReader):
     genre_pattern : a regular expression with one group, the genre, that is searched for in a document's id;
         by default OntoNotes' ids, such as `nw/wsj/00/wsj_0001` or `nw`. Without a match the genre is unknown.
     The others : see `TaskReader`.
-
-    # Raises
-    `ConfigurationError`: not a regular expression, or not one group. When reading, `InputError` with file and
-    line: no file, no document in a file, another encoding, and lines that do not follow the format.
     """
 
     formats = FORMATS
@@ -133,7 +127,6 @@ def _documents(path: Path, encoding: str) -> Iterator[CorefDocument | InputError
 
 
 def _num_cross_sentence_mentions(document: CorefDocument) -> int:
-    """Returns the number of mentions in more than one sentence."""
     ends = list(accumulate(map(len, document.sentences)))
     return sum(
         bisect(ends, first) != bisect(ends, last)

@@ -1,8 +1,7 @@
 """
 The files at a path of a config, their lines, and JSON in them, for all readers.
 
-Nothing is skipped silently: a missing or broken file, and a byte that is not of the encoding, are errors that
-name the file and the line.
+A missing or broken file, and a byte that is not of the encoding, are errors that name the file and the line.
 """
 
 import codecs
@@ -37,12 +36,7 @@ ID_KEYS = (
 """The fields of a record that tell which it is."""
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
-_OFFICE = {
-    ".xlsx": "an Excel workbook",
-    ".ods": "an OpenDocument table",
-    ".docx": "a Word document",
-    ".odt": "an OpenDocument text",
-}
+_OFFICE = (".xlsx", ".ods", ".docx", ".odt")
 """Office documents, which are zip archives."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
@@ -76,8 +70,8 @@ def value_or_error(
     ids: Mapping[str, Any] = MappingProxyType({}),
 ) -> "Made | InputError":
     """
-    Returns the value of a function, or the `InputError` that it raises: the next record may be good. The
-    error gets the file, the line and the ids of the record, unless it has its own.
+    Returns the value of a function, or the `InputError` that it raises, since the next record may be good.
+    The error gets the file, the line and the ids of the record, unless it has its own.
     """
     try:
         return make(*arguments)
@@ -115,21 +109,17 @@ class Record:
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     """
-    Returns the files at `path`, in a fixed order.
+    Returns the files at `path`, in a fixed order. An archive counts as a folder.
 
-    - A file; an archive counts as a folder. `fixtures/...` also finds the files of the project.
-    - A folder: all files below it, at any depth, except hidden files and folders (a leading dot), pipes
-      and devices.
+    - A file; `fixtures/...` also finds the files of the project.
+    - A folder: all files below it, at any depth, except hidden ones (a leading dot), pipes and devices.
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
-    - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, fetched once and kept in AllenNLP's
-      cache; an archive counts as a folder.
-    - `archive.zip!member` or `(archive.zip)#member`, also in a `.tar.gz` or at a URL: a file or folder in an
-      archive.
+    - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, kept in AllenNLP's cache.
+    - `archive.zip!member` or `(archive.zip)#member`, also in a `.tar.gz` or at a URL: a file or folder in it.
     - A list of these, which is not empty: the files of each, in the order of the list.
 
-    # Raises
-    `InputError`, with `path`: nothing is there, an archive is damaged or an office document, or an archive
-    lies in a folder or in another archive.
+    Where nothing is there, or an archive is damaged, an office document, or among other files, it is an
+    `InputError`.
     """
     if isinstance(path, list):
         return [file for each in path for file in input_files(each)]
@@ -164,11 +154,8 @@ def read_lines(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, see `common.files.text_lines`.
-
-    # Raises
-    `InputError`, with the line, in place of `ElmoError`. If the text is not of the encoding that a reader
-    gives, the error names one that fits; the default is UTF-8.
+    Yields the numbered lines of a text, see `common.files.text_lines`, whose errors are `InputError`s here.
+    If the text is not of the encoding that a reader gives, the error names one that fits.
     """
     try:
         yield from common_files.text_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
@@ -279,10 +266,7 @@ def read_sentences(
 
 
 def likely_encoding(path: str | os.PathLike[str]) -> str | None:
-    """
-    Returns the likely encoding of a text, by all of its lines: `ascii` if no other is needed, `None` if none
-    of the usual ones fits, or the file cannot be read to its end.
-    """
+    """Returns the likely encoding of a text, by all of its lines; `None` if none of the usual ones fits."""
     from charset_normalizer import from_bytes  # for errors only
 
     sample, is_utf8 = b"", True
@@ -323,10 +307,7 @@ def _decodes(line: bytes, encoding: str) -> bool:
 
 
 def _below(path: str) -> list[Path]:
-    """
-    Returns `path` itself, or the files below it, without pipes and devices. Links are followed; each folder
-    is read once.
-    """
+    """Returns `path`, or the files below it, without pipes and devices. Links are followed once."""
     if not os.path.isdir(path):
         return [Path(path)]
     files: list[Path] = []
@@ -347,8 +328,9 @@ def _content(path: str) -> str:
     """Returns the folder of an archive's contents, or the path of any other file or folder."""
     if not is_archive(Path(path)):
         return path
-    if document := _OFFICE.get(Path(path).suffix.lower()):
-        raise InputError(f"this is {document}", where=path, remedy="save it as csv, or as plain text")
+    if path.lower().endswith(_OFFICE):
+        remedy = "save it as csv, or as plain text"
+        raise InputError("this is an office document", where=path, remedy=remedy)
     try:
         return str(_unpacked(Path(path)))
     except Exception as error:  # each kind of archive raises its own classes, with no common base
@@ -361,7 +343,6 @@ def _unpacked(file: Path) -> Path:
 
 
 def _fetch(text: str) -> str:
-    """Returns the local path of a URL, or of a member of an archive."""
     name, in_archive, member = text.partition("!")
     try:
         file = Path(cached_path(name))

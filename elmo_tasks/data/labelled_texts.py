@@ -63,20 +63,15 @@ class LabelledTextReader(TaskReader):
     label_names : the class of each label in the files, where numbers are text; null: the labels are the names
         of the classes, or in Parquet also numbers whose names the file has.
     format : `auto` tells from the file, its name and the labels. `csv`, `tsv` or another `delimited` file;
-        `json` or `jsonl`: a list of objects, `{"data": [...]}` or an object a line; `parquet`. Texts with the
-        columns `text` and `label` may also be `text`, a text a line; `document`, a text a file; `label_text`,
-        a label, a blank and a text a line; `fasttext`; `label_files`, a text a line in `train_text.txt` and a
-        label a line in `train_labels.txt`, or files of like names; `class_folders`, a folder with a text a
-        file for each class; `class_files`, a file with a text a line for each class.
+        `json` or `jsonl`; `parquet`. Texts with the columns `text` and `label` may also be `text`, a text a
+        line; `document`, a text a file; `label_text`, a label, a blank and a text a line; `fasttext`;
+        `label_files`, such as `train_text.txt` and `train_labels.txt`; `class_folders`, a folder with a text
+        a file for each class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has the names.
     delimiter : between the columns; by default the mark of `csv` or `tsv`, or else found from the file.
     quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
     The others : see `TaskReader`.
 
-    # Raises
-    `ConfigurationError`: `columns` for a format that has its own; fewer than two classes, or one twice; label
-    names of other classes. When reading, `InputError` with file, line and column: a missing or empty file, a
-    format error, a missing column, a value that is not a text, a text without words, or an unknown label.
     """
 
     undecided: Sequence[str] = ()
@@ -118,8 +113,7 @@ class LabelledTextReader(TaskReader):
     @abstractmethod
     def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
         """
-        Returns the columns of each text of a record, which are joined by blanks, and the column of its label,
-        `None` if the data have no labels.
+        Returns the columns that each text of a record is joined of, and the column of its label, if any.
         """
 
     def instance(self, texts: Sequence[str | list[str]], label: str | None) -> Instance:

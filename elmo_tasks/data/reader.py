@@ -50,10 +50,7 @@ def unwrapped_reader(reader: DatasetReader) -> DatasetReader:
 
 
 def check_readable(reader: DatasetReader, path: Any) -> None:
-    """
-    Reads the first instance of the data at `path`, so that a wrong path is found before a training. The
-    reader `multitask` has a path for each task.
-    """
+    """Reads the first instance of the data, so that a wrong path is found before a training."""
     if isinstance(reader, MultiTaskDatasetReader):
         for task in reader.readers.keys() & path.keys():
             check_readable(reader.readers[task], path[task])
@@ -91,11 +88,14 @@ class TaskReader(ShardedReader):
 
     token_indexers : as in any AllenNLP reader, for every text; by default one id a word, named `tokens`.
     encoding : of the files, by its name in Python, such as `cp1252`, `gb18030` or `utf-16`.
-    tokenizer : splits text into words, in files and in predictions of the archive, see `chosen_tokenizer`;
-        by default spaCy's rules for English.
-    skip_bad : whether to leave out bad records, such as a record that does not follow the format, has no
-        words or an unknown label. A warning has their number and the first three.
+    tokenizer : splits text into words, see `chosen_tokenizer`; by default spaCy's rules for English.
+    skip_bad : whether to leave out records that do not follow the format, have no words or an unknown label.
+        A warning has their number and the first three.
     The others : see `ShardedReader`.
+
+    # Raises
+    `ConfigurationError`: an impossible parameter. When reading, `InputError` with file and line: a missing or
+    empty file, another encoding, and a record that does not follow the format.
     """
 
     every_record = False
@@ -222,9 +222,8 @@ class TaskReader(ShardedReader):
         self, path: Path, examples: Iterable[Example | InputError]
     ) -> Iterator[Example | InputError]:
         """
-        Yields the examples of a file, and raises the first error among them. With `skip_bad`, errors are left
-        out, and a warning has their number and the first three. For a prediction, where each record has a
-        line, errors are yielded: with `skip_bad`, and for records without words.
+        Yields the examples of a file, and raises the first error among them; `skip_bad` leaves errors out.
+        For a prediction, where each record has a line, it yields them, and so those of records without words.
         """
         errors: list[InputError] = []
         try:
@@ -254,8 +253,7 @@ class TaskReader(ShardedReader):
     ) -> Generator[Example, None, Tally]:
         """
         Yields the examples that `read` yields for each of `paths`, by default `input_files(file_path)`, and
-        logs the counts of each file and their sum, also if `max_instances` ends the reading. Returns the sum.
-        A file without counts is an `InputError`.
+        logs the counts of each file, also if `max_instances` ends the reading. Returns their sum.
         """
         logger = logging.getLogger(type(self).__module__)
         total = Tally(file_path)

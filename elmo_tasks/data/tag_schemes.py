@@ -60,10 +60,7 @@ class Tag(NamedTuple):
 
 @dataclass(eq=False)
 class TagError(ValueError):
-    """
-    A tag that does not exist, or that is not allowed at its position, from 0. The position of an entity
-    without an end is the last token.
-    """
+    """A tag that does not exist, or that is not allowed at its position, from 0."""
 
     position: int
     problem: str
@@ -108,10 +105,7 @@ _UNFINISHED = ("B", "I")
 
 @lru_cache(maxsize=1 << 14)
 def split_tag(tag: str) -> Tag:
-    """
-    Returns prefix and label: `"B-creative-work"` has the label `creative-work`. Several tags together, such
-    as `B-LOC,B-ORG`, have no label. Nothing is checked.
-    """
+    """Returns prefix and label, unchecked. Several tags together, such as `B-LOC,B-ORG`, have no label."""
     if _SEVERAL.fullmatch(tag):
         return Tag(tag, "")
     prefix, _, label = tag.partition("-")
@@ -179,12 +173,7 @@ class TagReader:
         return (self._opened[other], *self._first[other]) if self._opened[other] else None
 
     def spans(self, tags: Sequence[str], lines: Sequence[int]) -> list[Span]:
-        """
-        Returns the entities of a sentence, whose tags are in these lines.
-
-        # Raises
-        `TagError`: a tag that does not exist, or not at its position. `MixedSchemeError`.
-        """
+        """Returns the entities of a sentence, whose tags are in these lines, or raises a `TagError`."""
         if self.brackets:
             return from_brackets(tags)
         if self._respell is not None:
@@ -243,8 +232,7 @@ def _spelling(
 ) -> tuple[str, Callable[[str], str] | None]:
     """
     Returns the spelling of the different tags of a file other than `O`: its name, if it is a scheme, and the
-    function that makes the tag of this module; `None` for tags as this module spells them, or if no single
-    spelling explains all of them.
+    function that makes the tag of this module, if one spelling explains all of them.
     """
     if all(tag in _ALL_PREFIXES for tag in tags):
         return "", _with_type
@@ -280,12 +268,7 @@ def _is_tag(text: str) -> bool:
 
 
 def from_brackets(cells: Sequence[str]) -> list[Span]:
-    """
-    Returns the spans of one sentence with brackets: `(PER*`, `*`, `*)` or `(PER)`. `-` is `*`.
-
-    # Raises
-    `TagError`: a cell that is not a bracket, or a bracket at the wrong position.
-    """
+    """Returns the spans of one sentence with brackets, `(PER*`, `*`, `*)` or `(PER)`; `-` is `*`."""
     spans, label, start = [], "", 0
     for position, cell in enumerate(cells):
         match = _BRACKETS.fullmatch("*" if cell == "-" else cell)
@@ -329,10 +312,8 @@ def from_spans(spans: Iterable[Span], length: int, scheme: Scheme) -> list[str]:
     previous = Span(0, 0, "")
     for span in sorted(spans):
         if not previous.end <= span.start < span.end <= length or not span.label:
-            raise ValueError(
-                f"{span} is not possible: a span has a label and some of the tokens 0 to {length - 1}, and "
-                "overlaps no other"
-            )
+            needed = f"a label and some of the tokens 0 to {length - 1}, and overlaps no other"
+            raise ValueError(f"{span} is not possible: a span has {needed}")
         if scheme is Scheme.IOB1:
             touches = span.start == previous.end and span.label == previous.label
             begin = unit = "B" if touches else "I"
@@ -371,7 +352,6 @@ def _may_follow(previous: Tag, tag: Tag, scheme: Scheme) -> bool:
 
 
 def _parse_tag(text: str, prefixes: tuple[str, ...], position: int) -> Tag:
-    """Splits a tag and checks that it exists."""
     tag = split_tag(text)
     if text == "O" or (tag.label and tag.prefix in prefixes):
         return tag

@@ -67,8 +67,8 @@ class Words(NamedTuple):
 
 def line_starts(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     """
-    Returns the first word of a text, of each later paragraph, and of each line or cell of a list, where a
-    sentence starts, too. A line that continues the prose of the line before is not among them.
+    Returns the first word of a text, of each later paragraph, and of each line or cell of a list. A line that
+    continues the prose of the line before is not among them.
     """
     starts = [bisect_left(offsets, (start,)) for start in _line_starts(text)]
     return sorted({0, *starts} - {len(offsets)})
@@ -179,10 +179,8 @@ def tokenizer_of_texts(texts: Sequence[str]) -> str | None:
 
 def raw_word(line: str) -> str | None:
     """
-    Returns a word that shows that a line is not tokenised, or `None`.
-
-    It is a word with punctuation at its end, where the line has several words and none is punctuation alone.
-    In a script without blanks between words it is the longest word, if nobody has put any.
+    Returns a word that shows that a line is not tokenised, or `None`. It is a word with punctuation at its
+    end, or the longest word in a script without blanks.
     """
     words = line.split()
     if any(not any(map(str.isalnum, word)) for word in words):
@@ -222,16 +220,12 @@ def language_rules(language: str, *, sentences: bool = False) -> "Language":
 @Tokenizer.register("elmo_spacy")
 class SpacyRules(StrictParams, Tokenizer):
     """
-    A tokenizer with spaCy's rules for a language, or of an installed model, without tokens of
-    white space.
+    A tokenizer with spaCy's rules for a language, or of an installed model, without tokens of white space.
 
     # Parameters
 
     language : spaCy's code; `xx` for the rules that all languages share, as Korean's own rules need MeCab.
     model : the name of an installed model, in place of the language.
-
-    # Raises
-    `ConfigurationError`: see `language_rules`; or the model is not installed.
     """
 
     def __init__(self, *, language: Name = "en", model: Optional[Name] = None) -> None:

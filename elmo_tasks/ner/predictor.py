@@ -52,7 +52,6 @@ class NerPredictor(SentencePredictor):
         ]
 
     def _lines(self, instance: Instance) -> list[Instance]:
-        """Returns an instance for each sentence that the lines of a text make."""
         sentence = instance["metadata"].metadata
         ends = [*line_starts(sentence.text, sentence.offsets)[1:], len(sentence)]
         if len(ends) == 1:
@@ -90,7 +89,6 @@ class NerPredictor(SentencePredictor):
 
 
 def _joined(sentence: NerSentence, lines: Iterable[NerResult]) -> NerResult:
-    """Returns the result of a text from the results of its lines."""
     result, start = NerResult(sentence, [], []), 0
     for line in lines:
         result.spans += [Span(span.start + start, span.end + start, span.label) for span in line.spans]

@@ -56,11 +56,9 @@ class NerSentence(Metadata):
 @DatasetReader.register("elmo_ner")
 class NerReader(TaskReader):
     """
-    Reads sentences with entities, in any format of docs/data.md. In columns a line is a token, an
-    empty line ends a sentence, and lines that begin with `-DOCSTART-` separate documents.
-
-    Columns: https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `metadata` (a
-    `NerSentence`) and, if the sentence is tagged, `tags` (BIOUL).
+    Reads sentences with entities, in any format of docs/data.md; by default the columns of
+    https://www.clips.uantwerpen.be/conll2003/ner/. Instances have `tokens`, `metadata` (a `NerSentence`) and,
+    if the sentence is tagged, `tags` (BIOUL).
 
     # Parameters
 
@@ -77,11 +75,6 @@ class NerReader(TaskReader):
         becomes the whole token; and a span that overlaps a longer one, which is left out. They are counted,
         and a warning names the first of a file.
     The others : see `TaskReader`.
-
-    # Raises
-    `ConfigurationError`: impossible columns, delimiter or scheme. When reading, `InputError` with file and
-    line: no file, no sentence in a file, another encoding, a wrong number of columns, an empty word, a tag
-    that does not exist, and a tag that the scheme does not have, or not at this position.
     """
 
     formats: Sequence[Format] = FORMATS
@@ -181,7 +174,6 @@ class NerReader(TaskReader):
             _count_scheme(tags, counts)
 
     def _add_remedy(self, error: InputError, path: Path) -> None:
-        """Adds the keys for the columns of a file that has another number of them."""
         keys = next(column_keys(sample_of(str(path)).lines))
         names = keys.get("columns", list(CONLL_2003))
         if len(names) != len(self.columns.names):
@@ -299,7 +291,6 @@ def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
 
 
 def _instance(words: Words, spans: list[Span] | None, ids: Mapping[str, Any] | None = None) -> Instance:
-    """Returns the instance of words and, for training and evaluation, their entities."""
     tokens = text_field(words)
     sentence = NerSentence(words.words, words.text, words.offsets)
     if ids:

@@ -58,9 +58,6 @@ class SnliReader(LabelledTextReader):
         `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, or the names of SICK,
         in any case.
     The others : see `LabelledTextReader`.
-
-    # Raises
-    See `LabelledTextReader`.
     """
 
     find = staticmethod(find_pairs)

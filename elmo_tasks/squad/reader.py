@@ -94,10 +94,6 @@ class SquadReader(TaskReader):
     unanswerable : whether to keep the questions of SQuAD 2.0 that have no answer, for which the model needs
         `no_answer`. If not, a warning has their number.
     The others : see `TaskReader`.
-
-    # Raises
-    `ConfigurationError`: an unknown `training_answer`. When reading, `InputError`: see `read_questions`, or
-    nothing is left to read.
     """
 
     formats = FORMATS
@@ -123,7 +119,6 @@ class SquadReader(TaskReader):
     def _file(
         self, path: Path, counts: Tally, *, places: dict[str, str]
     ) -> Iterator[list[Question | InputError]]:
-        """Yields the questions of each passage."""
         examples = read_questions(
             path, answers=not self.every_record, ids=False, places=places, encoding=self.encoding
         )

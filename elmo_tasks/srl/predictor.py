@@ -167,7 +167,6 @@ class SrlPredictor(SentencePredictor):
         return SentenceInstance(join_words(instance["metadata"].metadata.words), [instance])
 
     def _find_predicates(self, sentences: list[list[str]]) -> list[list[int] | Exception]:
-        """Returns the indices of the predicates of each sentence, or an error."""
         if not any(sentences):
             return [[] for _ in sentences]
         if self._finder is None:
@@ -201,7 +200,6 @@ class SrlPredictor(SentencePredictor):
 
     @cached_property
     def _finder(self) -> TaskPredictor | None:
-        """The predictor of `elmo:predicates`, unless a spaCy model replaces it."""
         if self._spacy_model is not None or PREDICATES not in trained_archives():
             return None
         return load(PREDICATES).predictor

@@ -91,9 +91,8 @@ class SentenceInstance(Instance):
 @DatasetReader.register("elmo_srl")
 class SrlReader(TaskReader):
     """
-    Makes one instance of each predicate. For the formats see `data.formats.roles`. In a folder of OntoNotes,
-    skeleton files (`*_skel`), which have no words, and automatic annotation (`*_auto_conll`) where there is
-    gold annotation are left out. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id
+    Makes one instance of each predicate. For the formats see `data.formats.roles`, for folders of OntoNotes
+    `gold_files`. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id
     that the predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model
     computes once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags`
     (IOB2).
@@ -111,13 +110,6 @@ class SrlReader(TaskReader):
     strict : whether to refuse arguments inside of others, such as `(ARG0(ARG1*))`. Otherwise the outer one is
         kept; the inner ones are counted, and a warning names the first one of a file.
     The others : see `TaskReader`.
-
-    # Raises
-    `ConfigurationError`: impossible columns or delimiter. When reading, `InputError` with file, line and
-    column: no file, no sentence in a file, no instance at all, another encoding, a wrong number of columns,
-    an empty word, brackets that do not match, other numbers of predicates and of their columns, with
-    `verbs_only` no part of speech, no JSON object, a field that is missing, misspelt or of another type, and
-    spans that are outside the sentence, overlap or are out of order.
     """
 
     def __init__(
@@ -232,7 +224,6 @@ class SrlReader(TaskReader):
     def _examples(
         self, records: Iterable[RoleSentence | InputError], counts: Tally
     ) -> Iterator[_Example | InputError]:
-        """Yields the sentences with the tags of each predicate."""
         first: tuple[int, bool] | None = None
         for record in records:
             if isinstance(record, InputError):

@@ -47,11 +47,9 @@ class _Position(NamedTuple):
 @DatasetReader.register("elmo_sst")
 class SstReader(TaskReader):
     """
-    Reads one tree a line, and skips blank lines. Instances have `tokens`, `metadata` (an `SstSentence`) and,
-    if labelled, `label`. The vocabulary has all classes of the granularity, from negative to positive.
-
-    The vocabulary counts the words of a sentence once, not again for the phrases inside it, so that
-    `min_count` counts sentences.
+    Reads one tree a line. Instances have `tokens`, `metadata` (an `SstSentence`) and, if labelled, `label`.
+    The vocabulary has all classes of the granularity, from negative to positive. It counts the words of a
+    sentence once, not again for the phrases inside it, so that `min_count` counts sentences.
 
     # Parameters
 
@@ -60,11 +58,6 @@ class SstReader(TaskReader):
     min_phrase_tokens : also read the phrases inside sentences that have this number of tokens or more, as the
         paper does for training, with 4; `None`: sentences only.
     The others : see `TaskReader`.
-
-    # Raises
-    `ConfigurationError`: an impossible granularity or number of tokens. When reading, `InputError` with file
-    and line: a missing file, a file with nothing to read, a byte that is not UTF-8, or a line that is not a
-    tree, with the column.
     """
 
     formats = FORMATS

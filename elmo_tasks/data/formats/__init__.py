@@ -1,11 +1,6 @@
 """
-Files to records: a module a family of formats, for all tasks.
-
-A reader knows a task and takes one kind of record; a format knows files. Each family lists its `Format`s,
-with `detect` (how sure a sample of data is of it) and `read` (from a path to records); a reader's `formats`
-have its kind of record. Files, folders, patterns, archives and URLs are found by
-`data.input_files.input_files`, and lines of any encoding, packed or not, come from
-`data.input_files.read_lines`.
+Files to records: a module a family of formats, for all tasks. A reader knows a task and takes one kind of
+record from its `formats`; a format knows files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,17 +16,14 @@ have a mark that no other format has. 0 is a format that cannot read them.
 
 
 class Format(NamedTuple):
-    """
-    A format of files with one kind of record, such as sentences with entities.
-
-    `detect` returns the evidence, from 0 to 1, that a sample is of the format. It opens files, and raises no
-    error. `read` yields the records of a file; its other arguments are the same for all formats of a kind.
-    """
+    """A format of files with one kind of record, such as sentences with entities."""
 
     name: str
     """The value of a reader's key `format`."""
     detect: Callable[[FileSample], float]
+    """Returns the evidence, from 0 to 1, that a sample is of the format. It raises no error."""
     read: Callable[..., Iterator[Any]]
+    """Yields the records of a file; its other arguments are the same for all formats of a kind."""
 
 
 class Finding(NamedTuple):

@@ -3,8 +3,7 @@ Files in columns: one token a line, an empty line between sentences.
 
 CoNLL-2012 (https://conll.cemantix.org/2012/data.html), OntoNotes, and corpora that follow them have documents
 between `#begin document (ID); part 000` and `#end document`. GUM writes `# begin document ID`, OntoGUM no id,
-and others no part. The folders of OntoNotes hold more than the gold annotation: skeletons, which have no
-words (`*_skel`), and automatic annotation (`*_auto_conll`), often of the same documents.
+and others no part.
 """
 
 import logging
@@ -56,14 +55,10 @@ class ColumnLayout:
 
     names : names of the columns in order.
     delimiter : text between two columns; `None` for any run of blanks and tabs.
-    needed : names that must occur exactly once.
-    comments : the start of lines that are not rows; with `auto`, lines that begin with `#` and a blank, or
-        with `###`, before the first word of a sentence, and do not look like a row: they have another number
-        of columns or of tabs, or a key such as `# id`; and `# key = value` anywhere, with another number of
-        columns. `None`: all lines are rows.
-
-    # Raises
-    `ConfigurationError`: a needed name does not occur exactly once.
+    needed : names that must occur exactly once, or it is a `ConfigurationError`.
+    comments : the start of lines that are not rows. With `auto`, these are lines that begin with `#` and a
+        blank, or with `###`, before the first word of a sentence, and do not look like a row; and
+        `# key = value` anywhere, with another number of columns. `None`: all lines are rows.
     """
 
     def __init__(
@@ -98,10 +93,7 @@ class ColumnLayout:
         *,
         separators: tuple[str, ...] = (),
     ) -> Iterator[Lines]:
-        """
-        Yields the lines of each sentence of a file, or of its numbered `lines`, without comments. A warning
-        names the first sentence of more than `LONG` tokens. For `separators` see `line_groups`.
-        """
+        """Yields the lines of each sentence, see `line_groups`, without comments; warns of a long one."""
         warned = False
         lines = read_lines(path) if lines is None else lines
         for group in line_groups(lines, separators=separators):
@@ -109,12 +101,8 @@ class ColumnLayout:
                 group = self._rows(group)
             if len(group) > LONG and not warned:
                 warned = True
-                logger.warning(
-                    "%s, line %d: a sentence has %s tokens; is there an empty line after each sentence?",
-                    path,
-                    group[0][0],
-                    f"{len(group):,}",
-                )
+                message = "%s, line %d: a sentence has %d tokens; is there an empty line after each sentence?"
+                logger.warning(message, path, group[0][0], len(group))
             if group:
                 yield group
 
@@ -302,8 +290,8 @@ def sentence_of(words: list[str], lines: Sequence[int], tags: list[str] | None) 
 
 def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
-    Yields the sentences of a file with the columns `word` and `tag`. They have no tags if the first sentence
-    has a word a line, or all columns except the last. A header that names both columns is left out.
+    Yields the sentences of a file. They have no tags if the first sentence has a word a line, or all columns
+    except the last. A header that names both columns is left out.
     """
     layout = options.layout
     lines = _without_header(read_lines(path, encoding=options.encoding), layout)
@@ -376,8 +364,8 @@ def found_columns(
 ) -> Iterator[tuple[list[str], str | None]]:
     """
     Yields the names of the columns of lines, and their delimiter, for each column that may be the tags, the
-    last first. The words are in the first other column that is not of numbers. A header names both. `label`
-    and `texts` choose by the header, or among `column1` and so on.
+    last first. The words are in the first other column that is not of numbers. `label` and `texts` choose by
+    the header, or among `column1` and so on.
     """
     delimiter = "\t" if any("\t" in line for line in lines) else None
     rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
@@ -420,9 +408,8 @@ def _has_names(cells: list[str]) -> bool:
 
 def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     """
-    Returns the columns that may be the tags: the columns of nothing but `O` and tags with prefixes; of chunks
-    only where nothing else is tagged. If none has a prefix, they are the columns with `O`, without the column
-    of most values, which are the words: "O" is a word, too.
+    Returns the columns of nothing but `O` and prefixed tags, of chunks only where nothing else is tagged.
+    If none has a prefix, they are the columns with `O`, without the one of most values: "O" is a word, too.
     """
     filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
     tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - {"O", "", "_"}))]
@@ -486,11 +473,8 @@ def is_conllu(lines: Iterable[str]) -> bool:
 
 def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
     """
-    Yields the syntactic words of each sentence of a file, without multi-word tokens (`1-2`) and empty nodes
-    (`1.1`). Sentences without words are left out.
-
-    # Raises
-    `InputError`, with the file and the line: another number of columns, or a file without sentences.
+    Yields the syntactic words of each sentence, without multi-word tokens (`1-2`) and empty nodes (`1.1`).
+    Another number of columns, or a file without sentences, is an `InputError`.
     """
     has_sentences = False
     for group in line_groups(read_lines(path, encoding=encoding)):
@@ -513,9 +497,8 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
 
 def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
-    Yields the sentences of a file with entities: in the last column, under the first key whose value looks
-    like a tag, such as `name=` (NorNE) or `NER=` (hr500k, ParlaMint). Other words are outside of entities.
-    Without any such word the sentences have no tags.
+    Yields the sentences of a file with the entities in its last column, under the first key whose value looks
+    like a tag, such as `name=` (NorNE) or `NER=` (hr500k, ParlaMint). Without one they have no tags.
     """
     sentences = [rows for rows, _ in read_conllu(path, encoding=options.encoding)]
     cells_of_file = (cells[MISC] for rows in sentences for _, cells in rows)

@@ -1,11 +1,9 @@
 """
 Documents with coreference chains, in columns or as JSON. `docs/data.md` shows the formats.
 
-CoNLL-2012 and its like have columns between tabs, or between runs of blanks in a line without tabs. Three are
-read: the word, the speaker and the chains. In the chains, the open mention of a chain that started last ends
-first. Other lines that begin with `#` are comments. JSON has a document a line, of one of three layouts:
-e2e-coref's; the same made for BERT, with `subtoken_map`; and PreCo's, with `mention_clusters`.
-`document_values` gives all records the keys of e2e-coref.
+Three columns of CoNLL-2012 and its like are read: the word, the speaker and the chains, in which the open
+mention of a chain that started last ends first. JSON has the keys of e2e-coref, the same made for BERT, with
+`subtoken_map`, or PreCo's, with `mention_clusters`; `document_values` gives all records those of e2e-coref.
 """
 
 import re
@@ -67,11 +65,7 @@ def read_documents(path: Path, *, encoding: str | None = None) -> Iterator[Recor
 def document_values(content: dict[str, Any]) -> dict[str, Any]:
     """
     Returns the values of a record in the keys of e2e-coref: `sentences`, `doc_key`, `speakers`, `clusters`.
-    Words are made of the pieces for BERT, and clusters of PreCo's. The values are not checked.
-
-    # Raises
-    `InputError`: a record without `sentences`; pieces of words without `subtoken_map`, or with another number
-    of values than pieces; mentions of PreCo, or of pieces, outside of the document.
+    Words are made of the pieces for BERT, and clusters of PreCo's; other values are not checked.
     """
     if "sentences" not in content:
         raise InputError(f'the record has no "sentences", only {", ".join(content)}')
@@ -158,10 +152,8 @@ def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
 
 def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
-    Yields the documents of CoNLL-2012 and its like.
-
-    # Raises
-    `InputError`, with the line: text before the first document, or a document without its end.
+    Yields the documents of CoNLL-2012 and its like. Text before the first document, or a document without its
+    end, is an `InputError`.
     """
     doc_key, first, line_number = "", 0, 0
     lines: Lines | None = None
@@ -324,7 +316,6 @@ def _detect_json(sample: FileSample) -> float:
 
 
 def _detect_conllu(sample: FileSample) -> float:
-    """Returns the evidence for CorefUD."""
     return CERTAIN if is_conllu(sample.lines) and any("Entity=" in line for line in sample.lines) else 0
 
 

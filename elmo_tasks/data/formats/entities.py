@@ -127,7 +127,6 @@ def _read_csv(path: Path, options: EntityOptions) -> Sentences:
 
 
 def _csv_cells(record: dict[str, Any]) -> list[Any]:
-    """Returns the id of the sentence, the word and the tag of a row."""
     columns = _csv_columns(tuple(record))
     check_found(None not in columns, "columns such as sentence, word and tag", "")
     return [record[column] for column in columns if column is not None]
@@ -380,7 +379,6 @@ def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
 
 
 def _error(values: dict[str, Any], name: str, problem: str) -> InputError:
-    """Returns an error in a field of a record."""
     return InputError(f'"{name}": {shorten_json(values[name])} {problem}')
 
 

@@ -68,11 +68,8 @@ def read_questions(
 ) -> Iterator[Question | InputError]:
     """
     Yields the questions of a file, and an error for each bad one, and for each bad answer among good ones. An
-    answer that is not at its stated position, but once within 30 characters of it, is taken from there.
-
-    The errors name the file, the line, the paragraph and the question: a field that is missing or of another
-    type; an empty text; an id that occurs twice; an answer at another position; a question without an answer
-    that is not marked as impossible, or one with both.
+    answer that is not at its stated position, but once within 30 characters of it, is taken from there. The
+    errors name the file, the line, the paragraph and the question.
 
     # Parameters
 

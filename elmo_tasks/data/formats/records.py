@@ -1,10 +1,9 @@
 """
 Records of a file in whichever format it is: Parquet, JSON, or columns between delimiters.
 
-JSON is JSON Lines, a list of objects, or `{"data": [...]}` as pandas and others write it. spaCy's training
-data have pairs in place of objects, `["TEXT", {"entities": [...]}]`, also in `{"annotations": [...]}`.
-Parquet, which may name the classes of its numbers, needs pyarrow. In columns with quotes, a cell with
-delimiters or line breaks is enclosed in `"`, and `""` is a quote in it (RFC 4180).
+spaCy's training data have pairs in place of JSON objects, `["TEXT", {"entities": [...]}]`. Parquet, which may
+name the classes of its numbers, needs pyarrow. In columns with quotes, a cell with delimiters or line breaks
+is enclosed in `"`, and `""` is a quote in it (RFC 4180).
 """
 
 import csv
@@ -35,8 +34,6 @@ logger = logging.getLogger(__name__)
 ANSWER = "answer"
 """The field with the decision of Prodigy's annotators."""
 DELIMITERS = ("\t", ",", ";", "|")
-_MAX_FIELD = (1 << 31) - 1
-"""Characters of a csv field; Python's default, 131,072, is less than a long document."""
 _SAMPLE = 100
 _SEPARATOR = re.compile("sep=.")
 _DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
@@ -62,7 +59,7 @@ class DelimitedLayout(NamedTuple):
 
 
 AUTO = DelimitedLayout()
-"""Everything is found from the file."""
+csv.field_size_limit((1 << 31) - 1)  # a long document has more characters than Python's default, 131,072
 
 
 class Dialect(NamedTuple):
@@ -76,14 +73,10 @@ def read_delimited(
     path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None
 ) -> Iterator[Record]:
     """
-    Yields the records of a file. Without names in the layout, the first row has the names. Rows of blanks and
-    empty cells, empty cells at the end of a row, and blanks around names and at the end of a row are left
-    out. Columns without a name have no values in a record; text in those at the end is counted, and the log
-    warns of it.
-
-    # Raises
-    `InputError`, with file and line: a quote is not closed, or the header has a column twice; and see
-    `read_lines`. A row with another number of columns is a damaged record.
+    Yields the records of a file. Without names in the layout, the first row has the names. Empty rows, and
+    empty cells at the end of a row, are left out. Columns without a name have no values in a record; a
+    warning counts the texts in those at the end. A row with another number of columns is a damaged record; a
+    quote that is not closed, or a column that the header has twice, is an `InputError`.
     """
     rows, columns = read_rows(path, layout, encoding=encoding), layout.columns
     if columns is None:
@@ -98,19 +91,14 @@ def read_delimited(
     for line, row in rows:
         if not num_named <= len(row) or any(row[len(columns) :]):
             what = f"there are {len(row)} columns, not {len(columns)}: {shorten(', '.join(columns), 200)}"
-            error = InputError(what, where=path, line=line)
-            yield Record(path, line, error)
+            yield Record(path, line, InputError(what, where=path, line=line))
             continue
         if any(row[num_named:]):
             unnamed.append(line)
         yield Record(path, line, {name: row[index] for index, name in named_columns})
     if unnamed:
-        logger.warning(
-            "%s, line %d: text after the last column with a name is not read (such rows: %d)",
-            path,
-            unnamed[0],
-            len(unnamed),
-        )
+        message = "%s, line %d: text after the last column with a name is not read (such rows: %d)"
+        logger.warning(message, path, unnamed[0], len(unnamed))
 
 
 def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None) -> Rows:
@@ -149,7 +137,6 @@ def _find_delimiter(texts: list[str], width: int | None) -> str:
         size, count = Counter(sizes).most_common(1)[0]
         return size == width or (width is None and sizes[0] > 1), count / len(sizes) if size > 1 else 0
 
-    csv.field_size_limit(_MAX_FIELD)
     # The first of equals
     return max(DELIMITERS, key=agreement) if texts else ","
 
@@ -157,7 +144,6 @@ def _find_delimiter(texts: list[str], width: int | None) -> str:
 def _needs_quotes(texts: list[str], delimiter: str) -> bool:
     if not any(text.startswith('"') or f'{delimiter}"' in text for text in texts):
         return False
-    csv.field_size_limit(_MAX_FIELD)
     try:
         rows = list(csv.reader((f"{text}\n" for text in texts), delimiter=delimiter, strict=True))
     except csv.Error:
@@ -172,7 +158,6 @@ def _needs_quotes(texts: list[str], delimiter: str) -> bool:
 
 
 def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
-    csv.field_size_limit(_MAX_FIELD)
     texts = (f"{line}\n" for _, line in lines)
     rows = csv.reader(texts, delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
@@ -201,11 +186,8 @@ _decode = json.JSONDecoder().raw_decode
 def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
     Yields the objects of a file, which has one a line, or is a list, or an object with the list `data` or
-    `annotations`. A line, or an item of the list, that is not an object is a damaged record. A pair of a text
-    and an object is the object with `text`.
-
-    # Raises
-    `InputError`, with the file and the line: a list of several lines that is not JSON.
+    `annotations`. A line, or an item, that is not an object is a damaged record. A pair of a text and an
+    object is the object with `text`. A list of several lines that is not JSON is an `InputError`.
     """
     lines = nonblank_lines(path, encoding)
     begin = list(islice(lines, 2))

@@ -1,15 +1,11 @@
 """
 Sentences with predicates and their arguments. `docs/data.md` shows the formats.
 
-Columns have one word a line and an empty line between sentences. Each predicate has a column of arguments, in
-the order of the predicates: `conll2012`, and `conll2005`, whose words and props may be two files, such as
-`train.words` and `train.props`, also in two folders. `words` has a word a line, without predicates.
-
-In `json_lines` spans are half-open, and an argument in parts has several. The predicate's own span has the
-label V; the word at `index` gets it if it is in no span. Other keys are ignored, so that the predictor's
-output can be read. Without `arguments`, or as a number, a predicate is for prediction. `he2017` has a
-proposition a line: the index of the predicate, the words, `|||`, and tags in IOB2, which may be missing.
-`dependencies` are CoNLL-2009 and Universal PropBank, whose arguments are single words: the heads.
+In columns each predicate has a column of arguments, in the order of the predicates: `conll2012`, and
+`conll2005`, whose words and props may be two files, also in two folders. `words` has no predicates. In
+`json_lines` an argument in parts has several spans; the word at `index` gets the label V if it is in no span.
+Other keys are ignored, so that the predictor's output can be read. Without `arguments`, or as a number, a
+predicate is for prediction, as in `he2017` without tags.
 """
 
 import re
@@ -119,14 +115,9 @@ Sentences = Iterator[RoleSentence | InputError]
 
 class RoleColumns(ColumnLayout):
     """
-    The columns of a file of semantic roles.
-
-    # Parameters
-
-    names : names of the columns in order: `word` alone; or `word`, `predicate` (`-` for other words) and
-        `arguments` (any number of columns) once each. With `frameset`, a word with `-` there is not a
-        predicate either; `pos` is the part of speech. All others are ignored.
-    delimiter : see `ColumnLayout`.
+    The columns of a file of semantic roles: `word` alone; or `word`, `predicate` (`-` for other words) and
+    `arguments` (any number of columns) once each. With `frameset`, a word with `-` there is not a predicate
+    either; `pos` is the part of speech. All others are ignored.
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
@@ -309,7 +300,6 @@ _EMPTY = ("_", "-", "")
 
 
 def _read_dependencies(path: Path, options: RoleOptions) -> Sentences:
-    """Yields the sentences of CoNLL-2009 and of Universal PropBank."""
     for group in line_groups(read_lines(path, encoding=options.encoding)):
         rows = [(number, line.split("\t")) for number, line in group if line[0].isdecimal()]
         words = [(number, cells) for number, cells in rows if cells[0].isdecimal()]

@@ -138,7 +138,6 @@ def find_pairs(sample: FileSample) -> Finding:
 def _find_roles(
     sample: FileSample, table: "Table", roles: Mapping[str, Any], keys: dict[str, Any]
 ) -> Finding:
-    """Returns how a reader of pairs reads the columns of the premise, the hypothesis and the label."""
     label = roles.get("label")
     has_pair = {"premise", "hypothesis"} <= roles.keys()
     classes = {*table.classes[label]} - {*UNDECIDED_PAIRS} if label else set()
@@ -251,7 +250,6 @@ def read_table(sample: FileSample) -> Table | None:
 
 
 def _find_table(sample: FileSample, table: Table) -> Finding:
-    """Returns how a classifier's reader reads a table."""
     evidence = LIKELY if has_header(sample) else POSSIBLE / 2
     file = sample.files[0]
     if table.problem and len(table.rows) < _HEADER:
@@ -286,7 +284,6 @@ def _find_table(sample: FileSample, table: Table) -> Finding:
 
 
 def _are_named(table: Table, label: str, texts: Iterable[str]) -> int:
-    """Returns how many of the label and the texts have a usual name."""
     has_name = not _NAMES_OF_TEXTS.isdisjoint(map(str.lower, texts))
     return is_label_name(label) + has_name if table.header else 0
 
@@ -499,7 +496,6 @@ def _names_of_files(files: Sequence[Path], sample: FileSample) -> set[str]:
 
 
 def _has_tabs(sample: FileSample) -> bool:
-    """Tells whether the lines are rows of a table."""
     return bool(sample.lines) and all("\t" in line for line in sample.lines)
 
 

@@ -43,23 +43,18 @@ def _read_table(path: Path, options: TextOptions, *, format: RecordFormat) -> It
 
 
 def _read_text(path: Path, options: TextOptions) -> Iterator[Record]:
-    """Yields a text for each line that is not blank."""
     lines = nonblank_lines(path, options.encoding)
     return (Record(path, line_number, {"text": line}) for line_number, line in lines)
 
 
 def _read_document(path: Path, options: TextOptions) -> Iterator[Record]:
-    """Yields one text, the whole file; none if it is blank."""
     text = "\n".join(line for _, line in read_lines(path, encoding=options.encoding))
     if text.strip():
         yield Record(path, 1, {"text": text})
 
 
 def _read_label_text(path: Path, options: TextOptions) -> Iterator[Record]:
-    """
-    Yields the first word of each line as the label, and the rest as the text. If only the part of the label
-    before a colon is a known label, as in `DESC:manner`, it is the label.
-    """
+    """Yields the first word of each line as the label, see `_known`, and the rest as the text."""
     for line_number, line in nonblank_lines(path, options.encoding):
         label, *text = line.split(maxsplit=1)
         if text:
@@ -70,7 +65,6 @@ def _read_label_text(path: Path, options: TextOptions) -> Iterator[Record]:
 
 
 def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
-    """Yields a text with the list of its labels for each line that is not blank."""
     for line_number, line in nonblank_lines(path, options.encoding):
         words = line.split()
         labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
@@ -78,7 +72,6 @@ def _read_fasttext(path: Path, options: TextOptions) -> Iterator[Record]:
 
 
 def _read_label_files(path: Path, options: TextOptions) -> Iterator[Record]:
-    """Yields the text of each line with the label in the same line of its `label_file`."""
     for line_number, text, label in read_side_by_side(path, label_file(path) or path, options.encoding):
         if text.strip() or label.strip():
             yield Record(path, line_number, {"label": label.strip(), "text": text})
@@ -110,6 +103,7 @@ def class_of_path(path: Path, format: str, names: Collection[str]) -> str | None
 
 
 def _known(label: str, names: Collection[str]) -> str:
+    """Returns a label, or the part before its colon, as in `DESC:manner`, if only this is known."""
     before = label.partition(":")[0]
     return before if label not in names and before in names else label
 

@@ -1,9 +1,6 @@
 """
-Sentences as trees, whose phrases have a sentiment: the Stanford Sentiment Treebank and the like.
-
-Every phrase of a sentence is in brackets, with its label from 0 (very negative) to 4:
-
-    (3 (2 It) (4 (2 's) (3 good)))
+Sentences as trees, whose phrases have a sentiment from 0 (very negative) to 4: `(3 (2 It) (4 (2 's) (3
+good)))`.
 
 Format: the files of Socher et al. 2013, https://nlp.stanford.edu/sentiment/, in the brackets of the Penn
 Treebank.
@@ -55,11 +52,8 @@ def read_trees(
 
 def parse(line: str) -> Tree:
     r"""
-    Returns the tree in a line. Blanks and tabs separate. The treebank's escapes of brackets, slashes and
-    asterisks in words (`-LRB-`, `\/`, `\*`) are decoded.
-
-    # Raises
-    `InputError`: the line is not exactly one tree.
+    Returns the tree in a line; a line that is not exactly one is an `InputError`. The treebank's escapes of
+    brackets, slashes and asterisks in words (`-LRB-`, `\/`, `\*`) are decoded.
     """
     words: list[str] = []
     # For each phrase, in the order of the opening brackets
