@@ -75,7 +75,7 @@ def test_nothing_there(tree, missing):
 def test_a_document_of_an_office(tmp_path):
     with zipfile.ZipFile(tmp_path / "book.xlsx", "w") as archive:
         archive.writestr("xl/workbook.xml", "<workbook/>")
-    with pytest.raises(InputError, match=r"book\.xlsx: .*Excel"):
+    with pytest.raises(InputError, match=r"book\.xlsx: .*office"):
         input_files(f"{tmp_path}/book.xlsx")
 
 

@@ -180,6 +180,7 @@ def _detect_tagged_lines(sample: FileSample, *, wikiner: bool) -> float:
 
 def _read_atis(path: Path, options: EntityOptions) -> Sentences:
     tag_file = counterpart(path, _IN, _OUT)
+    lines: Iterator[tuple[int, str, str]]
     if tag_file is None:
         lines = ((line_number, line, "") for line_number, line in read_lines(path, encoding=options.encoding))
     else:

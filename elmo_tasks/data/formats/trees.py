@@ -1,6 +1,5 @@
 """
-Sentences as trees, whose phrases have a sentiment from 0 (very negative) to 4: `(3 (2 It) (4 (2 's) (3
-good)))`.
+Sentences as trees, whose phrases have a sentiment from 0 (very negative) to 4: `(3 (2 It) (3 works))`.
 
 Format: the files of Socher et al. 2013, https://nlp.stanford.edu/sentiment/, in the brackets of the Penn
 Treebank.
