@@ -2,11 +2,13 @@
 #   docker build -t elmo_tasks .
 #       PyPI's PyTorch, for CUDA: run it with `--gpus all`; without a GPU it computes on the CPU
 #   docker build -t elmo_tasks --build-arg PIP_EXTRA_INDEX_URL=INDEX .
-#       INDEX: PyTorch's own, with its CPU builds, which need a fifth of the space
+#       INDEX: PyTorch's own, with its CPU builds, which need a fifth of the space: an image of some 2.2 GB
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" elmo_tasks elmo classify train.csv -o runs/mine
 #       --user: files are written to the mounted folder as yours; without it, by a user who may not write there
-#   docker run --rm -p 8000:8000 elmo_tasks elmo serve elmo:ner --host 0.0.0.0
-#       the page, at http://127.0.0.1:8000/
+#   openssl rand -hex 16 >token
+#   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" -p 8000:8000 elmo_tasks \
+#       elmo serve elmo:ner --host 0.0.0.0 --token-file token
+#       the page, at http://127.0.0.1:8000/; 0.0.0.0 is every address of this machine, and the token keeps strangers out
 # Python 3.11 to 3.14
 ARG PYTHON=3.11
 
@@ -35,4 +37,8 @@ RUN --mount=from=allennlp,source=/dist,target=/dist \
 RUN --mount=from=suite,source=/dist,target=/dist pip install --no-cache-dir --no-deps /dist/*.whl
 USER elmo
 WORKDIR /work
+# A service answers at /health without its token; other commands are always healthy.
+HEALTHCHECK --start-period=2m CMD python -c "import urllib.request as web; \
+    b'serve' in open('/proc/1/cmdline', 'rb').read().split(b'\0') \
+    and web.urlopen('http://127.0.0.1:8000/health', timeout=10)"
 ENTRYPOINT ["allennlp"]

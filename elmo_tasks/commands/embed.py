@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
 
+import numpy as np
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.arguments import FORMATS, BilmArguments, copy_corpus, read_start
@@ -50,7 +51,6 @@ def layer_choice(text: str) -> str:
 class EmbedRayArguments(RayArguments):
     """The workers on Ray, and the Parquet that they read and write."""
 
-    dtype: DType | None = option("type of the vectors (default: float32)")
     column: str | None = option("column of Parquet: text or tokens (default: tokens, text or sentence)")
     skip_bad: bool = flag("lines that cannot be read go to OUT/_rejected.jsonl")
 
@@ -93,6 +93,7 @@ class Embed(Verb):
         "each sentence starts where the one before it ended, as in bilm-tf; slower: one at a time",
         exclusive="start",
     )
+    dtype: DType = option("type of the vectors; float16 rounds them, and takes half of the space", "float32")
     forget_sentences: bool = flag("leave out sentence_to_index")
     mode: RunArguments
     ray: EmbedRayArguments = titled("with --engine ray")
@@ -125,7 +126,8 @@ class Embed(Verb):
             if PLAN not in folder.names():
                 vectors = encoder.num_layers * (text.tokens if self.pool == "none" else len(text))
                 # The parts are on the disk until the file is complete.
-                check_writable(work, text, values=2 * vectors * dim, with_index=with_index)
+                size = 2 * vectors * dim * np.dtype(self.dtype).itemsize
+                check_writable(work, text, size=size, with_index=with_index)
             leading = (encoder.num_layers,) if self.layers == "all" else ()
 
             def shape(tokens: int) -> tuple[int, ...]:
@@ -135,7 +137,9 @@ class Embed(Verb):
                 encoder=encoder,
                 device=self.bilm.device,
                 reading=Reading(str(work), check_utf8=False),
-                sink=Hdf5Sink(folder, output, text=text, shape=shape, with_index=with_index),
+                sink=Hdf5Sink(
+                    folder, output, text=text, shape=shape, dtype=self.dtype, with_index=with_index
+                ),
                 has_keys=text.has_keys,
             )
             settings = {
@@ -172,8 +176,8 @@ class Embed(Verb):
                 for _ in islice(read_sentences(source), CHECKED):
                     pass
         # Workers may have a GPU where this process has none.
-        encoder = self._encoder(device="cpu", dtype=ray.dtype or "float32")
-        settings = {**self._settings(encoder), "--dtype": encoder.dtype, "--column": ray.column}
+        encoder = self._encoder(device="cpu")
+        settings = {**self._settings(encoder), "--column": ray.column}
         job = EmbedJob(
             encoder=encoder,
             # Ray shows a worker its own GPU alone, as the first.
@@ -184,7 +188,7 @@ class Embed(Verb):
                 folder,
                 layers=encoder.num_layers,
                 dim=encoder.bilm.options.output_dim,
-                dtype=encoder.dtype,
+                dtype=self.dtype,
                 about={"settings": settings, "layers": self.layers},
             ),
         )
@@ -199,7 +203,7 @@ class Embed(Verb):
             f"{run.total('rejected'):,} rejected lines, {len(run.shards):,} files, {seconds:.1f} s"
         )
 
-    def _encoder(self, *, device: str | None = None, dtype: str = "float32") -> BatchEncoder:
+    def _encoder(self, *, device: str | None = None) -> BatchEncoder:
         bilm = self.bilm.read(device=device)
         check_layers(self.layers, bilm.num_layers, option="--layers")
         return BatchEncoder(
@@ -209,7 +213,7 @@ class Embed(Verb):
             pool=self.pool,
             stateful=self.stateful,
             batch_tokens=self.batch_tokens,
-            dtype=dtype,
+            dtype=self.dtype,
         )
 
     def _settings(self, encoder: BatchEncoder) -> Settings:
@@ -217,6 +221,7 @@ class Embed(Verb):
             "the biLM": encoder.bilm.digest(),
             "the initial state": encoder.start.digest(),
             "--layers": self.layers,
+            "--dtype": self.dtype,
             "--precision": self.bilm.precision,
             "--device": self.bilm.device.partition(":")[0],
         }

@@ -182,8 +182,8 @@ class ElmoEmbedder:
                 batch_sentences=size,
             )
             with_index = not forget_sentences
-            values = encoder.num_layers * text.tokens * self.dim
-            check_writable(folder, text, values=values, with_index=with_index)
+            bytes_of_vectors = 4 * encoder.num_layers * text.tokens * self.dim
+            check_writable(folder, text, size=bytes_of_vectors, with_index=with_index)
             sentences = (
                 NumberedSentence(line_number, line.split()) for line_number, line in enumerate(text, start=1)
             )

@@ -3,7 +3,7 @@ The HDF5 file of `embed` and `embed_file`, in the layout of AllenNLP 0.9's `alle
 
 | dataset | shape | |
 | --- | --- | --- |
-| `0`, `1`, ... | `(layers, tokens, dim)` or `(tokens, dim)` | float32; one a line, by its number or key |
+| the line's number or key | `(layers, tokens, dim)` or `(tokens, dim)` | float32 or float16 |
 | `sentence_to_index` | `(1,)` | a JSON string: `{"the sentence": "0", ...}` |
 
 The string of AllenNLP had a variable length, which HDF5 holds in memory. Here its length is fixed.
@@ -42,9 +42,9 @@ def check_name(output: FilePath) -> None:
         )
 
 
-def check_writable(folder: Path, text: Corpus, *, values: int, with_index: bool) -> None:
+def check_writable(folder: Path, text: Corpus, *, size: int, with_index: bool) -> None:
     """
-    Raises `ElmoError` if the vectors of a text, `values` numbers in all files together, cannot be written to
+    Raises `ElmoError` if the vectors of a text, `size` bytes in all files together, cannot be written to
     `folder`: the disk is too small, `sentence_to_index` would be too long, or a key of the text is not the
     name of a dataset.
     """
@@ -54,7 +54,7 @@ def check_writable(folder: Path, text: Corpus, *, values: int, with_index: bool)
             f"sentence_to_index would have {index:,} bytes, and h5py reads {_MAX_INDEX:,} at most",
             remedy="use --forget-sentences to leave it out",
         )
-    needed = values * np.dtype(np.float32).itemsize + index + len(text) * _METADATA
+    needed = size + index + len(text) * _METADATA
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise ElmoError(f"needs {needed / 1e9:,.3f} GB of disk, {free / 1e9:,.3f} GB are free", where=folder)
@@ -82,6 +82,7 @@ def write_vectors(
     vectors: Iterable[np.ndarray],
     *,
     shape: Callable[[int], tuple[int, ...]],
+    dtype: str = "float32",
     with_index: bool,
 ) -> None:
     """
@@ -90,17 +91,17 @@ def write_vectors(
 
     # Parameters
 
-    vectors : float32, an array for each line.
+    vectors : an array of `dtype` for each line.
     shape : the shape of a line's dataset, by its number of tokens.
     """
     offsets = array("Q")
     creation, link = _dataset_creation(), _link_creation()
-    float32 = h5t.py_create(np.dtype(np.float32))
+    numbers = h5t.py_create(np.dtype(dtype))
     space = cache(lambda tokens: h5s.create_simple(shape(tokens)))
     with h5py.File(_create_file(path)) as file:
         # h5py's low-level interface is several times as fast for many datasets.
         for key, sentence in text.keyed_lines():
-            dataset = h5d.create(file.id, key.encode(), float32, space(len(sentence.split())), creation, link)
+            dataset = h5d.create(file.id, key.encode(), numbers, space(len(sentence.split())), creation, link)
             # An empty dataset has no offset.
             offsets.append(dataset.get_offset() or 0)
         if with_index:

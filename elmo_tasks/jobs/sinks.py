@@ -74,6 +74,7 @@ class Hdf5Sink(Sink):
     """The lines that have the vectors."""
     shape: Callable[[int], tuple[int, ...]]
     """The shape of a line's dataset, by its number of tokens."""
+    dtype: str
     with_index: bool
 
     @contextmanager
@@ -92,7 +93,9 @@ class Hdf5Sink(Sink):
         vectors = progress(
             self._vectors(run.shards), work="writing", unit="lines", total=len(self.text), unit_scale=True
         )
-        write_vectors(path, self.text, vectors, shape=self.shape, with_index=self.with_index)
+        write_vectors(
+            path, self.text, vectors, shape=self.shape, dtype=self.dtype, with_index=self.with_index
+        )
         put_in_place(path, Path(self.output))
 
     def _vectors(self, shards: Sequence[Shard]) -> Iterator[np.ndarray]:
@@ -101,8 +104,8 @@ class Hdf5Sink(Sink):
             with open(self.folder.path / f"{shard.name}.vectors", "rb") as file:
                 for tokens in islice(lengths, shard.lines):
                     size = math.prod(self.shape(tokens))
-                    content = file.read(size * np.dtype(np.float32).itemsize)
-                    yield np.frombuffer(content, np.float32).reshape(1, size)
+                    content = file.read(size * np.dtype(self.dtype).itemsize)
+                    yield np.frombuffer(content, self.dtype).reshape(1, size)
 
 
 @dataclass

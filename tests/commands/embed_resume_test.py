@@ -14,7 +14,9 @@ pytestmark = pytest.mark.usefixtures("small_default")
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--stateful"], ["--layers", "top"], ["--forget-sentences"]], ids=str
+    "options",
+    [[], ["--stateful"], ["--layers", "top", "--dtype", "float16"], ["--forget-sentences"]],
+    ids=str,
 )
 def test_a_resumed_run_gives_the_same_file(
     elmo, source, tmp_path, capsys, monkeypatch, small_shards, options

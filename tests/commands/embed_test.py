@@ -61,10 +61,14 @@ def test_all_layers_the_top_one_and_their_average(elmo, source, tmp_path):
             assert np.allclose(average, np.average(every, axis=0), rtol=0, atol=1e-6)
 
 
-def test_forget_sentences(elmo, source, output):
-    assert elmo("embed", source, output, "--forget-sentences") == 0
+def test_forget_sentences_and_round_vectors(elmo, source, output, tmp_path):
+    assert elmo("embed", source, output, "--forget-sentences", "--dtype", "float16") == 0
     with h5py.File(output) as file:
         assert set(file) == {str(line) for line in range(len(LINES))}
+    assert elmo("embed", source, tmp_path / "exact") == 0
+    for rounded, exact in zip(vectors(output), vectors(tmp_path / "exact"), strict=True):
+        assert rounded.dtype == np.float16
+        assert np.array_equal(rounded, exact.astype(np.float16))
 
 
 def test_stateful_carries_the_state_over_all_lines(elmo, source, output, small_shards):

@@ -68,11 +68,11 @@ def test_the_file_reads_as_that_of_the_former_command(text, tmp_path, one_layer)
 
 
 def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
-    needed = text.tokens * 10**8 * 4
+    needed = text.tokens * 10**8
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     # There is the index, too.
     with pytest.raises(ElmoError) as caught:
-        check_writable(tmp_path, text, values=text.tokens * 10**8, with_index=True)
+        check_writable(tmp_path, text, size=text.tokens * 10**8, with_index=True)
     shown = f"{tmp_path}: needs {needed / 1e9:.3f} GB of disk, {needed / 1e9:.3f} GB are free"
     assert str(caught.value) == shown
 
@@ -80,20 +80,20 @@ def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
 def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_file, "_MAX_INDEX", 100)
     with pytest.raises(ElmoError, match=r"h5py.*100.*--forget-sentences"):
-        check_writable(tmp_path, text, values=0, with_index=True)
-    check_writable(tmp_path, text, values=0, with_index=False)
+        check_writable(tmp_path, text, size=0, with_index=True)
+    check_writable(tmp_path, text, size=0, with_index=False)
 
 
 @pytest.mark.parametrize("keys", [["a", "a"], ["a", "a/b"], ["."]])
 def test_keys_that_are_not_names(tmp_path, keys):
     text = write_corpus([SourceLine("in", n, "A cat", key) for n, key in enumerate(keys, 1)], tmp_path)
     with pytest.raises(ElmoError, match=r"the key '.*'"):
-        check_writable(tmp_path, text, values=0, with_index=False)
+        check_writable(tmp_path, text, size=0, with_index=False)
 
 
 def test_keys(tmp_path):
     text = write_corpus([SourceLine("in", 1, "A cat", "P/1"), SourceLine("in", 2, "", "empty")], tmp_path)
-    check_writable(tmp_path, text, values=0, with_index=False)
+    check_writable(tmp_path, text, size=0, with_index=False)
     vectors = [np.full(DIM, 3, np.float32), np.zeros(DIM, np.float32)]
     write_vectors(
         tmp_path / "keys.hdf5",
