@@ -20,7 +20,6 @@ from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.probes import (
     TAG_COLUMNS,
-    SenseProbe,
     choose_threshold,
     most_frequent_tag,
     read_first_senses,
@@ -28,6 +27,7 @@ from elmo_tasks.evaluation.probes import (
     read_tagged,
     read_use_pairs,
     sense_baseline,
+    sense_probe,
     tagging_probe,
     use_cosines,
 )
@@ -208,9 +208,7 @@ class SensesProbe(Probe):
             print(f"{baseline.unseen:,} of {baseline.total:,} words of DEV have a lemma that TRAIN has not")
         table = Table(_PROBE_COLUMNS)
         for encoder in encoders:
-            probe = SenseProbe(encoder=encoder, first_senses=first)
-            probe.train(train)
-            for name, correct in probe.correct(dev).items():
+            for name, correct in sense_probe(encoder, train, dev, first).items():
                 table.add(name, correct / baseline.total, correct, baseline.total)
         table.add("most frequent sense", baseline.correct / baseline.total, baseline.correct, baseline.total)
         return table

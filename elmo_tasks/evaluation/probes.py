@@ -65,58 +65,49 @@ class SenseSentence(NamedTuple):
     targets: list[Target]
 
 
-class SenseProbe:
+def sense_probe(
+    encoder: VectorEncoder,
+    train: Sequence[SenseSentence],
+    dev: Sequence[SenseSentence],
+    first_senses: Mapping[str, str],
+) -> dict[str, int]:
     """
-    A classifier of word senses. It answers with the nearest of the lemma's senses, by cosine; a sense is the
-    mean of the vectors of its occurrences in the training data. The most frequent of equally near senses is
-    taken, also for an occurrence without a vector. A lemma that is not in the training data has its first
-    sense if `first_senses` has one, and else no answer, which is wrong.
+    Counts the targets of `dev` that each row answers correctly. It answers with the nearest of the lemma's
+    senses, by cosine; a sense is the mean of the vectors of its occurrences in `train`. The most frequent of
+    equally near senses is taken, also for an occurrence without a vector. A lemma that is not in `train` has
+    its first sense if `first_senses` has one, and else no answer, which is wrong.
     """
+    senses = senses_by_frequency(train)
+    means: defaultdict[tuple[str, str], _Mean] = defaultdict(_Mean)
+    for target, vector in _target_vectors(encoder, train, "train"):
+        for sense in target.senses:
+            means[target.lemma, sense].add(vector)
+    # (senses of the lemma, rows, dim), normalised
+    vectors = {
+        lemma: F.normalize(torch.stack([means[lemma, sense].value for sense in of_lemma]), dim=2)
+        for lemma, of_lemma in senses.items()
+    }
+    correct = dict.fromkeys(encoder.names, 0)
+    for target, vector in _target_vectors(encoder, dev, "dev"):
+        answers = [first_senses.get(target.lemma)] * len(vector)
+        if target.lemma in senses:
+            # (senses, rows)
+            cosines = torch.einsum("srd,rd->sr", vectors[target.lemma], F.normalize(vector, dim=1))
+            best = round_cosines(cosines).argmax(dim=0)
+            answers = [senses[target.lemma][sense] for sense in best.tolist()]
+        for name, answer in zip(encoder.names, answers, strict=True):
+            correct[name] += answer in target.senses
+    return correct
 
-    def __init__(self, *, encoder: VectorEncoder, first_senses: Mapping[str, str]) -> None:
-        self._encoder = encoder
-        self._first_senses = first_senses
-        self._senses: dict[str, list[str]] = {}
-        self._vectors: dict[str, torch.Tensor] = {}
-        """`(senses of the lemma, rows, dim)`, normalised."""
 
-    def train(self, sentences: Sequence[SenseSentence]) -> None:
-        """Averages the vectors of each sense."""
-        self._senses = senses_by_frequency(sentences)
-        means: defaultdict[tuple[str, str], _Mean] = defaultdict(_Mean)
-        for target, vector in self._targets(sentences, "train"):
-            for sense in target.senses:
-                means[target.lemma, sense].add(vector)
-        self._vectors = {
-            lemma: F.normalize(torch.stack([means[lemma, sense].value for sense in senses]), dim=2)
-            for lemma, senses in self._senses.items()
-        }
-
-    def correct(self, sentences: Sequence[SenseSentence]) -> dict[str, int]:
-        """Counts the targets that each row answers correctly."""
-        correct = dict.fromkeys(self._encoder.names, 0)
-        for target, vector in self._targets(sentences, "dev"):
-            for name, answer in zip(self._encoder.names, self._answers(target, vector), strict=True):
-                correct[name] += answer in target.senses
-        return correct
-
-    def _answers(self, target: Target, vector: torch.Tensor) -> list[str | None]:
-        """Returns the answer of each row. *Shape:* `vector` `(rows, dim)`."""
-        if target.lemma not in self._senses:
-            return [self._first_senses.get(target.lemma)] * len(vector)
-        # (senses, rows)
-        cosines = torch.einsum("srd,rd->sr", self._vectors[target.lemma], F.normalize(vector, dim=1))
-        best = round_cosines(cosines).argmax(dim=0)
-        return [self._senses[target.lemma][sense] for sense in best.tolist()]
-
-    def _targets(
-        self, sentences: Sequence[SenseSentence], work: str
-    ) -> Iterator[tuple[Target, torch.Tensor]]:
-        """Yields each target with its vectors. *Shape:* `(rows, dim)`."""
-        bar = progress(sentences, work=work, unit="sentences")
-        for sentence, vectors in self._encoder.encode_items(bar, lambda sentence: sentence.words):
-            for target in sentence.targets:
-                yield target, self._encoder.occurrence(vectors, target.start, target.end)
+def _target_vectors(
+    encoder: VectorEncoder, sentences: Sequence[SenseSentence], work: str
+) -> Iterator[tuple[Target, torch.Tensor]]:
+    """Yields each target with its vectors. *Shape:* `(rows, dim)`."""
+    bar = progress(sentences, work=work, unit="sentences")
+    for sentence, vectors in encoder.encode_items(bar, lambda sentence: sentence.words):
+        for target in sentence.targets:
+            yield target, encoder.occurrence(vectors, target.start, target.end)
 
 
 class _Mean:

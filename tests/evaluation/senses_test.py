@@ -8,7 +8,6 @@ import torch
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.evaluation.probes import (
-    SenseProbe,
     SenseSentence,
     Target,
     Use,
@@ -17,6 +16,7 @@ from elmo_tasks.evaluation.probes import (
     read_senses,
     read_use_pairs,
     sense_baseline,
+    sense_probe,
     senses_by_frequency,
     use_cosines,
 )
@@ -100,9 +100,7 @@ def test_against_averages_and_cosines_by_hand(tmp_path):
             for (_, [target]), vectors in zip(sentences, encoded, strict=True)
         ]
 
-    probe = SenseProbe(encoder=encoder, first_senses={})
-    probe.train(TRAIN)
-    correct = probe.correct(DEV)
+    correct = sense_probe(encoder, TRAIN, DEV, {})
     assert list(correct) == encoder.names
     for row, name in enumerate(encoder.names):
         train, dev = vectors(TRAIN, row), vectors(DEV, row)
@@ -133,14 +131,12 @@ def test_several_senses_and_targets():
         SenseSentence(["x", "c", "x"], [Target(0, 1, "x", ("three",)), Target(2, 3, "x", ("three",))]),
     ]
     assert senses_by_frequency(train) == {"x": ["two", "three", "one"]}
-    probe = SenseProbe(encoder=table, first_senses={})
-    probe.train(train)
     # Nearest to a: one; to b: two; an unknown word: the most frequent
     dev = [
         SenseSentence([word, "x"], [Target(1, 2, "x", senses)])
         for word, senses in (("a", ("one",)), ("b", ("three", "two")), ("z", ("two",)), ("z", ("one",)))
     ]
-    assert probe.correct(dev) == {"t": 3}
+    assert sense_probe(table, train, dev, {}) == {"t": 3}
 
 
 def test_a_lemma_without_training_has_its_first_sense(tmp_path):
@@ -152,9 +148,7 @@ def test_a_lemma_without_training_has_its_first_sense(tmp_path):
     dev = [new, other, *DEV[:1]]
     correct = []
     for first in ({}, {"new": "first", "bank": "never"}):
-        probe = SenseProbe(encoder=encoder, first_senses=first)
-        probe.train(TRAIN)
-        correct.append(probe.correct(dev)["layer 0"])
+        correct.append(sense_probe(encoder, TRAIN, dev, first)["layer 0"])
         assert sense_baseline(TRAIN, dev, first) == (1 + bool(first), 2, 3)
     assert correct[1] == correct[0] + 1
 
