@@ -17,8 +17,8 @@ from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, PositiveInt, Share
-from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.common.values import Name, NonNegativeFloat, PositiveInt, Share
+from elmo_tasks.data.reader import ShardedReader, TaskReader
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class GroupedBucketSampler(ElmoBucketSampler):
 
 
 @DatasetReader.register("elmo_sample")
-class SampleReader(StrictParams, DatasetReader):
+class SampleReader(ShardedReader):
     """
     A random part of the instances of another reader, in their order, for training on less data.
 
@@ -164,23 +164,13 @@ class SampleReader(StrictParams, DatasetReader):
     fraction : the part to draw, above 0, up to 1; at least one instance.
     seed : seed of the draw.
     rest : read the instances that are not drawn, in place of those that are.
-    max_instances : the number of drawn instances to read, the first ones; null for all.
+    max_instances, serialization_dir : see `ShardedReader`; the instances are the drawn ones.
     """
 
     def __init__(
-        self,
-        *,
-        reader: DatasetReader,
-        fraction: Share,
-        seed: int,
-        rest: bool = False,
-        max_instances: Optional[NonNegativeInt] = None,
+        self, *, reader: DatasetReader, fraction: Share, seed: int, rest: bool = False, **kwargs: Any
     ) -> None:
-        super().__init__(
-            max_instances=max_instances,
-            manual_distributed_sharding=True,
-            manual_multiprocess_sharding=True,
-        )
+        super().__init__(**kwargs)
         self.wrapped_reader = reader
         self.fraction = fraction
         self.seed = seed

@@ -1,7 +1,7 @@
 """
 The token layer of a frozen biLM: each distinct word is encoded once, and its vector cached.
 
-`JoinedCharacterCnn` computes all filters together, also in training. `FrozenCharacters` runs it with packed
+`JoinedCharacterCnn` computes all filters together, also in training. `FrozenTokens` runs it with packed
 weights and a `WordCache`, since text repeats itself and the character CNN takes long.
 """
 
@@ -9,7 +9,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -31,21 +31,24 @@ WINDOWS_ON_GPU, WORDS_ON_GPU = 1 << 15, 1 << 14
 CAPACITY = 1 << 15
 """The number of cached words; they take 64 MB for the original size."""
 
-AnyEncoder = TypeVar("AnyEncoder", CharacterEncoder, WordEncoder)
 LinearMap = Callable[[torch.Tensor], torch.Tensor]
 """`(rows, in)` to `(rows, out)`."""
 MakeLinearMap = Callable[[torch.Tensor, torch.Tensor], LinearMap]
 """Makes the product with a weight `(out, in)` and a bias `(out,)`."""
 
 
-class FrozenCharacters:
+class FrozenTokens:
     """
-    `CharacterEncoder` with packed `weights` and a cache of words. The `blueprint` is an encoder of the same
-    sizes, whose weights are not read.
+    The token layer with packed `weights` and a cache of words; a table of words needs neither. The
+    `blueprint` is an encoder of the same sizes, whose weights are not read.
     """
 
-    def __init__(self, blueprint: CharacterEncoder, weights: Mapping[str, torch.Tensor], pack: Pack) -> None:
-        encoder = _with_weights(blueprint, weights)
+    def __init__(
+        self, blueprint: CharacterEncoder | WordEncoder, weights: Mapping[str, torch.Tensor], pack: Pack
+    ) -> None:
+        # Weights that are made within inference mode cannot require gradients.
+        encoder = copy.deepcopy(blueprint).requires_grad_(False)
+        encoder.load_state_dict(weights, assign=True)
         names = {id(parameter): name for name, parameter in encoder.named_parameters()}
         self._packed: dict[str, PackedWeight] = {}
 
@@ -55,7 +58,10 @@ class FrozenCharacters:
                 self._packed[names[id(weight)]] = packed
             return lambda rows: packed(rows, bias.detach())
 
-        self._cnn = JoinedCharacterCnn(encoder, product)
+        # What holds an encoder of characters would hold its unpacked weights.
+        self._table = encoder if isinstance(encoder, WordEncoder) else None
+        if isinstance(encoder, CharacterEncoder):
+            self._cnn = JoinedCharacterCnn(encoder, product)
         self._plain = {name: weight for name, weight in weights.items() if name not in self._packed}
         self.clear_word_cache()
 
@@ -64,6 +70,8 @@ class FrozenCharacters:
         *Shape:* `(words, *id)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and
         the row of each word among them, `(words,)`.
         """
+        if self._table is not None:
+            return vectors_of_distinct(words, self._table)
         return self._cache.vectors(words, self._cnn)
 
     def clear_word_cache(self) -> None:
@@ -71,22 +79,6 @@ class FrozenCharacters:
 
     def weights(self) -> dict[str, torch.Tensor]:
         return self._plain | {name: packed.dense() for name, packed in self._packed.items()}
-
-
-class FrozenWords:
-    """`WordEncoder`, whose table needs no cache; for the parameters see `FrozenCharacters`."""
-
-    def __init__(self, blueprint: WordEncoder, weights: Mapping[str, torch.Tensor]) -> None:
-        self._encoder = _with_weights(blueprint, weights)
-
-    def __call__(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return vectors_of_distinct(words, self._encoder)
-
-    def clear_word_cache(self) -> None:
-        """Does nothing."""
-
-    def weights(self) -> dict[str, torch.Tensor]:
-        return dict(self._encoder.state_dict())
 
 
 def vectors_of_distinct(words: torch.Tensor, encoder: WordEncoder) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,13 +90,6 @@ def vectors_of_distinct(words: torch.Tensor, encoder: WordEncoder) -> tuple[torc
     """
     distinct, index = looked_up(words, encoder).unique(return_inverse=True)
     return F.embedding(distinct, encoder.embedding), index
-
-
-def _with_weights(blueprint: AnyEncoder, weights: Mapping[str, torch.Tensor]) -> AnyEncoder:
-    # Weights that are made within inference mode cannot require gradients.
-    encoder = copy.deepcopy(blueprint).requires_grad_(False)
-    encoder.load_state_dict(weights, assign=True)
-    return encoder
 
 
 class JoinedCharacterCnn:

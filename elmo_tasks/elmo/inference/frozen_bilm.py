@@ -20,13 +20,13 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.machine import SHARED, one_thread_in_forks
 from elmo_tasks.common.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.cell import FrozenLstm, PackedLayer
-from elmo_tasks.elmo.inference.character_cnn import FrozenCharacters, FrozenWords
+from elmo_tasks.elmo.inference.character_cnn import FrozenTokens
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
 from elmo_tasks.elmo.inference.cuda_lstm import CudaLstm
 from elmo_tasks.elmo.inference.layout import read_steps, state_after_bos
 from elmo_tasks.elmo.model.bilm import BiLm, digest, has_hooks, zero_state
 from elmo_tasks.elmo.model.characters import word_ids
-from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder, vocabulary_rows
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, vocabulary_rows
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
@@ -332,12 +332,7 @@ class Kernels:
         pack_weight = partial(pack, precision=precision)
         self.present = encoder.present
         self.bos_eos_ids = encoder.padded_ids([encoder.bos_eos])[0].to(embedding.device)
-        encoder_weights = _taken(weights, "token_encoder.")
-        self.token_layer = (
-            FrozenWords(encoder, encoder_weights)
-            if isinstance(encoder, WordEncoder)
-            else FrozenCharacters(encoder, encoder_weights, pack_weight)
-        )
+        self.token_layer = FrozenTokens(encoder, _taken(weights, "token_encoder."), pack_weight)
         self._layers = {
             f"lstm.directions.{direction}.{layer}.": PackedLayer(
                 _taken(weights, f"lstm.directions.{direction}.{layer}."),
