@@ -1,7 +1,5 @@
 """Callbacks of biLM training: its speed, the perplexity of several texts, and a softmax trained first."""
 
-import csv
-import io
 import logging
 import math
 import sys
@@ -20,6 +18,7 @@ from tqdm import tqdm
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.table import Table
 from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, NotEmpty
 from elmo_tasks.data.reader import check_readable
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE
@@ -186,7 +185,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self._texts = texts
         self._reader = reader
         self._path = Path(serialization_dir, FILE_NAME)
-        self._rows: list[dict[str, Any]] = []
+        self._table = Table(CSV_COLUMNS)
         self._tokens = 0
         self._batches = 0
         self._seconds = 0.0
@@ -201,8 +200,8 @@ class TextPerplexities(StrictParams, TrainerCallback):
         for text in self._texts.values():
             check_readable(self._reader, text)
         if self._path.exists():
-            with open(self._path, encoding="utf-8", newline="") as file:
-                self._rows = [row for row in csv.DictReader(file) if int(row["batches"]) <= self._batches]
+            rows = Table.read(self._path).rows
+            self._table.rows.extend(row for row in rows if int(row[1] or 0) <= self._batches)
         self._write()
 
     def on_batch(
@@ -220,16 +219,11 @@ class TextPerplexities(StrictParams, TrainerCallback):
     def on_epoch(
         self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: Any
     ) -> None:
-        progress: dict[str, Any] = {
-            "epoch": epoch + 1,
-            "batches": self._batches,
-            "tokens": self._tokens,
-            "seconds": round(self._elapsed()),
-        }
+        progress = epoch + 1, self._batches, self._tokens, round(self._elapsed())
         # All workers evaluate, each its share of a text.
-        rows = [progress | {"text": name} | self._perplexities(trainer, name) for name in self._texts]
+        rows = [(*progress, name, *self._perplexities(trainer, name)) for name in self._texts]
         if is_primary:
-            self._rows += rows
+            self._table.rows.extend(rows)
             self._write()
 
     def state_dict(self) -> dict[str, Any]:
@@ -240,20 +234,18 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self._seconds = state_dict["seconds"]
 
     def _write(self) -> None:
-        with atomic_file(self._path) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
-            writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self._rows)
+        with atomic_file(self._path) as file:
+            file.write(self._table.csv().encode())
 
     def _elapsed(self) -> float:
         return self._seconds + (0.0 if self._started is None else time.monotonic() - self._started)
 
-    def _perplexities(self, trainer: GradientDescentTrainer, name: str) -> dict[str, str]:
+    def _perplexities(self, trainer: GradientDescentTrainer, name: str) -> list[str]:
         model = trainer.model.eval()
         metrics = text_metrics(model, self._reader, self._texts[name], trainer.cuda_device)
         model.train()
         logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
-        return {direction: f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS}
+        return [f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS]
 
 
 @TrainerCallback.register("elmo_softmax_first")
