@@ -18,7 +18,7 @@ from tqdm import tqdm
 from elmo_tasks.common.files import atomic_file
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.table import Table
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.common.values import Name, NonNegativeFloat, NonNegativeInt, NotEmpty
 from elmo_tasks.data.reader import check_readable
 from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE
@@ -221,7 +221,9 @@ class TextPerplexities(StrictParams, TrainerCallback):
     ) -> None:
         progress = epoch + 1, self._batches, self._tokens, round(self._elapsed())
         # All workers evaluate, each its share of a text.
-        rows = [(*progress, name, *self._perplexities(trainer, name)) for name in self._texts]
+        rows: list[tuple[Cell, ...]] = [
+            (*progress, name, *self._perplexities(trainer, name)) for name in self._texts
+        ]
         if is_primary:
             self._table.rows.extend(rows)
             self._write()
