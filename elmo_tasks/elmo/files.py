@@ -236,8 +236,7 @@ def read_initial_state(
     weights than the weights of `bilm` is an `ElmoError`.
     """
     with local_file(source) as path:
-        state = hdf5.initial_state_in(path, options)
-        origin = None if bilm is None else hdf5.read_origin(path)
+        hidden, cell, origin = hdf5.initial_state_in(path, options)
         if bilm is not None and origin not in (None, bilm.digest()):
             # Written with another precision of the products
             weights = bilm.weights() if isinstance(bilm, FrozenBiLm) else bilm.state_dict()
@@ -247,7 +246,7 @@ def read_initial_state(
                     where=path,
                     remedy="run `allennlp elmo calibrate` with these weights",
                 )
-        return state
+        return hidden, cell
 
 
 def move_to(bilm: FrozenBiLm, device: Device, *, option: str) -> FrozenBiLm:

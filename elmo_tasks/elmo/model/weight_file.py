@@ -99,10 +99,11 @@ def write_weights(
                 write_array(file, dataset, part.detach().cpu().float().numpy(), dtype)
 
 
-def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor]:
+def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor, str | None]:
     """
     Reads the state that each sentence starts from, as `allennlp elmo calibrate` writes it: the datasets
-    `hidden` and `memory` of an HDF5 file. For errors see `read_array`.
+    `hidden` and `memory` of an HDF5 file, and the digest of the biLM that it is of, if the file says it. For
+    errors see `read_array`.
 
     *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
     """
@@ -112,14 +113,8 @@ def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tens
             torch.from_numpy(read_array(file, name, (options.n_layers, 2, size)))
             for name, size in sizes.items()
         )
-    return hidden, cell
-
-
-def read_origin(source: FilePath) -> str | None:
-    """Returns the digest of the biLM whose state a file holds; `None` if it does not say."""
-    with opened(source, "an LSTM state") as file:
         digest = file.attrs.get("digest")
-    return digest if isinstance(digest, str) else None
+    return hidden, cell, digest if isinstance(digest, str) else None
 
 
 def write_initial_state(
