@@ -34,7 +34,8 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
     worker with the most.
 
     A worker that has fewer sentences than another one has batches reads some again in training. In
-    evaluation, which has no `shuffle`, the last batches of the other workers are left out, with a warning.
+    evaluation, which has no `shuffle`, the last batches of the other workers are left out, with a warning. A
+    worker without any batch is a `ConfigurationError`.
     """
 
     inherited_values: ClassVar[dict[str, Any]] = {
