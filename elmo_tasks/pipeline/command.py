@@ -34,6 +34,7 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import InputError, input_files, printable, shorten
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.pipeline.any_predictor import as_task_predictor
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records
 
 _BLOCK = 1 << 16
@@ -153,7 +154,7 @@ class PredictManager(predict._PredictManager):
         if output_file is not None:
             check_sources_stay([output_file], sources, error=ConfigurationError)
         self._output_path = output_file
-        if isinstance(predictor, TaskPredictor) and isinstance(self._dataset_reader, TaskReader):
+        if isinstance(self._dataset_reader, TaskReader):
             self._dataset_reader.every_record = True
 
     def run(self) -> None:
@@ -218,7 +219,7 @@ def predictor_arguments(text: str) -> dict[str, Any]:
     raise ConfigurationError(f"--predictor-args must be a JSON object, not {text!r}")
 
 
-def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> Predictor:
+def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> TaskPredictor:
     """
     Makes a predictor with the `reader` `train` or `validation`. Wrong arguments are an error, and so is a
     predictor of ours for a model of others.
@@ -235,9 +236,9 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
         if not arguments:
             raise
         raise ConfigurationError(f"--predictor-args: {error}") from error
-    if isinstance(predictor, TaskPredictor):
-        predictor.in_own_process = True
-    return predictor
+    task_predictor = as_task_predictor(predictor)
+    task_predictor.in_own_process = True
+    return task_predictor
 
 
 def get_predictor(arguments: argparse.Namespace) -> Predictor:

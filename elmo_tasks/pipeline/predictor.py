@@ -18,12 +18,10 @@ from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, cast
 import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import lazy_groups_of
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.data.fields import MetadataField
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
-from allennlp.predictors import Predictor
 
 from elmo_tasks.common.batches import batches
 from elmo_tasks.common.errors import ElmoError
@@ -87,34 +85,32 @@ def value_of(result: Any) -> Any:
 
 
 def predict_records(
-    predictor: Predictor,
+    predictor: "TaskPredictor",
     records: Iterable[InputRecord],
     batch_size: int | None = None,
     waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[InputRecord, JsonDict]]:
     """
-    Yields each record with the JSON object of its result, in order. An error is raised after the results
-    before it.
-
-    The predictor may be any predictor of AllenNLP. The object of an instance begins with the ids of its
-    record, such as `id`.
+    Yields each record with the JSON object of its result, in order. The object of an instance begins with the
+    ids of its record, such as `id`. An error is raised after the results before it.
 
     # Parameters
 
-    batch_size : the most records that are read before they are predicted; by default `records_at_once`.
+    batch_size : the most records that are read before they are predicted; by default `at_once`.
     waits : says whether the next record has yet to arrive, so that those before it are predicted first.
     """
-    for group in _groups(records, batch_size or records_at_once(predictor), waits):
-        yield from zip(group, _json_results(predictor, group), strict=True)
-
-
-def records_at_once(predictor: Predictor) -> int:
-    """
-    Returns how many records are read ahead: one where the results may depend on the others, as with a
-    third-party predictor, or a biLM that carries its state.
-    """
-    is_independent = isinstance(predictor, TaskPredictor) and not is_stateful(predictor._model)
-    return predictor.records_at_once if is_independent else 1
+    for group in _groups(records, batch_size or predictor.at_once(), waits):
+        metadata = [_metadata(record.content) for record in group]
+        predicted = zip(group, metadata, strict=True)
+        results = iter(
+            predictor.results([record for record, about in predicted if not isinstance(about, NoPrediction)])
+        )
+        for record, about in zip(group, metadata, strict=True):
+            if isinstance(about, NoPrediction):
+                result = {"no_prediction": about.reason}
+            else:
+                result = predictor.to_json(value_of(next(results)))
+            yield record, (dict(about.ids) if isinstance(about, Metadata) else {}) | result
 
 
 def is_stateful(model: Model) -> bool:
@@ -123,7 +119,7 @@ def is_stateful(model: Model) -> bool:
 
 
 def _groups(
-    records: Iterable[InputRecord], size: int, waits: Callable[[], bool]
+    records: Iterable[InputRecord], size: int, waits: Callable[[], bool] = lambda: False
 ) -> Iterator[list[InputRecord]]:
     group: list[InputRecord] = []
     for record in records:
@@ -133,39 +129,6 @@ def _groups(
             group = []
     if group:
         yield group
-
-
-def _json_results(predictor: Predictor, group: list[InputRecord]) -> Iterator[JsonDict]:
-    metadata = [_metadata(record.content) for record in group]
-    predictable = [
-        record
-        for record, about in zip(group, metadata, strict=True)
-        if not isinstance(record.content, Exception) and not isinstance(about, NoPrediction)
-    ]
-    if isinstance(predictor, TaskPredictor):
-        values: Iterator[JsonDict] = map(predictor.to_json, map(value_of, predictor.results(predictable)))
-    else:
-        values = iter(results_of_allennlp(predictor, [record.content for record in predictable]))
-    for record, about in zip(group, metadata, strict=True):
-        value_of(with_place(record.content, record.where))
-        result = {"no_prediction": about.reason} if isinstance(about, NoPrediction) else next(values)
-        yield (dict(about.ids) if isinstance(about, Metadata) else {}) | result
-
-
-def results_of_allennlp(predictor: Predictor, contents: list[Any]) -> list[JsonDict]:
-    """Returns the JSON objects of any predictor; `ConfigurationError`: an input lacks a field."""
-    first = next(iter(contents), None)
-    # A third-party predictor may implement either the function for one input or that for several.
-    if isinstance(first, Instance):
-        one, several = predictor.predict_instance, predictor.predict_batch_instance
-    else:
-        one, several = predictor.predict_json, predictor.predict_batch_json
-    try:
-        return [one(first)] if len(contents) == 1 else several(contents) if contents else []
-    except KeyError as error:
-        if isinstance(first, dict) and any(error.args[0] not in content for content in contents):
-            raise ConfigurationError(f"the input has no field {error}") from error
-        raise
 
 
 def _metadata(content: Any) -> Any:
@@ -225,6 +188,10 @@ class TaskPredictor(Interpretable):
     def lengths(self, content: Any) -> list[int]:
         """Returns the number of tokens of each text that the model reads for an instance without texts."""
         return []
+
+    def at_once(self) -> int:
+        """Returns how many records are read ahead: one for a biLM that carries its state between them."""
+        return 1 if is_stateful(self._model) else self.records_at_once
 
     def tokens_at_once(self) -> int:
         """Returns the most tokens of a batch, with padding."""
@@ -286,8 +253,8 @@ class TaskPredictor(Interpretable):
         return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
 
     def stream(self, records: Iterable[InputRecord]) -> Iterator[TaskResult]:
-        """Yields the result of each record, in order, and reads `records_at_once`; raises the first error."""
-        for group in lazy_groups_of(records, records_at_once(self)):
+        """Yields the result of each record, in order, and reads those `at_once`; raises the first error."""
+        for group in _groups(records, self.at_once()):
             yield from map(value_of, self.results(group))
 
     def example(self, json_dict: JsonDict) -> Instance | TaskResult:

@@ -15,7 +15,7 @@ from elmo_tasks.archives import TRAINED, open_archive, trained_archives
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.pipeline.any_predictor import AnyPredictor
+from elmo_tasks.pipeline.any_predictor import as_task_predictor
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
 
@@ -25,8 +25,7 @@ Example: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
 
 def task_predictor(archive: Archive) -> TaskPredictor:
     """Returns the predictor of an opened archive."""
-    predictor = Predictor.from_archive(archive)
-    return predictor if isinstance(predictor, TaskPredictor) else AnyPredictor(predictor)
+    return as_task_predictor(Predictor.from_archive(archive))
 
 
 class TrainedModel(Generic[Value]):
@@ -37,9 +36,7 @@ class TrainedModel(Generic[Value]):
         self._names = list(predictor.forms[0])
 
     def __repr__(self) -> str:
-        kind = type(getattr(self.predictor, "predictor", self.predictor))
-        name = next(name for name in Predictor.list_available() if Predictor.by_name(name) is kind)
-        return f"<{type(self).__name__} {name}({', '.join(self._names)})>"
+        return f"<{type(self).__name__} {self.predictor.task()}({', '.join(self._names)})>"
 
     def __call__(self, *texts: str, **fields: Any) -> Value:
         """

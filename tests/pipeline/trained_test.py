@@ -30,7 +30,7 @@ def test_texts_and_fields(model):
     assert squad(**fields) == squad(PASSAGE, question=QUESTION) == expected
     for answer in squad.predict_batch([(PASSAGE, QUESTION), fields, [PASSAGE, QUESTION]]):
         assert answer[:3] == expected[:3]
-    assert repr(squad) == "<TrainedModel elmo_squad(passage, question)>"
+    assert repr(squad) == "<TrainedModel squad(passage, question)>"
     ner, words = model("ner"), ["Ana", "Silva", "sings", "."]
     assert ner(tokens=words) == ner(" ".join(words)) == ner.predict_batch([{"tokens": words}])[0]
     assert ner.predict_batch(iter(())) == []
@@ -93,7 +93,7 @@ def test_names(tmp_path, monkeypatch):
         open_archive("ner")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ner").mkdir()
-    assert "elmo_ner" in repr(load("ner"))
+    assert "ner" in repr(load("ner"))
     (tmp_path / "ner/config.json").write_text("[]")
     with pytest.raises(ConfigurationError, match=r"^ner"):
         load("ner")
