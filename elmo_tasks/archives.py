@@ -98,7 +98,8 @@ def open_archive(
     Jsonnet. `OSError`: nothing is there, or the machine fails, for example with a full disk.
     """
     path = local_archive(archive_file)
-    gpu = -1 if cuda_device == -1 else _gpu(cuda_device)
+    with block_errors():
+        gpu = usable_gpu(cuda_device)
     with jsonnet_errors("overrides"):
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None:
@@ -144,21 +145,18 @@ def _read(
     return Archive(model, config, reader, validation_reader, meta)
 
 
-def _gpu(device: Device) -> int:
-    with block_errors():
-        index = gpu_index(device)
-        if index >= 0:
-            chosen_device(index, option="cuda_device")
+def usable_gpu(device: Device) -> int:
+    """Returns AllenNLP's index of a device, see `gpu_index`; `ElmoError`: it is not there."""
+    index = gpu_index(device)
+    if index >= 0:
+        chosen_device(index, option="cuda_device")
     return index
 
 
 def vocabulary_from_files(
     cls: type[Vocabulary], directory: str | PathLike[str], *args: Any, **options: Any
 ) -> Vocabulary:
-    """
-    Takes the place of AllenNLP's `Vocabulary.from_files`. It also takes an archive: the folder of a run, or a
-    name such as `elmo:ner`.
-    """
+    """Takes the place of AllenNLP's `Vocabulary.from_files`, also for a folder of a run, or `elmo:ner`."""
     path = archive_path(directory)
     own = Path(path, "vocabulary")
     return _vocabulary_from_files(cls, own if own.is_dir() else path, *args, **options)
@@ -408,13 +406,8 @@ CARDS = "models.json"
 
 def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str) -> None:
     """
-    Writes the content of an archive without its biLM.
-
-    # Parameters
-
-    folder : the unpacked archive.
-    dtype : of the stored weights, `float32` or `float16`. A weight that float16 cannot hold keeps its type.
-    version : noted, so that an error can name it.
+    Writes the content of an unpacked archive without its biLM, for this `version` of the project. A weight
+    that the `dtype` float16 cannot hold keeps its type.
 
     # Raises
     `ConfigError`: the model has no biLM, or another one than comes with the project.
@@ -442,17 +435,15 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str)
 
 
 def whole_state(folder: str | PathLike[str], weights_file: str | PathLike[str]) -> dict[str, Any]:
-    """
-    Returns the state dict of an unpacked archive, slim or not; see `archived_state`.
-
-    # Raises
-    `ConfigError`: this version of the project has another biLM than a slim archive needs.
-    """
+    """Returns the state dict of an unpacked archive; see `archived_state` and `missing_weights`."""
     return archived_state(folder, weights_file) | missing_weights(weights_file)
 
 
 def missing_weights(weights_file: str | PathLike[str]) -> dict[str, torch.Tensor]:
-    """Returns the weights of the biLM that a slim archive leaves out; none for other archives."""
+    """
+    Returns the weights of the biLM that a slim archive leaves out; none for other archives. `ConfigError`:
+    this version of the project has another biLM.
+    """
     note_file = Path(weights_file).with_name(NOTE)
     if not note_file.exists():
         return {}
@@ -502,12 +493,7 @@ def trained_card(name: str) -> dict[str, Any]:
 
 
 def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
-    """
-    Returns the path of an archive that comes with the project for its name; other paths and URLs stay.
-
-    # Raises
-    `ConfigError`: there is none of this name.
-    """
+    """Returns the path of an archive of the project for its name; other paths and URLs stay."""
     text = fspath(archive)
     if not text.startswith(TRAINED):
         return archive

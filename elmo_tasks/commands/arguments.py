@@ -59,12 +59,11 @@ def copy_corpus(
     limit: int | None = None,
 ) -> Corpus:
     """
-    Copies the text of `source` to `folder`: at most `limit` lines, without blank ones if they are skipped.
+    Copies the text of `source`, see `input_files`, or of standard input for `-`, to `folder`: at most `limit`
+    lines, without blank ones if they are skipped. The files that the verb itself writes are left out.
 
     # Parameters
 
-    source : as for `input_files`, or `-` for standard input. The files that the verb itself writes are left
-        out.
     format : one of `FORMATS`: one tokenised sentence a line, or proteins.
     tokenize : splits the lines, see `chosen_tokenizer`. Without it, a warning names the first line that looks
         like raw text.

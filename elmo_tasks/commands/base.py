@@ -103,11 +103,8 @@ class Verb(ABC):
 @dataclass(frozen=True, kw_only=True)
 class VerbGroup:
     """
-    A verb that consists of verbs, such as `probe pos` and `probe wsd`.
-
-    # Parameters
-
-    title : the heading of the list of its verbs, a plural; its singular in capitals is the metavar.
+    A verb that consists of verbs, such as `probe pos` and `probe wsd`. `title` is the heading of their list,
+    a plural; its singular in capitals is the metavar.
     """
 
     name: str
@@ -145,14 +142,9 @@ def option(
     exclusive: str | None = None,
 ) -> Any:
     """
-    Returns the field of an argument that is given by its name: `--max-tokens` for the field `max_tokens`.
-
-    # Parameters
-
-    short : a name of one letter, such as `-o`.
-    also : another name, such as `--cuda-device`.
-    choices : the values that it may have; a type `Literal` says the same.
-    exclusive : a name for the arguments of which only one may be given.
+    Returns the field of an argument that is given by its name: `--max-tokens` for the field `max_tokens`; or
+    by `short`, such as `-o`, and `also` by another one. Of the arguments with the same name `exclusive`, only
+    one may be given. A type `Literal` takes the place of `choices`.
     """
     options = _without_none(
         help=help, default=default, metavar=metavar, choices=choices, nargs=nargs, action=action

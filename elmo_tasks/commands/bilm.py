@@ -143,12 +143,7 @@ def _is_official(path: str) -> bool:
 
 
 def read_trained(archive: str) -> Trained:
-    """
-    Reads the biLM of an archive, its softmax and its words.
-
-    # Raises
-    `ConfigurationError`: a model with no biLM or several, or files in the official layout.
-    """
+    """Reads the biLM of an archive, its softmax and its words."""
     if _is_official(archive):
         raise ConfigurationError(f"{archive} is already in the official layout; --format onnx takes it")
     model = open_archive(archive).model
@@ -168,10 +163,7 @@ def average_with(trained: Trained, folder: Path) -> None:
     """
     Makes each weight the mean of itself and the weight in `folder`. Where the weights before and after a
     training lie in one basin of the loss, their mean is often better than either
-    ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)).
-
-    # Raises
-    `ConfigurationError`: weights of other options, other words, or no softmax. `OSError`: no files.
+    ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)). They must have the same options and words.
     """
     bilm, softmax, words = trained
     _check_same_options(folder / OPTIONS, bilm.options)
@@ -206,10 +198,8 @@ def write_bilm(
     folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
 ) -> None:
     """
-    Writes `options.json`, `weights.hdf5` with checksums and, for a softmax or word input, `vocab.txt`.
-
-    # Raises
-    `ElmoError`: values that `dtype` cannot hold, or words that no file of one word a line can.
+    Writes `options.json`, `weights.hdf5` with checksums and, for a softmax or word input, `vocab.txt`;
+    `ElmoError` for values that `dtype` cannot hold, or words that no file of one word a line can.
     """
     options = bilm.options.to_json()
     for bound in ("cell_clip", "proj_clip"):

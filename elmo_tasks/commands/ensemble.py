@@ -146,10 +146,7 @@ class ArchivedEnsemble(EnsembleModel):
 def open_members(archives: list[str]) -> list[Archive]:
     """
     Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. One of equal biLMs stays in memory.
-
-    # Raises
-    `ConfigurationError`, with the archive: it cannot be opened, its model is not of a task, or its class,
-    vocabulary or token indexers are not the same as in the first. `OSError`: the file is missing.
+    The models must be of one task, with the same vocabulary and token indexers.
     """
     opened: list[Archive] = []
     bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}

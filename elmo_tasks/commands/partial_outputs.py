@@ -190,10 +190,8 @@ def engine_of(run: RunArguments, ray: RayArguments, output: str) -> LocalEngine 
 def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
     """
     Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
-    alone, has the empty folder `WORK`, and stays only if a later run can resume the run in it.
-
-    # Raises
-    `ConfigurationError`: no file can be written to OUT; and see `partial_folder` and `must_run`.
+    alone, has the empty folder `WORK`, and stays only if a later run can resume the run in it. For errors see
+    `check_output`, `partial_folder` and `must_run`.
     """
     remote = "://" in output
     with nullcontext() if remote else partial_folder(Path(output), with_run=True) as work:

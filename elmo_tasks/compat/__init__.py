@@ -2,18 +2,17 @@
 Every change that is made to AllenNLP 2.10.1 at run time. `CHANGES` is the table of them; `elmo_tasks.suite`
 makes them when it is imported.
 
-- `repairs.py`: what breaks on current PyTorch, NumPy and Python, and bugs of training and reading;
+- `repairs.py`: what breaks on current PyTorch, NumPy and Python, bugs of training and reading, and archives;
 - `training.py`: `allennlp train` and its configs;
 - `commands.py`: `allennlp evaluate` and `predict`, the packages that a command imports, one line for an
   error, and lines in place of progress bars;
-- `archives.py`: archives are opened by `elmo_tasks.archives`;
 - `placeholders/`, `nltk_data/`: imports without packages that text does not need, and without a download.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from elmo_tasks.compat import archives, commands, repairs, training
+from elmo_tasks.compat import commands, repairs, training
 
 __all__ = ["CHANGES", "Change", "repair"]
 
@@ -85,12 +84,6 @@ CHANGES = (
         "compat/repairs_test.py::test_only_the_renaming_of_amp_is_silenced",
     ),
     Change(
-        repairs.name_missing_devices,
-        "PyTorch refuses to make `torch.device(0)` without a GPU before AllenNLP can say that there is none",
-        "allennlp.common.util.int_to_device",
-        "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
-    ),
-    Change(
         repairs.warn_of_idle_regularizers,
         "a regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our "
         "embedder replaces AllenNLP's",
@@ -136,7 +129,7 @@ CHANGES = (
         "compat/repairs_test.py::TestVectors::test_stock_fails",
     ),
     Change(
-        archives.open_archives_safely,
+        repairs.open_archives_safely,
         "an archive may write files outside its folder, and its config may run any Python code; damaged "
         "archives end in tracebacks that do not name them; and a vocabulary is not found by all that names "
         "an archive",
@@ -188,7 +181,7 @@ CHANGES = (
     Change(
         training.check_trainer,
         "the trainer drops keys that it does not know, misses a metric only after an epoch, takes a device "
-        "by its number alone, and does not say where it diverges",
+        "by its number alone, names none that is missing, and does not say where it diverges",
         "GradientDescentTrainer.from_params and train",
         "compat/training_test.py::test_a_metric_that_the_model_will_not_have",
     ),
@@ -218,9 +211,8 @@ CHANGES = (
     Change(
         commands.end_in_one_line,
         "an error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other "
-        "processes of the run have trained to the end; and the commands of AllenNLP 0.9 have no hint",
-        "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it; "
-        "ArgumentParserWithDefaults.error",
+        "processes of the run have trained to the end",
+        "sys.excepthook, where the program is `allennlp`, and prepare_global_logging, which replaces it",
         "compat/command_output_test.py::test_training_logs_the_faults_of_the_program_alone",
     ),
     Change(

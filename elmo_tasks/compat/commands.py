@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import allennlp.commands
 import torch
@@ -299,23 +299,8 @@ def is_command() -> bool:
     return "allennlp" in (program.parent.name, program.stem)
 
 
-_VERBS_OF_0_9 = {
-    "configure": "write a config, such as those of training_configs",
-    "dry-run": "use `allennlp train CONFIG -s OUT --dry-run`",
-    "fine-tune": "use `allennlp train` with the model {type: from_archive, archive_file: ARCHIVE}",
-    "make-vocab": "use `allennlp build-vocab CONFIG OUT.tar.gz`",
-    "serve": "use `allennlp elmo serve ARCHIVE`",
-}
-
-
-def _end_with_hint(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    hints = [hint for verb, hint in _VERBS_OF_0_9.items() if f"invalid choice: '{verb}'" in message]
-    argparse.ArgumentParser.error(parser, "; ".join([message, *hints]))
-
-
 def end_in_one_line() -> None:
     """Has a command of AllenNLP end an error of the user in one line, if this process runs a command."""
-    allennlp.commands.ArgumentParserWithDefaults.error = _end_with_hint
     if is_command():
         sys.excepthook = _end_command
         wrap(common_logging, "prepare_global_logging", _keep_user_errors)

@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import signal
+import sys
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -22,13 +23,17 @@ import numpy
 import torch
 from allennlp.common import cached_transformers, util
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.registrable import Registrable
 from allennlp.common.tqdm import Tqdm
+from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.tokenizers import PretrainedTransformerTokenizer, SpacyTokenizer
+from allennlp.models import archival
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
 from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
 from allennlp.nn import RegularizerApplicator
+from allennlp.nn import util as nn_util
 from allennlp.predictors import Predictor
 from allennlp.training import GradientDescentTrainer, gradient_descent_trainer
 from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
@@ -36,7 +41,15 @@ from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRa
 from allennlp.training.moving_average import MovingAverage
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from elmo_tasks.archives import is_opening_untrusted, refuse_to_fetch
+from elmo_tasks.archives import (
+    extracted_archive,
+    is_opening_untrusted,
+    open_archive,
+    read_whole_state,
+    refuse_to_fetch,
+    resolve_registered,
+    vocabulary_from_files,
+)
 from elmo_tasks.common.machine import end_with_parent
 
 logger = logging.getLogger(__name__)
@@ -205,14 +218,6 @@ def silence_amp_renaming() -> None:
     )
 
 
-@around(util, "int_to_device")
-def name_missing_devices(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
-    try:
-        return stock(device)
-    except RuntimeError:
-        return torch.device("cuda", device)  # type: ignore[arg-type]
-
-
 @around(RegularizerApplicator, "__call__")
 def warn_of_idle_regularizers(
     stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module
@@ -270,6 +275,18 @@ def _open_vectors(
     first = next(lines, "")
     self.num_tokens = self._get_num_tokens_from_first_line(first)
     self._iterator = lines if self.num_tokens else itertools.chain([first], lines)
+
+
+def open_archives_safely() -> None:
+    """Has AllenNLP open archives by `elmo_tasks.archives`, also in modules that have its loader already."""
+    archival.extracted_archive = extracted_archive
+    nn_util.read_state_dict = read_whole_state
+    Vocabulary.from_files = classmethod(vocabulary_from_files)
+    Registrable.resolve_class_name = classmethod(resolve_registered)
+    stock = archival.load_archive
+    for module in list(sys.modules.values()):
+        if getattr(module, "__dict__", {}).get("load_archive") is stock:
+            module.load_archive = open_archive  # type: ignore[attr-defined]
 
 
 def take_installed_models() -> None:

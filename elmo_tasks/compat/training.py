@@ -30,9 +30,9 @@ from allennlp.training import util as training_util
 from allennlp.training.scheduler import Scheduler
 from torch.nn import Module
 
+from elmo_tasks.archives import usable_gpu
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import local_or_bundled
-from elmo_tasks.common.machine import gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.compat.repairs import around, wrap
 from elmo_tasks.data.reader import check_readable
@@ -189,7 +189,7 @@ def _trainer_from_params(
         logger.warning("%s%s: %s; here it has no effect", params.history, key, what)
     with block_errors(params.history):
         if (device := params.get("cuda_device")) is not None:
-            params["cuda_device"] = gpu_index(device)
+            params["cuda_device"] = usable_gpu(device)
     if params.get("grad_norm", False) is None:
         params["grad_norm"] = False  # AllenNLP's word for none
     return super(GradientDescentTrainer, cls).from_params(params, *args, **options)

@@ -32,20 +32,17 @@ def keyed_vectors(
     seed: int = 13,
 ) -> KeyedVectors:
     """
-    Returns one vector per word. Words that do not occur in the contexts are left out, and so are words that a
-    word-based biLM does not know.
+    Returns one vector per word; repeated words count once. Words that do not occur in the contexts are left
+    out, and so are words that a word-based biLM does not know.
 
     # Parameters
 
-    words : the words; repeated ones count once.
     contexts : sentences as lists of tokens, in which the words are encoded; if a word never occurs in this
         spelling, case is ignored. `None`: each word is a sentence of its own.
-    layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
+    layer : `average`, or the index of a layer, 0 for the token layer, negative from the top. `ElmoError`: the
+        biLM has no such layer.
     embedder : has the biLM; by default the biLM that comes with the project.
     occurrences : the most occurrences of a word to average; if there are more, `seed` draws them.
-
-    # Raises
-    `ElmoError`: the biLM has no such layer, or a string in place of a list of words or tokens.
     """
     if isinstance(words, str):
         raise ElmoError(f"words must be a list of words, not the string {words!r:.60}")

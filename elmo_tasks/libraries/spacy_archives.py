@@ -29,13 +29,9 @@ _ARCHIVE = "model.tar.gz"
 
 class ArchivePipe(FilesPipe):
     """
-    The base of components that run the predictor of an archive.
-
-    # Parameters
-
-    archive : `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`.
-    predictor : registered name of the predictor that the archive must have.
-    cuda_device : `cpu`, `cuda`, `cuda:1`, or the index of a GPU, -1 for the CPU.
+    The base of components that run the predictor of an archive, which must have the registered name
+    `predictor`. The archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as
+    `elmo:ner`.
     """
 
     def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: Device) -> None:
@@ -117,26 +113,23 @@ class NerPipe(ArchivePipe):
         return get_ner_prf(examples, **options)
 
     def annotate(self, docs: list[Doc]) -> None:
-        numbered = [
+        lines = [
             (doc_index, line)
             for doc_index, doc in enumerate(docs)
             for sentence in sentences(doc)
             for line in _lines(doc, sentence)
         ]
         # Sentences of similar length together need less padding.
-        numbered.sort(key=lambda item: len(item[1]))
+        lines.sort(key=lambda item: len(item[1]))
         entities: list[list[Span]] = [[] for _ in docs]
-        for batch in minibatch(numbered, self._batch_size):
-            inputs = [
-                {"tokens": [docs[doc_index][i].text for i in token_indices]}
-                for doc_index, token_indices in batch
-            ]
-            for (doc_index, token_indices), result in zip(
-                batch, self.content.predict_all(inputs), strict=True
-            ):
-                for span in result.spans:
-                    first, last = token_indices[span.start], token_indices[span.end - 1]
-                    entities[doc_index].append(Span(docs[doc_index], first, last + 1, label=span.label))
+        for batch in minibatch(lines, self._batch_size):
+            inputs = [{"tokens": [docs[doc_index][i].text for i in line]} for doc_index, line in batch]
+            results = self.content.predict_all(inputs)
+            for (doc_index, line), result in zip(batch, results, strict=True):
+                entities[doc_index] += (
+                    Span(docs[doc_index], line[span.start], line[span.end - 1] + 1, label=span.label)
+                    for span in result.spans
+                )
         for doc, spans in zip(docs, entities, strict=True):
             earlier = [*doc.ents, *_blocked(doc)]
             # `set_ents` does not remove the ids of replaced entities.

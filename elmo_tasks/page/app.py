@@ -158,12 +158,7 @@ def _sentence(error: HTTPException) -> str:
 
 
 def _parsed_form(content: bytes) -> Form:
-    """
-    Parses a form in URL encoding. The first of several values of a field counts.
-
-    # Raises
-    `HTTPException`: it is not ASCII, or its bytes are not UTF-8.
-    """
+    """Parses a form in URL encoding of UTF-8. The first of several values of a field counts."""
     try:
         fields = parse_qs(content.decode("ascii"), errors="strict")
     except ValueError as error:

@@ -144,10 +144,7 @@ class Tab:
 
     def content(self, form: Mapping[str, str]) -> JsonDict:
         """
-        Returns the predictor's input from a form.
-
-        # Raises
-        `ConfigurationError`, in the words of a reader: a field is empty, or a word is not in the sentence.
+        Returns the predictor's input from a form. A `ConfigurationError` is in the words of a reader.
         """
         content: JsonDict = {}
         if self.fields == (JSON_FIELD,):

@@ -158,12 +158,7 @@ class WordsInContext:
 
 
 def read_corpus(path: FilePath) -> list[str]:
-    """
-    Reads the lines of a text, one tokenised sentence each.
-
-    # Raises
-    `InputError`: it has no words, more than `MAX_WORDS`, or bytes that are not UTF-8.
-    """
+    """Reads the lines of a text, one tokenised sentence each, with at most `MAX_WORDS`."""
     lines = [line.strip() for _, line in read_lines(path)]
     words = sum(len(line.split()) for line in lines)
     if not 0 < words <= MAX_WORDS:

@@ -34,8 +34,13 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import InputError, input_files, printable, shorten
 from elmo_tasks.data.reader import TaskReader
-from elmo_tasks.pipeline.any_predictor import as_task_predictor
-from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt, predict_records
+from elmo_tasks.pipeline.predictor import (
+    InputRecord,
+    TaskPredictor,
+    as_task_predictor,
+    attempt,
+    predict_records,
+)
 
 _BLOCK = 1 << 16
 """Bytes that are read from a pipe at a time, if they have arrived."""
@@ -45,13 +50,8 @@ def read_json_records(
     predictor: Predictor, lines: Iterable[bytes], source: str | None, *, before: int = 0
 ) -> Iterator[InputRecord]:
     """
-    Yields a record for each line that is not blank.
-
-    # Parameters
-
-    predictor : its `load_line` makes the object of a line.
-    source : the file that errors name; without one, blank lines are not counted.
-    before : the number of lines before the first.
+    Yields a record for each line that is not blank, by `load_line` of the predictor. Errors name the file
+    `source`; without one, blank lines are not counted. `before` is the number of lines before the first.
     """
     number = before
 

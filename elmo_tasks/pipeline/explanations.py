@@ -1,6 +1,5 @@
 """Gradients of predictions by their words, for `allennlp.interpret`, and explanations made of them."""
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -50,17 +50,16 @@ class Explainer:
         texts = self._predictor.texts(instance)
         explanations = [
             [
-                {"tokens": words, "shares": [_finite(share) for share in gradients[f"grad_input_{index}"]]}
+                {
+                    "tokens": words,
+                    "shares": np.nan_to_num(gradients[f"grad_input_{index}"], posinf=0, neginf=0).tolist(),
+                }
                 # AllenNLP numbers the texts from the last one.
                 for index, words in zip(range(len(texts), 0, -1), texts, strict=True)
             ]
             for gradients in self._interpreter.saliency_interpret_from_json(json_dict).values()
         ]
         return {"result": result, "explanations": explanations}
-
-
-def _finite(share: float) -> float:
-    return share if math.isfinite(share) else 0.0
 
 
 def can_explain(predictor: Predictor) -> bool:

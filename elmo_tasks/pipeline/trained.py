@@ -15,8 +15,7 @@ from elmo_tasks.archives import TRAINED, open_archive, trained_archives
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.pipeline.any_predictor import as_task_predictor
-from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, attempt
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor, attempt
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
 
 Value = TypeVar("Value")
@@ -41,10 +40,7 @@ class TrainedModel(Generic[Value]):
     def __call__(self, *texts: str, **fields: Any) -> Value:
         """
         Predicts one example: the texts that the task reads, in order, such as passage and question; or the
-        fields of `allennlp predict` by their names, such as `tokens`.
-
-        # Raises
-        `ConfigurationError`: the task reads other texts or fields.
+        fields of `allennlp predict` by their names, such as `tokens`. Others are a `ConfigurationError`.
         """
         readable = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
         for name in fields:
@@ -63,10 +59,8 @@ class TrainedModel(Generic[Value]):
         """
         Yields the predictions of examples in order, which is faster than one by one: texts, tuples of the
         texts that the task reads, or mappings of the fields of `allennlp predict`. It reads some hundreds of
-        them ahead, and keeps no more in memory.
-
-        # Raises
-        `ConfigurationError`, with the index of the first such example: it is not what the task reads.
+        them ahead, and keeps no more in memory. An example that the task does not read is a
+        `ConfigurationError` with its index.
         """
         # Iterating a pandas table would yield the names of its columns.
         is_list = isinstance(examples, Iterable) and not isinstance(examples, str | Mapping)

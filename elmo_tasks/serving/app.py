@@ -122,11 +122,8 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
 
 async def until_gone(request: Request, answer: Awaitable[Answered]) -> Answered:
     """
-    Returns the answer to a request whose body is read. It is cancelled when the client goes before: nobody
-    waits for inputs that are still in the queue.
-
-    # Raises
-    `HTTPException`, with nginx's status for it: the client has gone.
+    Returns the answer to a request whose body is read. It is cancelled when the client goes before, with
+    nginx's status for it: nobody waits for inputs that are still in the queue.
     """
     work = asyncio.ensure_future(answer)
     gone: asyncio.Future[Any] = asyncio.ensure_future(_end_of_client(request))
@@ -147,11 +144,8 @@ async def _end_of_client(request: Request) -> None:
 
 async def read_body(request: Request, limits: Limits) -> bytes:
     """
-    Returns the body of a request. A body that is too large is read to its end, but not kept: clients listen
-    only after they have sent it.
-
-    # Raises
-    `HTTPException`: the body is compressed, too large, too slow, or incomplete.
+    Returns the body of a request; `HTTPException` if it is compressed, too large, too slow, or incomplete. A
+    body that is too large is read to its end, but not kept: clients listen only after they have sent it.
     """
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
@@ -176,12 +170,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 def parse_inputs(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
-    """
-    Parses a body to one input or a list of inputs.
-
-    # Raises
-    `HTTPException`: the body is not JSON, neither an object nor a list of objects, or has too many inputs.
-    """
+    """Parses a body to one input or a list of inputs, not too many; `HTTPException` if it is neither."""
     try:
         content = json_value(body.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:

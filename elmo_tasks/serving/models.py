@@ -40,12 +40,7 @@ class Queue:
 
     @contextmanager
     def slots(self, count: int) -> Iterator[None]:
-        """
-        Holds slots for a number of inputs.
-
-        # Raises
-        `HTTPException`: the queue is full.
-        """
+        """Holds slots for a number of inputs; `HTTPException` if the queue is full."""
         if self.taken + count > self.limits.max_queue:
             reason = f"{self.taken} inputs wait already, and {self.limits.max_queue} is the limit with these"
             raise HTTPException(429, reason, RETRY_SOON)
@@ -74,10 +69,7 @@ class ServedModel(Queue):
 
     async def lines(self, inputs: list[JsonDict], *, explain: bool = False) -> list[str]:
         """
-        Returns the result of each input, in order, as `allennlp predict` writes it, or as `allennlp elmo
-        explain` does.
-
-        # Raises
+        Returns the result of each input, in order, as `allennlp predict` or `elmo explain` writes it.
         `HTTPException`: an input cannot be answered, or not in time.
         """
         async with in_time(self.limits):
@@ -91,12 +83,7 @@ class ServedModel(Queue):
 
 @asynccontextmanager
 async def in_time(limits: Limits) -> AsyncIterator[None]:
-    """
-    Returns a context that lasts as long as an answer may take.
-
-    # Raises
-    `HTTPException`: the time is over.
-    """
+    """Returns a context that lasts as long as an answer may take; `HTTPException` if the time is over."""
     try:
         async with asyncio.timeout(limits.timeout):
             yield
@@ -138,14 +125,8 @@ def request_schema(predictor: TaskPredictor) -> dict[str, Any]:
 
 class Batcher:
     """
-    Batches of queries that arrive at about the same time. While a thread computes a batch, others wait for
-    the next one, in order.
-
-    # Parameters
-
-    answer : answers a batch, in a thread.
-    size : the most queries of a batch.
-    wait : seconds for which an incomplete batch waits for more.
+    Batches of at most `size` queries that arrive at about the same time, which a thread answers. While it
+    computes a batch, others wait for the next one, in order; an incomplete batch waits `wait` seconds.
     """
 
     def __init__(self, answer: Callable[[list[Query]], list[Reply]], *, size: int, wait: float) -> None:
@@ -211,12 +192,7 @@ class OpenedArchive(NamedTuple):
 
 
 def trained_models() -> list[str]:
-    """
-    Returns the names of the trained models of the project but `elmo:predicates`, which serves `elmo:srl`.
-
-    # Raises
-    `ConfigurationError`: there are none.
-    """
+    """Returns the trained models of the project but `elmo:predicates`, which serves `elmo:srl`."""
     names = [f"{TRAINED}{name}" for name in trained_archives() if name != PREDICATES]
     if not names:
         raise ConfigurationError(
@@ -228,10 +204,7 @@ def trained_models() -> list[str]:
 def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
     """
     Opens each `NAME=ARCHIVE` under its name, `elmo:NAME` under that name, and each other `ARCHIVE` under the
-    name of its task. An existing path is never taken for `NAME=ARCHIVE`.
-
-    # Raises
-    `ConfigurationError`: two archives have the same name; and see `open_archive`.
+    name of its task. An existing path is never taken for `NAME=ARCHIVE`. For errors see `open_archive`.
     """
     opened: dict[str, OpenedArchive] = {}
     for each in progress(archives, work="open", unit="archives"):

@@ -53,10 +53,7 @@ def replicated(
     owner : a name that no other service on the cluster has. The remains of a killed service with this name
         are replaced.
     replicas : the processes of each model, with one CPU each, and one GPU each if `device` is one.
-    address : of the cluster; by default one is started here.
-
-    # Raises
-    `ConnectionError`: no Ray answers at the address.
+    address : of the cluster, `ConnectionError` if no Ray answers there; by default one is started here.
     """
     with connected(address, cpus=replicas * len(archives), logs=True):
         logging.getLogger("ray.serve").setLevel(logging.ERROR)

@@ -189,11 +189,6 @@ def test_checkpoints_with_elmo_are_compared(trained_ner, allennlp):
     assert "elmo.options, shape" in shown
 
 
-@pytest.mark.parametrize("verb", ["fine-tune", "make-vocab", "dry-run", "serve", "configure"])
-def test_verbs_of_earlier_versions(allennlp, verb):
-    assert mentions(allennlp(verb, "x", status=2), f"'{verb}'", "; ")
-
-
 def test_a_block_in_place_of_another_is_warned_of(ner_config, caplog):
     overrides = {"trainer": {"cuda_device": -1}, "model.text_field_embedder": {"token_embedders": {}}}
     Params.from_file(ner_config, json.dumps(overrides | {"data_loader": {"type": "x"}}))
