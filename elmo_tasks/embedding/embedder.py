@@ -176,10 +176,7 @@ class ElmoEmbedder:
             path = folder / "vectors.hdf5"
             text = write_corpus(lines, folder)
             encoder = BatchEncoder(
-                bilm=self.bilm,
-                start=self.bilm.initial_state(1),
-                layers=output_format,
-                batch_sentences=size,
+                bilm=self.bilm, start=self.bilm.initial_state(1), layers=output_format, batch_sentences=size
             )
             with_index = not forget_sentences
             bytes_of_vectors = 4 * encoder.num_layers * text.tokens * self.dim
@@ -193,11 +190,7 @@ class ElmoEmbedder:
                 vectors, work="embed", total=len(text), unit="lines", disable=not self.progress
             )
             write_vectors(
-                path,
-                text,
-                bar,
-                shape=lambda tokens: (*leading, tokens, self.dim),
-                with_index=with_index,
+                path, text, bar, shape=lambda tokens: (*leading, tokens, self.dim), with_index=with_index
             )
             put_in_place(path, output)
 

@@ -19,14 +19,7 @@ from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import (
-    Name,
-    NonNegativeInt,
-    OneOf,
-    PositiveFloat,
-    PositiveInt,
-    Probability,
-)
+from elmo_tasks.common.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
 from elmo_tasks.data.input_files import InputError, input_files
 from elmo_tasks.data.reader import ShardedReader
 from elmo_tasks.data.text_stream import (

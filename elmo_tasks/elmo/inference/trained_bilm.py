@@ -34,13 +34,7 @@ from elmo_tasks.elmo.inference.character_cnn import (
 from elmo_tasks.elmo.inference.frozen_bilm import FrozenBiLm
 from elmo_tasks.elmo.inference.layout import PackedSteps, read_steps, state_after_bos
 from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained_layer
-from elmo_tasks.elmo.inference.training_products import (
-    Product,
-    Products,
-    Workspace,
-    product,
-    weight_gradient,
-)
+from elmo_tasks.elmo.inference.training_products import Product, Products, Workspace, product, weight_gradient
 from elmo_tasks.elmo.model.bilm import BiLm, structure
 from elmo_tasks.elmo.model.characters import shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder
