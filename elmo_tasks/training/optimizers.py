@@ -43,9 +43,8 @@ class LinearWithWarmupShare(StrictParams, LinearWithWarmup):
 
     # Parameters
 
-    optimizer, num_epochs, num_steps_per_epoch : come from the trainer, not from a config; the data loader
-    must
-        know the number of its batches.
+    optimizer, num_epochs, num_steps_per_epoch : come from the trainer, not from a config. The data loader has
+        to know the number of its batches.
     warmup : share of all updates in which the rate rises to the optimizer's; then it falls to zero.
     """
 
