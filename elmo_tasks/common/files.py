@@ -1,8 +1,6 @@
 """
 Files: those that come with the project, lines of text, JSON by the standard (RFC 8259), writing that leaves a
 whole file or none, and the unpacking of untrusted archives, within one folder and bounds of size.
-
-It needs no AllenNLP.
 """
 
 import errno

@@ -1,8 +1,4 @@
-"""
-Texts of one sentence a line, and other formats that are taken for one.
-
-It needs no AllenNLP.
-"""
+"""Texts of one sentence a line, and other formats that are taken for one."""
 
 import json
 import logging

@@ -1,9 +1,4 @@
-"""
-The stacked biLSTM of a frozen biLM on a CPU.
-
-`CpuLstm` computes what `elmo.model.lstm.StackedBiLstm` computes, with packed weights, without padding, and in
-place. `CudaLstm` replaces it on a GPU.
-"""
+"""The stacked biLSTM of a frozen biLM on a CPU: with packed weights, without padding, and in place."""
 
 from collections.abc import Sequence
 
