@@ -36,15 +36,9 @@ BlockRows = int
 
 class EqualRows:
     """
-    The numbers of rows with which products of one shape and type round each row the same way.
-
-    Threads may share it: a trial gives the same answer in each.
-
-    # Parameters
-
-    make_kernel : makes a product with the weight that it is given, `(outputs, size)`.
-    outputs, size : the shape of the weights.
-    dtype : the type of the factors.
+    The numbers of rows with which products of one shape and type round each row the same way. `make_kernel`
+    makes a product with the weight that it is given, `(outputs, size)`, of the type `dtype`. Threads may
+    share it: a trial gives the same answer in each.
     """
 
     def __init__(

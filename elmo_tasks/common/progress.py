@@ -13,12 +13,8 @@ LINE_SECONDS = 300
 
 def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **options: Any) -> Any:
     """
-    Returns a bar of tqdm that iterates over `items` or is updated by the caller. It disappears at the end.
-
-    # Parameters
-
-    work, unit : what is done, and what is counted, such as "lines".
-    options : of tqdm, such as `total` where `items` have no length.
+    Returns a bar of tqdm that iterates over `items` or is updated by the caller, and disappears at the end.
+    `work` says what is done, and `unit` what is counted, such as "lines". The other options are tqdm's.
     """
     defaults = {"delay": DELAY_SECONDS, "leave": False}
     return tqdm(items, desc=work, unit=f" {unit}", **{**defaults, **options, **log_options()})

@@ -87,11 +87,8 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
     """
     Computes the numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with all
     `labels` and `zero_division=0`: a class that is never predicted has precision 0, a class that never occurs
-    has recall 0, and both count in the macro averages. See `CountingMetric`.
-
-    # Parameters
-
-    labels : names of the classes, in the order of their ids.
+    has recall 0, and both count in the macro averages. `labels` are the names of the classes, in the order of
+    their ids. See `CountingMetric`.
     """
 
     def __init__(self, labels: list[str]) -> None:

@@ -43,11 +43,8 @@ def f1(predicted: str, gold: str, *, version: str) -> float:
 @Metric.register("elmo_squad")
 class SquadMetric(CountingMetric[np.ndarray]):
     """
-    The means of the best exact match and F1 over the gold answers of each question. See `CountingMetric`.
-
-    # Parameters
-
-    version : `1.1`, or `2.0`: a question may have no answer, and the empty string predicts none.
+    The means of the best exact match and F1 over the gold answers of each question. See `CountingMetric`. In
+    version 2.0 a question may have no answer, and the empty string predicts none.
     """
 
     def __init__(self, version: Literal["1.1", "2.0"] = "1.1") -> None:

@@ -133,13 +133,9 @@ def _batched_product(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tenso
 class CudaGraph:
     """
     Records a function as a CUDA graph for each kind of inputs, and replays it from then on. Without CUDA, or
-    after a recording that failed, it calls the function. Only one thread at a time may call it.
-
-    # Parameters
-
-    function : takes tensors and returns a tuple of tensors. It does not change its inputs, and its control
-        flow depends on nothing but their shapes and types.
-    capacity : the number of recordings; beyond it, the one used longest ago is dropped.
+    after a recording that failed, it calls the function. Only one thread at a time may call it. The function
+    does not change its inputs, and its control flow depends on nothing but their shapes and types. Beyond
+    `capacity` recordings, the one used longest ago is dropped.
     """
 
     def __init__(

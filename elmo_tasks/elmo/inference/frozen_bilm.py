@@ -57,7 +57,6 @@ class FrozenBiLm(nn.Module):
 
     # Parameters
 
-    options : its sizes.
     precision : of its products; `float32` is exact, `bfloat16` is faster and is not. If the processor has no
         such products, the first use is an `ElmoError`.
     weights : by their names in a `BiLm`, kept and not copied. With `None`, a state dict is loaded later.
@@ -317,11 +316,9 @@ class Kernels:
     Threads share it. It changes in its caches alone: of words, of the state after BOS, and, on a GPU, of CUDA
     graphs, which one thread replays at a time.
 
-    # Parameters
-
-    blueprint : a `BiLm` without weights.
-    weights : by their names; emptied layer by layer, so that each weight is in memory once.
-    precision : of the products; if the device has none, that is an `ElmoError`, and `weights` is unchanged.
+    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that each is in
+    memory once. If the device has no products of the precision, they are unchanged, and that is an
+    `ElmoError`.
     """
 
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:

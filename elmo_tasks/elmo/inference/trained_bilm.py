@@ -167,7 +167,6 @@ class TrainedBiLm(BiLm):
 
     # Parameters
 
-    options : its sizes.
     precision : of the products of training, `float32` or `bfloat16`; sums and weights are float32 in both,
         and so is evaluation.
     """
