@@ -299,17 +299,9 @@ def _check_trainable(activations: object, precision: str) -> None:
     _check_requirement(f"precision: {precision}", precision != "float32", "`trainable: false`", is_met=False)
 
 
-def _check_state_options(
-    elmo: Elmo,
-    state: dict[str, torch.Tensor],
-    prefix: str,
-    metadata: object,
-    strict: bool,
-    missing: list[str],
-    unexpected: list[str],
-    errors: list[str],
-) -> None:
+def _check_state_options(elmo: Elmo, state: dict[str, torch.Tensor], prefix: str, *arguments: Any) -> None:
     """PyTorch's hook: refuses the state dict of other options, whose weights may have the same shapes."""
+    *_, errors = arguments
     buffer = state.get(f"{prefix}options")
     if elmo.bilm is None or buffer is None:
         return

@@ -78,16 +78,14 @@ class ProgressCallback(StrictParams, TrainerCallback):
         self,
         trainer: GradientDescentTrainer,
         batch_inputs: list[TensorDict],
-        batch_outputs: list[dict[str, Any]],
-        batch_metrics: dict[str, Any],
-        epoch: int,
-        batch_number: int,
+        *batch: Any,
         is_training: bool,
         is_primary: bool = True,
         **kwargs: Any,
     ) -> None:
         if not (is_training and is_primary):
             return
+        *_, epoch, batch_number = batch
         now = time.monotonic()
         if self._run_started is None:
             self._run_started = self._last_report = now
