@@ -75,7 +75,7 @@ def half_output(
 class PackedLayer:
     """
     The packed weights of a frozen `ProjectedLstm`, scaled for `half_output`: of its `weight`, `bias` and, if
-    it has one, `projection`. A clip of 0 means that there is no bound.
+    it has one, `projection`. A clip of 0 sets no bound.
     """
 
     def __init__(
