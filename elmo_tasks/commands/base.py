@@ -137,6 +137,7 @@ def option(
     metavar: str | None = None,
     choices: Collection[str] | None = None,
     nargs: str | None = None,
+    const: Any = None,
     action: str | type[argparse.Action] | None = None,
     required: bool = False,
     exclusive: str | None = None,
@@ -147,7 +148,7 @@ def option(
     one may be given. A type `Literal` takes the place of `choices`.
     """
     options = _without_none(
-        help=help, default=default, metavar=metavar, choices=choices, nargs=nargs, action=action
+        help=help, default=default, metavar=metavar, choices=choices, nargs=nargs, const=const, action=action
     )
     names = [name for name in (short, "--", also) if name is not None]
     metadata = {"names": names, "exclusive": exclusive, "options": options | {"required": required}}

@@ -40,6 +40,7 @@ from elmo_tasks.training.experiments import (
     summary,
     train,
     validation_metric,
+    variants_at_chance,
 )
 from elmo_tasks.training.sampling import sample_size, unwrapped_block
 from elmo_tasks.vectors.files import vector_size
@@ -95,6 +96,8 @@ def train_and_report(runs: list[TrainingRun], *, jobs: int, packages: list[str])
         print(summary(runs).markdown(), flush=True)
 
     train(runs, jobs=jobs, packages=packages, report=report_run)
+    if low := variants_at_chance(runs):
+        print(f"\nAt chance: {', '.join(low)}. Train on more data, or longer, before you compare these.")
 
 
 def score_bars(runs: list[TrainingRun]) -> "Figure":
@@ -144,7 +147,11 @@ class Compare(RunVerb):
     word2vec: str | None = _vectors_option("word2vec")
     svd: str | None = _vectors_option("svd")
     mlflow: str | None = option(
-        "store or server to log the runs to, in one experiment with the name of CONFIG", metavar="URI"
+        "log the runs to MLflow, in one experiment with the name of CONFIG; the URI is a store or server "
+        "(without one: sqlite:///OUT/mlflow.db)",
+        metavar="URI",
+        nargs="?",
+        const="",
     )
 
     def run(self) -> None:
@@ -159,8 +166,9 @@ class Compare(RunVerb):
             chosen = {name: variants[name] for name in self.variants}
             runs = plan(config, chosen, seeds=dict.fromkeys(self.seeds), folder=output)
             if self.mlflow is not None:
+                uri = self.mlflow or f"sqlite:///{output.resolve() / 'mlflow.db'}"
                 experiment = Path(self.config).name.partition(".")[0]
-                runs = [tracked(run, uri=self.mlflow, experiment=experiment) for run in runs]
+                runs = [tracked(run, uri=uri, experiment=experiment) for run in runs]
             train_and_report(runs, jobs=self.jobs, packages=self.include_package)
             ResultsWriter(folder, output / RESULTS).write(summary(runs), score_bars(runs))
 
@@ -207,9 +215,10 @@ def with_vectors(file: str) -> dict[str, Any]:
 def tracked(run: TrainingRun, *, uri: str, experiment: str) -> TrainingRun:
     """Returns the same run, logged to MLflow."""
     names = {"experiment": experiment, "run_name": str(run)}
-    callback = {"type": "elmo_mlflow", "tracking_uri": uri, **names}
+    callback = {"type": "elmo_mlflow", **names}
     callbacks = [*run.config["trainer"].get("callbacks", []), callback]
-    return run._replace(config=with_overrides(run.config, {"trainer.callbacks": callbacks}))
+    config = with_overrides(run.config, {"trainer.callbacks": callbacks})
+    return run._replace(config=config, tracking_uri=uri)
 
 
 TABLES = ("layers", "placement", "samples")

@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Optional
@@ -232,8 +232,9 @@ class MlflowCallback(StrictParams, TrainerCallback):
 
     # Parameters
 
-    tracking_uri : a store or server, as MLflow takes it; null: a store of the run itself, `mlflow.db` and
-        `mlruns` in its folder, which needs no server.
+    tracking_uri : a store or server, as MLflow takes it; null: the one of the environment variable
+        MLFLOW_TRACKING_URI, or a store of the run itself, `mlflow.db` in its folder, which needs no server.
+        The archives of a new experiment in such a file are in `mlruns` beside it.
     experiment : name of the experiment, which is created if there is none.
     run_name : null: the name of the serialization folder.
 
@@ -258,7 +259,8 @@ class MlflowCallback(StrictParams, TrainerCallback):
             ) from error
         self._mlflow = mlflow
         self._folder = Path(serialization_dir).resolve()
-        self._tracking_uri = tracking_uri
+        own = f"sqlite:///{self._folder / 'mlflow.db'}"
+        self._uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or own
         self._experiment = experiment
         self._run_name = run_name
 
@@ -266,12 +268,12 @@ class MlflowCallback(StrictParams, TrainerCallback):
         super().on_start(trainer, is_primary, **kwargs)
         if not is_primary:
             return
-        uri = self._tracking_uri or f"sqlite:///{self._folder / 'mlflow.db'}"
         try:
-            self._client = self._mlflow.MlflowClient(tracking_uri=uri)
+            self._client = self._mlflow.MlflowClient(tracking_uri=self._uri)
             self._run_id = self._run()
         except Exception as error:  # each kind of store raises its own classes, with no common base
-            raise ConfigurationError(f"elmo_mlflow: tracking_uri {uri!r} cannot be used: {error}") from error
+            reason = f"elmo_mlflow: tracking_uri {self._uri!r} cannot be used: {error}"
+            raise ConfigurationError(reason) from error
 
     def on_epoch(
         self,
@@ -316,8 +318,9 @@ class MlflowCallback(StrictParams, TrainerCallback):
         file = self._folder / RUN_ID_FILE
         if file.exists():
             run_id = file.read_text(encoding="utf-8")
-            self._client.update_run(run_id, status="RUNNING")
-            return run_id
+            with suppress(Exception):  # another store than before does not have it
+                self._client.update_run(run_id, status="RUNNING")
+                return run_id
         run = self._client.create_run(self._experiment_id(), run_name=self._run_name or self._folder.name)
         params = [
             self._mlflow.entities.Param(_mlflow_name(key), str(value))
@@ -331,8 +334,9 @@ class MlflowCallback(StrictParams, TrainerCallback):
         experiment = self._client.get_experiment_by_name(self._experiment)
         if experiment is not None:
             return experiment.experiment_id
-        own = (self._folder / "mlruns").as_uri() if self._tracking_uri is None else None
-        return self._client.create_experiment(self._experiment, artifact_location=own)
+        _, _, database = self._uri.partition("sqlite:///")
+        beside = Path(database).with_name("mlruns").resolve().as_uri() if database else None
+        return self._client.create_experiment(self._experiment, artifact_location=beside)
 
     def _config(self) -> dict[str, Any]:
         return json.loads((self._folder / CONFIG_NAME).read_text(encoding="utf-8"))

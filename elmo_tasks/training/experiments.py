@@ -8,11 +8,13 @@ and 3), and of the amount of training data (Figure 1).
 
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import signal
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -26,6 +28,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.common.plugins import import_plugins
 from allennlp.common.util import import_module_and_submodules
+from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from filelock import lock_descriptor
 
@@ -49,6 +52,8 @@ class TrainingRun(NamedTuple):
     seed: int
     config: dict[str, Any]
     folder: Path
+    tracking_uri: str | None = None
+    """MLflow's store of the run. It is no part of the config: a resumed run may have another one."""
 
     def __str__(self) -> str:
         return f"{self.variant}, seed {self.seed}"
@@ -170,6 +175,8 @@ def _train_in_process(run: TrainingRun, recover: bool, threads: int, packages: S
     # The lock on the folder ends with this process, and this process with its parent.
     end_with_parent()
     torch.set_num_threads(threads)
+    if run.tracking_uri is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = run.tracking_uri
     import_plugins()
     for package in packages:
         import_module_and_submodules(package)
@@ -218,6 +225,23 @@ def mean_and_deviation(scores: Iterable[float | None]) -> tuple[float | None, fl
     done = [value for value in scores if value is not None]
     mean = statistics.mean(done) if done else None
     return mean, statistics.stdev(done) if len(done) > 1 else None, len(done)
+
+
+def variants_at_chance(runs: list[TrainingRun]) -> list[str]:
+    """
+    Returns the variants with a run that has learned nothing: with an F1 of 0, or an accuracy within two
+    standard errors of that of the most frequent label of the validation data.
+    """
+    config, bound = runs[0].config, 0.0
+    metric = config["trainer"]["validation_metric"]
+    if metric == "+accuracy":
+        block = config.get("validation_dataset_reader") or config["dataset_reader"]
+        reader = DatasetReader.from_params(Params(block).duplicate())
+        labels = Counter(instance["label"].label for instance in reader.read(config["validation_data_path"]))
+        share = max(labels.values()) / labels.total()
+        bound = share + 2 * math.sqrt(share * (1 - share) / labels.total())
+    low = [run.variant for run in runs if metric.startswith("+") and (score(run) or 0) <= bound]
+    return list(dict.fromkeys(low))
 
 
 def validation_metric(config: dict[str, Any]) -> str:

@@ -95,14 +95,17 @@ class TestCompare:
         assert compare("--seeds", 1, *files) == 0
         assert self.tokens(trained[0])["embedding_dim"] == 3
 
-    def test_mlflow(self, compare, trained):
-        assert compare("--seeds", 1, "--variants", "frozen", "--mlflow", "http://store") == 0
+    def test_mlflow(self, compare, trained, tmp_path):
+        assert compare("--seeds", 1, 2, "--variants", "frozen", "--mlflow") == 0
+        # A corrected store for the same runs
+        assert compare("--seeds", 1, 3, "--variants", "frozen", "--mlflow", "http://store") == 0
+        own = f"sqlite:///{tmp_path / 'out' / 'mlflow.db'}"
+        assert [run.tracking_uri for run in trained] == [own, own, "http://store"]
         *others, callback = trained[0].config["trainer"]["callbacks"]
         assert {"type": "elmo_safe"} not in others
         assert len(others) == 2
         assert callback == {
             "type": "elmo_mlflow",
-            "tracking_uri": "http://store",
             "experiment": "sst2_elmo",
             "run_name": "frozen, seed 1",
         }

@@ -11,7 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
 from elmo_tasks.common.files import bundled
-from elmo_tasks.training.experiments import plan, summary, train
+from elmo_tasks.training.experiments import plan, summary, train, variants_at_chance
 from tests.training.runs import finish
 
 VARIANTS = {"small": {}, "large": {"model.hidden_sizes": [8]}}
@@ -60,6 +60,7 @@ def test_summary(tmp_path):
         ("small", 0.625, statistics.stdev([0.5, 0.75]), 2, 0.5, 0.75),
         ("large", 0.25, None, 1, 0.25, None),
     ]
+    assert variants_at_chance(runs[1:3]) == ["large"]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import re
 import sys
 import tarfile
 from collections import namedtuple
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
@@ -100,7 +101,7 @@ def test_logs_parameters_metrics_and_the_archive(mlflow, folder):
     assert not list(folder.rglob("model.tar.gz"))
 
 
-def test_resumes_its_run(mlflow, folder):
+def test_resumes_its_run(mlflow, folder, monkeypatch):
     uri = "http://server"
     options = {"tracking_uri": uri, "experiment": "lm", "run_name": "first"}
     killed = MlflowCallback(str(folder), **options)
@@ -116,6 +117,10 @@ def test_resumes_its_run(mlflow, folder):
     assert [item.step for item in run["logged"] if item[0] == "epoch"] == [0, 1]
     assert run["name"] == "first"
     assert Client.stores[uri]["lm"] is None
+    # Another store, from the environment, does not have the run.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///runs.db")
+    MlflowCallback(str(folder)).on_start(None)
+    assert Client.stores["sqlite:///runs.db"]["elmo"] == Path("mlruns").resolve().as_uri()
 
 
 def test_names_that_mlflow_refuses(mlflow, folder, caplog):
