@@ -11,7 +11,7 @@ UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
 TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.lock)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
-.PHONY: install ner demo test test-slow short fuzz check audit dist docs lock clean
+.PHONY: install ner demo pictures test test-slow short fuzz check audit dist docs lock clean
 
 install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
@@ -50,6 +50,11 @@ ner: install
 # The trained models, as a page at http://127.0.0.1:8000/
 demo: install .venv/.installed-serve
 	$(VENV) -m allennlp elmo serve --corpus fixtures/evaluation/corpus.txt
+
+# The pictures of the page in README.md and the site: needs Chromium or Chrome.
+pictures: install .venv/.installed-serve
+	$(PIP) --quiet --no-deps -r requirements.peers
+	$(VENV) docs/pictures.py
 
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n auto
 
