@@ -137,7 +137,6 @@ class Trained(NamedTuple):
 
 
 def _is_official(path: str) -> bool:
-    """Tells whether this is a folder or zip in the official layout."""
     with opened_folder(path) as folder:
         return folder is not None and folder.has(OPTIONS)
 
@@ -215,7 +214,6 @@ def write_bilm(
 
 
 def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
-    """Returns whether the rows of a stored matrix belong to words."""
     return isinstance(softmax, FullSoftmax) or isinstance(bilm.options.tokens, WordOptions)
 
 

@@ -151,7 +151,6 @@ def _needs(*, extra: str | None) -> Iterator[Requirement]:
 
 
 def _problem(need: Requirement) -> str:
-    """Returns what is wrong with an installed package; an empty string if nothing is."""
     version = _version(need.name)
     if version == "not installed":
         return f"{need.name} is not installed"

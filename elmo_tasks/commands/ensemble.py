@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -170,25 +169,18 @@ def _member_problem(archive: Archive, first: Archive) -> str | None:
         return problem
     for namespace in sorted(archive.model.vocab.get_namespaces() | first.model.vocab.get_namespaces()):
         words, first_words = (
-            list(each.model.vocab.get_index_to_token_vocabulary(namespace).values())
-            for each in (archive, first)
+            each.model.vocab.get_index_to_token_vocabulary(namespace) for each in (archive, first)
         )
         if words != first_words:
-            different = (pair for pair in zip_longest(words, first_words) if pair[0] != pair[1])
-            word, first_word = next(different)
-            return f"its vocabulary {namespace!r} has {word!r} in place of {first_word!r}"
+            return f"its vocabulary {namespace!r} is not the same"
     return None
 
 
 def _indexer_problem(config: Params, first: Params) -> str | None:
     for reader in ("dataset_reader", "validation_dataset_reader"):
         indexers, first_indexers = (_token_indexers(each, reader) for each in (config, first))
-        for name in sorted(indexers.keys() | first_indexers.keys()):
-            if indexers.get(name) != first_indexers.get(name):
-                return (
-                    f"the token indexer {name!r} of its {reader} is {indexers.get(name)}, not "
-                    f"{first_indexers.get(name)}"
-                )
+        if indexers != first_indexers:
+            return f"the token_indexers of its {reader} are {indexers}, not {first_indexers}"
     return None
 
 

@@ -193,7 +193,4 @@ def report_page(entries: Sequence[ReportEntry]) -> str:
 
 
 def _shown_in_report(cell: Cell, column: str) -> str:
-    """Returns a cell as the report shows it: the name of the run for an archive."""
-    if column == "archive" and isinstance(cell, str):
-        return run_name(cell)
-    return shown(cell)
+    return run_name(cell) if column == "archive" and isinstance(cell, str) else shown(cell)

@@ -78,11 +78,6 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[[],
     return lambda function: functools.partial(wrap, owner, name, function)
 
 
-def restore_reduce_on_plateau() -> None:
-    if "verbose" not in inspect.signature(ReduceLROnPlateau).parameters:
-        wrap(ReduceOnPlateauLearningRateScheduler, "__init__", _make_reduce_on_plateau)
-
-
 class _LoggingPlateau(ReduceLROnPlateau):
     """PyTorch's scheduler with the parameter `verbose`, which logs each change of the learning rate."""
 
@@ -98,7 +93,8 @@ class _LoggingPlateau(ReduceLROnPlateau):
             logger.info("reduce_on_plateau: learning rate %s -> %s", before, after)
 
 
-def _make_reduce_on_plateau(stock: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
+@around(ReduceOnPlateauLearningRateScheduler, "__init__")
+def restore_reduce_on_plateau(stock: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
     # As AllenNLP's own, with the other class
     call = inspect.signature(stock).bind(self, *args, **options)
     call.apply_defaults()
@@ -260,17 +256,14 @@ def find_predictor_of_loaded_model(
     return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
 
 
-def read_vectors_of_all_kinds() -> None:
-    wrap(EmbeddingsTextFile, "__init__", _open_vectors)
-    EmbeddingsTextFile.close = lambda self: None
-
-
-def _open_vectors(
+@around(EmbeddingsTextFile, "__init__")
+def read_vectors_of_all_kinds(
     stock: Callable[..., None], self: EmbeddingsTextFile, file_uri: str, *args: Any, **options: Any
 ) -> None:
     from elmo_tasks.vectors.files import vector_file_lines  # imports what `repair` comes before
 
     self.uri = file_uri
+    self.close = lambda: None
     lines = vector_file_lines(file_uri)
     first = next(lines, "")
     self.num_tokens = self._get_num_tokens_from_first_line(first)

@@ -62,7 +62,7 @@ def check_data_first(stock: Callable[..., TrainModel], cls: type[TrainModel], **
 
 
 def _check_apart(reader: DatasetReader, path: Any) -> None:
-    """Checks data, and leaves the log and the random numbers unchanged."""
+    """Leaves the log and the random numbers unchanged."""
     disabled, drawn = logging.root.manager.disable, random.getstate()
     logging.disable(logging.WARNING)
     try:

@@ -40,13 +40,10 @@ class ElmoBiLm(_ElmoBiLm):
 
     # Parameters
 
-    options_file, weight_file : see `read_options` and `read_frozen_bilm`.
+    options_file, weight_file : see `read_options` and `read_frozen_bilm`; a biLM that AllenNLP cannot hold is
+        a `ConfigurationError`.
     requires_grad : fine-tune the biLM.
     vocab_to_cache : words whose vectors are kept, see `create_cached_cnn_embeddings`.
-
-    # Raises
-    `ConfigurationError`: a biLM that AllenNLP cannot hold. `ElmoError`: see `read_options` and
-    `read_frozen_bilm`.
     """
 
     def __init__(
@@ -91,19 +88,14 @@ class ElmoBiLm(_ElmoBiLm):
             )
         encoder = self._token_embedder
         encoder._beginning_of_sentence_characters, encoder._end_of_sentence_characters = bos_eos
-        self._take(weights, "_token_embedder", requires_grad)
+        self._token_embedder.requires_grad_(requires_grad)
+        self.load_state_dict(weights, assign=True, strict=False)
         if vocab_to_cache:
             self.create_cached_cnn_embeddings(vocab_to_cache)
-        self._elmo_lstm = lstm
-        self._take(weights, "_elmo_lstm", requires_grad)
+        self._elmo_lstm = lstm.requires_grad_(requires_grad)
+        self.load_state_dict(weights, assign=True, strict=False)
         self._one_at_a_time, self._products, self._frozen_copy = OneAtATime(), Products(), FrozenCopy()
         self._as_made = self._structure()
-
-    def _take(self, weights: StateDict, part: str, requires_grad: bool) -> None:
-        module = self.get_submodule(part).requires_grad_(requires_grad)
-        prefix = f"{part}."
-        state = {name.removeprefix(prefix): weights[name] for name in weights if name.startswith(prefix)}
-        module.load_state_dict(state, assign=True)
 
     def forward(self, inputs: torch.Tensor, word_inputs: torch.Tensor | None = None) -> dict[str, Any]:
         """
@@ -178,7 +170,6 @@ def _are_words(inputs: torch.Tensor) -> bool:
 
 
 def _check_supported(options: BiLmOptions, where: str) -> None:
-    """Checks that AllenNLP's biLM can have these options."""
     tokens, size = options.tokens, options.projection_dim
     if not isinstance(tokens, CharacterOptions):
         problem = "reads characters, not words"
@@ -291,13 +282,9 @@ class Elmo(AllenNlpElmo):
     # Parameters
 
     options_file, weight_file : path or URL of the official `options.json` and HDF5 weights, of a biLM that
-        reads characters.
-    num_output_representations : number of mixes of the layers.
+        reads characters; see `ElmoBiLm`.
     module : run in place of a biLM from files, by its own code.
     The others : see AllenNLP's class.
-
-    # Raises
-    `ConfigurationError`, `ElmoError`: see `ElmoBiLm`.
     """
 
     stateful = True

@@ -36,11 +36,9 @@ class VectorsPipe(FilesPipe):
 
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
+        `ElmoError`: there is none; with a biLM at a URL, the first text raises it.
     batch_size : the most sentences to compute together.
     keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
-
-    # Raises
-    `ElmoError`: the biLM has no such layer; with a biLM at a URL, the first text raises it.
     """
 
     def __init__(

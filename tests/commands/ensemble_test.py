@@ -98,8 +98,8 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
     (labels / "vocabulary/labels.txt").write_text("\n".join([names[1], names[0], *names[2:]]))
     write_language_model(tmp_path / "bilm_model")
     for folder, names_of_problem in (
-        (indexer, ["'tokens'", "dataset_reader"]),
-        (labels, ["'labels'", repr(names[1]), repr(names[0])]),
+        (indexer, ["dataset_reader", "'tokens'"]),
+        (labels, ["'labels'"]),
         (tmp_path / "bilm_model", ["BiLmModel"]),
     ):
         with pytest.raises(ConfigurationError) as caught:
@@ -124,5 +124,5 @@ def test_archives_that_stay_where_they_are(runs, tmp_path):
         load_archive(both, weights_file=str(runs[0] / "best.th"))
     with changed_config(both) as config:
         del config["dataset_reader"]["token_indexers"]["elmo"]
-    with pytest.raises(ConfigurationError, match="token indexer 'elmo'"):
+    with pytest.raises(ConfigurationError, match="token_indexers"):
         load_archive(both)
