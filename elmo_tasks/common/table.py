@@ -44,6 +44,10 @@ class Table:
         rows = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
         return Table(self.columns, rows)
 
+    def has_numbers(self, name: str) -> bool:
+        """Returns whether any cell of a column is a number."""
+        return any(isinstance(cell, int | float) for cell in self.column(name))
+
     @classmethod
     def read(cls, path: Path) -> "Table":
         """
@@ -67,10 +71,7 @@ class Table:
 
     def markdown(self) -> str:
         """Returns the table as Markdown, with rounded numbers (`shown`), columns of numbers right-aligned."""
-        columns = map(self.column, self.columns)
-        marks = [
-            "---:" if any(isinstance(cell, int | float) for cell in cells) else "---" for cells in columns
-        ]
+        marks = ["---:" if self.has_numbers(name) else "---" for name in self.columns]
         lines = [map(_escaped, self.columns), marks, *(map(_escaped, row) for row in self.rows)]
         return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
