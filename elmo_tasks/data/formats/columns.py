@@ -471,7 +471,9 @@ def is_conllu(lines: Iterable[str]) -> bool:
     return first.count("\t") == _COLUMNS - 1 and first[0].isdecimal()
 
 
-def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
+def read_conllu(
+    path: Path, *, encoding: str | None = None, columns: int | None = _COLUMNS
+) -> Iterator[ConlluSentence]:
     """
     Yields the syntactic words of each sentence, without multi-word tokens (`1-2`) and empty nodes (`1.1`).
     Another number of columns, or a file without sentences, is an `InputError`.
@@ -484,8 +486,8 @@ def read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[ConlluSe
                 comments.append(line)
                 continue
             cells = line.split("\t")
-            if len(cells) != _COLUMNS:
-                problem = f"the line has {len(cells)} columns between tabs; CoNLL-U has {_COLUMNS}"
+            if columns is not None and len(cells) != columns:
+                problem = f"the line has {len(cells)} columns between tabs; CoNLL-U has {columns}"
                 raise InputError(problem, where=path, line=line_number)
             if cells[0].isdecimal():
                 rows.append((line_number, cells))

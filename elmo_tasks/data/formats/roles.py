@@ -27,7 +27,7 @@ from elmo_tasks.data.formats.columns import (
     begin_document_id,
     first_row,
     first_sentence,
-    line_groups,
+    read_conllu,
     split_cells,
     unescape,
 )
@@ -300,11 +300,8 @@ _EMPTY = ("_", "-", "")
 
 
 def _read_dependencies(path: Path, options: RoleOptions) -> Sentences:
-    for group in line_groups(read_lines(path, encoding=options.encoding)):
-        rows = [(number, line.split("\t")) for number, line in group if line[0].isdecimal()]
-        words = [(number, cells) for number, cells in rows if cells[0].isdecimal()]
-        if words:
-            yield value_or_error(path, None, _from_dependencies, words)
+    for rows, _ in read_conllu(path, encoding=options.encoding, columns=None):
+        yield value_or_error(path, None, _from_dependencies, rows)
 
 
 def _from_dependencies(rows: list[tuple[int, list[str]]]) -> RoleSentence:
