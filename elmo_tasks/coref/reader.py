@@ -87,7 +87,7 @@ class CorefReader(TaskReader):
         return Instance(fields)
 
     def _file(self, path: Path, counts: Tally) -> Iterator[CorefDocument | InputError]:
-        for document in self.valid_examples(path, _documents(path, self.encoding)):
+        for document in self.valid_examples(path, _documents(path, self.encoding, counts)):
             if isinstance(document, InputError):
                 counts["bad documents"] += 1
                 yield document
@@ -112,17 +112,11 @@ class CorefReader(TaskReader):
             yield document
 
 
-def _documents(path: Path, encoding: str) -> Iterator[CorefDocument | InputError]:
-    """Yields the documents of a file, and an error in place of each bad one."""
-    first: tuple[int, bool] | None = None
+def _documents(path: Path, encoding: str, counts: Tally) -> Iterator[CorefDocument | InputError]:
     for record in read_documents(path, encoding=encoding):
         document = record.make(CorefDocument.from_record)
         if isinstance(document, CorefDocument):
-            has_clusters = document.clusters is not None
-            first = first or (record.line, has_clusters)
-            if has_clusters is not first[1]:
-                problem = f'"clusters" {"given" if has_clusters else "missing"}, unlike in line {first[0]}'
-                raise InputError(problem, where=path, line=record.line)
+            counts.check_kind(record.line, "no clusters" if document.clusters is None else "clusters")
         yield document
 
 

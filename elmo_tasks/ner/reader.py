@@ -36,6 +36,7 @@ from elmo_tasks.data.tokenization import Words, tokenizer_of_script
 logger = logging.getLogger(__name__)
 
 _Example = tuple[EntitySentence, list[Span] | None]
+_NOTHING = "no tags"
 _WIDE = 10
 """The columns of CoNLL-U; other files may have as many."""
 
@@ -197,11 +198,13 @@ class NerReader(TaskReader):
         first: EntitySentence | None = None
         for record in records:
             waiting.append(record)
-            if isinstance(record, EntitySentence) and _is_annotated(record):
+            if isinstance(record, EntitySentence) and _annotation(record) != _NOTHING:
                 first = first or record
                 if record.tags is None or tags.settle(record.tags):
                     break
-        if waiting and first is None:
+        if first is not None:
+            counts.check_kind(first.lines[0], _annotation(first))
+        elif waiting:
             logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
             if record is None:
@@ -213,7 +216,7 @@ class NerReader(TaskReader):
                 yield record, None
             else:
                 try:
-                    yield record, _entities(record, first, tags, counts)
+                    yield record, _entities(record, tags, counts)
                 except MixedSchemeError as error:
                     line = record.lines[error.position]
                     raise InputError(error.problem, where=counts.path, line=line) from error
@@ -241,17 +244,15 @@ def _count_scheme(tags: TagReader, counts: Tally) -> None:
         counts.odd(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
 
 
-def _is_annotated(sentence: EntitySentence) -> bool:
-    return not sentence.tags is sentence.spans is sentence.characters is None
+def _annotation(sentence: EntitySentence) -> str:
+    if sentence.tags is not None:
+        return "tags"
+    return _NOTHING if sentence.spans is sentence.characters is None else "spans"
 
 
-def _entities(sentence: EntitySentence, first: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
+def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
     """Returns the entities of a sentence that is annotated as the first one, without overlaps."""
-    if not _is_annotated(sentence) or (sentence.tags is None) is not (first.tags is None):
-        kind, other = ("spans", "tags") if first.tags is None else ("tags", "spans")
-        problem = f"has no {kind}" + (f", but {other}" if _is_annotated(sentence) else "")
-        problem = f"the sentence {problem}, while line {first.lines[0]} has {kind}"
-        raise InputError(problem, where=counts.path, line=sentence.lines[0])
+    counts.check_kind(sentence.lines[0], _annotation(sentence))
     if sentence.tags is not None:
         return tags.spans(sentence.tags, sentence.lines)
     spans = sentence.spans

@@ -82,10 +82,10 @@ class SquadReader(TaskReader):
     Reads SQuAD's JSON, a question a record, and MRQA; see `data/formats/questions.py`. spaCy's words are
     split at hyphens, dashes and currency signs.
 
-    Instances have `passage`, `question`, `paragraph` (an id that the questions of a passage share),
-    `metadata` (a `SquadQuestion`) and, in labelled data, `span`: the first and the last token of the answer
-    to train on, or `NO_SPAN`. An answer that is not on token boundaries serves evaluation alone; the log has
-    the share of such answers. `skip_bad` also leaves out bad answers among others.
+    Instances have `passage`, `question`, `metadata` (a `SquadQuestion`) and, in labelled data, `span_start`
+    and `span_end`: the first and the last token of the answer to train on, or `NO_SPAN`. An answer that is
+    not on token boundaries serves evaluation alone, and is counted in the log. `skip_bad` also leaves out bad
+    answers.
 
     # Parameters
 

@@ -92,17 +92,13 @@ class SentenceInstance(Instance):
 class SrlReader(TaskReader):
     """
     Makes one instance of each predicate. For the formats see `data.formats.roles`, for folders of OntoNotes
-    `gold_files`. Instances have `tokens`, `predicate` (its index, or -1), `sentence` (an id
-    that the predicates of a sentence share, for the sampler `elmo_grouped_bucket` and for all that the model
-    computes once a sentence), `metadata` (a `SrlProposition`) and, if the sentence is labelled, `tags`
-    (IOB2).
+    `gold_files`. Instances have `tokens`, `verb_indicator` (1 at the predicate), `metadata`
+    (a `SrlProposition`) and, if the sentence is labelled, `tags` (IOB2).
 
     # Parameters
 
-    format : `auto` finds the format of each file from its first sentence; `conll2012`, `conll2005`, `words`,
-        `json_lines`, `he2017` and `dependencies` say it.
-    columns : names of the columns in order, for files in other columns than CoNLL-2012 and
-        CoNLL-2005. See `RoleColumns`.
+    format : of the files, see docs/srl.md; `auto` finds the format of each file from its first sentence.
+    columns : names of the columns in order, for files of other columns, see `RoleColumns`.
     delimiter : text between two columns; by default any run of blanks and tabs.
     verbs_only : leave out predicates whose part of speech does not begin with V.
     keep_without_predicates : also make an instance of a sentence without predicates, for prediction; it takes
@@ -176,8 +172,7 @@ class SrlReader(TaskReader):
         it, by a list that has 1 there; without `tags` for prediction.
 
         # Raises
-        `ConfigurationError`: no words, no such index, another number of tags than words. `TagError`: tags
-        that are not IOB2.
+        `ConfigurationError`: no words, no such index, or tags that are not IOB2, one a word.
         """
         words = [str(word) for word in words]
         if isinstance(predicate, list):
@@ -224,18 +219,13 @@ class SrlReader(TaskReader):
     def _examples(
         self, records: Iterable[RoleSentence | InputError], counts: Tally
     ) -> Iterator[_Example | InputError]:
-        first: tuple[int, bool] | None = None
         for record in records:
             if isinstance(record, InputError):
                 yield record
                 continue
             line = record.lines[0]
             for predicate in record.predicates:
-                is_labelled = predicate.arguments is not None
-                first = first or (line, is_labelled)
-                if first[1] != is_labelled:
-                    problem = "a predicate has arguments" if is_labelled else "a predicate has no arguments"
-                    raise InputError(f"{problem}, unlike in line {first[0]}", where=counts.path, line=line)
+                counts.check_kind(line, "no arguments" if predicate.arguments is None else "arguments")
             try:
                 yield record, [_tags(record, each.arguments, counts) for each in record.predicates]
             except InputError as error:

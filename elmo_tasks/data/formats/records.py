@@ -127,7 +127,7 @@ def _find_dialect(lines: Sequence[tuple[int, str]], layout: DelimitedLayout) -> 
     if delimiter == "auto":
         delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
     if quotes == "auto":
-        quotes = delimiter == "," or (len(delimiter) == 1 and _needs_quotes(texts, delimiter))
+        quotes = delimiter == "," or (len(delimiter) == 1 and _needs_quotes(lines, texts, delimiter))
     return Dialect(delimiter, quotes)
 
 
@@ -141,12 +141,12 @@ def _find_delimiter(texts: list[str], width: int | None) -> str:
     return max(DELIMITERS, key=agreement) if texts else ","
 
 
-def _needs_quotes(texts: list[str], delimiter: str) -> bool:
+def _needs_quotes(lines: Sequence[tuple[int, str]], texts: list[str], delimiter: str) -> bool:
     if not any(text.startswith('"') or f'{delimiter}"' in text for text in texts):
         return False
     try:
-        rows = list(csv.reader((f"{text}\n" for text in texts), delimiter=delimiter, strict=True))
-    except csv.Error:
+        rows = [row for _, row in _quoted_rows(Path(), lines, delimiter)]
+    except InputError:
         return False
     if len({len(row) for row in rows}) != 1:
         return False
