@@ -36,7 +36,6 @@ CONFIGS = {
 }
 """The tasks, and a config of each; those that read fewer files come first."""
 _VERBS = {"classification": "classify", "ner": "tag"}
-"""The verbs that find the format of their data."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
     ("words in context", read_use_pairs, "allennlp elmo probe wic {path} {path}", 1.0),
@@ -76,7 +75,6 @@ class Inspection:
     longest_record: int = 0
     """Its index among the records, from 1."""
     columns: dict[str, list[str]] = field(default_factory=dict)
-    """See `TaskReader.columns_of`."""
     labels: dict[str, int] = field(default_factory=dict)
     """The number of records of each class, or of spans of each type, the most frequent first."""
     notes: list[str] = field(default_factory=list)

@@ -80,7 +80,6 @@ class LabelledTextReader(TaskReader):
     metadata_class: ClassVar[Callable[..., Metadata]]
     """Makes the metadata of the words of each text."""
     pairs: bool
-    """Whether instances have two texts."""
 
     def __init__(
         self,

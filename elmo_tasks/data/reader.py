@@ -109,7 +109,6 @@ class TaskReader(ShardedReader):
     format: str = "auto"
     """The name of the files' format. Readers of several formats take it as a key."""
     strict: bool = False
-    """Whether an oddity is an error, see `Tally`."""
 
     def __init__(
         self,

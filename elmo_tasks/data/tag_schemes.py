@@ -93,11 +93,9 @@ _OTHER_ORDER = re.compile(r"([BIESLUM])[_:](\S+)|(?![BIESLUM]-)(\S+)[-_]([BIESLU
 _BRACKETS = re.compile(r"(?:\(([^\s()*]+))?\*?(\))?")
 _OUTSIDE = Tag("O", "")
 _SEVERAL = re.compile(r"[BIESLUM]-\S+[,;|][BIESLUM]-\S+")
-"""Several tags of one token."""
 _NAMES = {"BMES": Scheme.BIOES, "IO": Scheme.IOB1}
 _ALL_PREFIXES = tuple("BIESLUM")
 _OWN_PREFIXES = {"E": Scheme.BIOES, "S": Scheme.BIOES, "L": Scheme.BIOUL, "U": Scheme.BIOUL}
-"""The prefixes that a single scheme has."""
 _OPENING = ("B", "S", "U")
 _CONTINUING = ("I", "E", "L")
 _UNFINISHED = ("B", "I")

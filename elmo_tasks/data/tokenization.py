@@ -45,7 +45,6 @@ _SOUTH_EAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Thai, Lao, Burmese and Khmer, which are written without blanks between words."""
 _WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
 _UNSPACED_PUNCTUATION = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
-"""The comma, the full stop and the like of Chinese and Japanese."""
 _LONG = 12
 """Characters that the words of a line have on average only where no blanks are between them."""
 _LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
@@ -127,7 +126,6 @@ def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
 
 
 cached_tokenizer = lru_cache(maxsize=None)(chosen_tokenizer)
-"""Like `chosen_tokenizer`, but makes one for each choice."""
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> Words:

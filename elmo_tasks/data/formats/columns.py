@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 BLANKS = " \t"
 SEPARATORS = ("-DOCSTART-",)
-"""The lines between documents of CoNLL-2003."""
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
@@ -181,7 +180,6 @@ def first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, list[str]]:
 # CoNLL-2012
 
 DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
-"""The lines between documents."""
 END = "#end document"
 _BEGIN = re.compile(r"# ?begin document *(.*?) *(?:;(?: *part *(\d+))?)? *")
 _SKELETONS = ("_skel", "_skel.gz")
@@ -267,7 +265,6 @@ class EntitySentence:
     text: Words | None = None
     """The words in their text, if the file has one."""
     ids: Mapping[str, Any] | None = None
-    """The keys by which the file names the sentence."""
 
 
 @dataclass

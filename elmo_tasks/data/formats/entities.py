@@ -194,10 +194,6 @@ def _read_atis(path: Path, options: EntityOptions) -> Sentences:
             yield EntitySentence(words, [line_number] * len(words), tags)
 
 
-def _detect_atis(sample: FileSample) -> float:
-    return CERTAIN if sample.files[0].name.endswith(_IN) else 0.0
-
-
 def _read_brat(path: Path, options: EntityOptions) -> Sentences:
     """Reads each line of a text as a sentence, with the entities of its `.ann` file."""
     annotations = path.with_suffix(f".{_ANNOTATIONS}")
@@ -412,8 +408,8 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
             yield value_or_error(path, doc_number, make, doc_number, part)
 
 
-def _detect_spacy(sample: FileSample) -> float:
-    return CERTAIN if sample.files[0].suffix == ".spacy" else 0.0
+def _detect_name(sample: FileSample, *, end: str) -> float:
+    return CERTAIN if sample.files[0].name.endswith(end) else 0.0
 
 
 FORMATS = (
@@ -427,7 +423,7 @@ FORMATS = (
     Format("csv", _detect_csv, _read_csv),
     Format("wikiner", partial(_detect_tagged_lines, wikiner=True), _read_tagged_lines),
     Format("lines", partial(_detect_tagged_lines, wikiner=False), _read_tagged_lines),
-    Format("atis", _detect_atis, _read_atis),
+    Format("atis", partial(_detect_name, end=_IN), _read_atis),
     Format("brat", _detect_brat, _read_brat),
-    Format("spacy", _detect_spacy, _read_spacy),
+    Format("spacy", partial(_detect_name, end=".spacy"), _read_spacy),
 )

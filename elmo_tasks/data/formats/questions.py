@@ -24,7 +24,6 @@ from elmo_tasks.data.input_files import (
 )
 
 _NAMES = ("title", "id", "qid")
-"""The fields by which errors name an article or a question."""
 _OTHER_NAMES = {
     "context_text": "context",
     "query_text": "question",

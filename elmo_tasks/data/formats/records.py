@@ -105,7 +105,9 @@ def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | Non
     """Yields the rows of a file with its header; see `read_delimited`."""
     lines = delimited_lines(path, encoding)
     dialect = _find_dialect(lines, layout)
-    return (_quoted_rows if dialect.quotes else _plain_rows)(path, lines, dialect.delimiter)
+    if dialect.quotes:
+        return _quoted_rows(path, lines, dialect.delimiter)
+    return ((line_number, line.split(dialect.delimiter)) for line_number, line in lines if line.strip())
 
 
 def dialect_of(path: Path, layout: DelimitedLayout, *, encoding: str | None) -> Dialect:
@@ -170,10 +172,6 @@ def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -
             raise InputError(f"not csv ({error})", where=path, line=lines[start][0]) from error
         if any(map(str.strip, row)):
             yield lines[start][0], row
-
-
-def _plain_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
-    return ((line_number, line.split(delimiter)) for line_number, line in lines if line.strip())
 
 
 # JSON

@@ -47,7 +47,6 @@ from elmo_tasks.data.input_files import (
 from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, to_spans
 
 PREDICATE = "V"
-"""The label of the predicate itself."""
 WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
 _NUMBER = "number"
 CONLL_2012 = (
@@ -96,7 +95,6 @@ class RoleSentence:
     without_arguments: list[int] = field(default_factory=list)
     """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
     ids: dict[str, Any] = field(default_factory=dict)
-    """The keys by which the file names the sentence."""
 
 
 class RoleOptions(NamedTuple):
@@ -415,10 +413,6 @@ def _evidence(name: str, sample: FileSample) -> float:
     return evidence if name == likeliest else 0.0
 
 
-def _is_document(sample: FileSample) -> bool:
-    return any(line.startswith(DOCUMENT) for line in sample.lines)
-
-
 def _likeliest(sample: FileSample) -> tuple[str, float]:
     """Returns the name of the format that a file looks most like, by its first sentence, and its evidence."""
     path, first = sample.files[0], first_row(sample)
@@ -429,8 +423,8 @@ def _likeliest(sample: FileSample) -> tuple[str, float]:
         return "he2017", CERTAIN
     if counterpart(path, WORDS, PROPS) or counterpart(path, PROPS, WORDS):
         return "conll2005", CERTAIN
-    numbered = first.split("\t")
-    if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not _is_document(sample):
+    numbered, is_document = first.split("\t"), any(line.startswith(DOCUMENT) for line in sample.lines)
+    if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not is_document:
         return "dependencies", CERTAIN
     rows = first_sentence(read_lines(path, encoding=sample.encoding))[1] if sample.lines else []
     cells = [split_cells(row, None) for row in rows]

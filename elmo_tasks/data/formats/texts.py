@@ -154,4 +154,3 @@ READ: dict[str, Callable[[Path, TextOptions], Iterator[Record]]] = {
     "class_folders": _read_class_folder,
     "class_files": _read_class_file,
 }
-"""The formats by the names that a reader's key `format` has for them."""
