@@ -1,8 +1,6 @@
 """Sentences with entities, from files of many formats: CoNLL 2003, JSON Lines, Parquet and others."""
 
-import json
 import logging
-import shlex
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from elmo_tasks.data.formats.columns import (
     gold_files,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
-from elmo_tasks.data.input_files import FileSample, InputError, sample_of
+from elmo_tasks.data.input_files import FileSample, InputError
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
 from elmo_tasks.data.tally import Tally
@@ -167,20 +165,8 @@ class NerReader(TaskReader):
                     counts["tokens"] += len(sentence.words)
                     counts.update(f"entities: {span.label}" for span in spans or ())
                 yield example
-        except InputError as error:
-            if format.name == "columns":
-                self._add_remedy(error, path)
-            raise
         finally:
             _count_scheme(tags, counts)
-
-    def _add_remedy(self, error: InputError, path: Path) -> None:
-        keys = next(column_keys(sample_of(str(path)).lines))
-        names = keys.get("columns", list(CONLL_2003))
-        if len(names) != len(self.columns.names):
-            keys = {"columns": names} | ({"delimiter": None} if self.columns.delimiter else {}) | keys
-            overrides = json.dumps({f"dataset_reader.{name}": value for name, value in keys.items()})
-            error.add_note(f"for these columns: --overrides {shlex.quote(overrides)}")
 
     def _labelled(
         self, records: Iterator[EntitySentence | InputError | None], tags: TagReader, counts: Tally

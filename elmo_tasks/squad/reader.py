@@ -155,7 +155,7 @@ class SquadReader(TaskReader):
                     off = [each for each in question.answers or () if passage.span(each) is None]
                     num_answers += len(question.answers or ())
                     num_misaligned += len(off)
-                    misaligned += map(passage.describe_misaligned, off[: _SHOWN - len(misaligned)])
+                    misaligned += [repr(shorten(each.text)) for each in off[: _SHOWN - len(misaligned)]]
                     yield self.text_to_instance(
                         question.text, question.passage, question.answers, id=question.id
                     )
@@ -255,15 +255,6 @@ class _Passage:
         start = answer.start + len(text) - len(text.lstrip())
         first, last = self._first.get(start), self._last.get(answer.start + len(text))
         return None if first is None or last is None else (first, last)
-
-    def describe_misaligned(self, answer: Answer) -> str:
-        """Returns the text of an answer that is not on token boundaries, and the tokens that it overlaps."""
-        end = answer.start + len(answer.text)
-        tokens_with_offsets = zip(self.words.words, self.words.offsets, strict=True)
-        tokens = " ".join(
-            word for word, (start, stop) in tokens_with_offsets if start < end and stop > answer.start
-        )
-        return f"{shorten(answer.text)!r} in the tokens {shorten(tokens)!r}"
 
 
 def span_fields(span: tuple[int, int], passage: TextField) -> dict[str, Field]:

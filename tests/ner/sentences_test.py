@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from itertools import chain
 
 import pytest
@@ -280,24 +279,6 @@ def test_a_prediction_has_an_instance_for_each_record(tmp_path):
 )
 def test_columns_are_found(content, columns):
     assert [each["columns"] for each in column_keys(content.splitlines())] == columns
-
-
-@pytest.mark.parametrize(
-    ("content", "keys"),
-    [
-        ("Ann N B-NP B-PER\n", {"columns": ["word", "pos", "chunk", "tag"]}),
-        ("1\tAnn\tB-PER\n", {"columns": ["column1", "word", "tag"], "delimiter": "\t"}),
-    ],
-)
-def test_a_file_of_other_columns_names_the_keys_that_read_it(tmp_path, content, keys):
-    (tmp_path / "a").write_text(content)
-    with pytest.raises(InputError) as caught:
-        list(NerReader(**TWO).read(str(tmp_path / "a")))
-    remedy, _ = caught.value.__notes__
-    (found,) = re.findall(r"--overrides '(.*)'", remedy)
-    assert json.loads(found) == {f"dataset_reader.{name}": value for name, value in keys.items()}
-    (instance,) = NerReader(**keys).read(str(tmp_path / "a"))
-    assert entities(instance) == ["Ann:PER"]
 
 
 def test_the_format_can_be_given(tmp_path):

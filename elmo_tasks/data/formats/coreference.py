@@ -9,7 +9,7 @@ mention of a chain that started last ends first. JSON has the keys of e2e-coref,
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,31 +122,22 @@ def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
     word_of = one_a_piece("subtoken_map", int, None)
     sentence_of = one_a_piece("sentence_map", int, [[i] * len(each) for i, each in enumerate(segments)])
     speaker_of = one_a_piece("speakers", str, [NO_SPEAKER] * len(pieces))
-    words: list[str] = []
-    sentences: dict[Any, list[int]] = defaultdict(list)
+    sentences: dict[Any, list[str]] = defaultdict(list)
     speakers: dict[Any, list[str]] = defaultdict(list)
-    index_of_piece: dict[int, int] = {}
-    last = -1
-    for index, piece in enumerate(pieces):
-        if piece in _SPECIAL:
-            continue
-        word_id = word_of[index]
-        if words and word_id == last:
-            words[-1] += piece.removeprefix(_CONTINUED)
-        else:
-            sentences[sentence_of[index]].append(len(words))
-            speakers[sentence_of[index]].append(speaker_of[index])
-            words.append(piece)
-        last = word_id
-        index_of_piece[index] = len(words) - 1
-
-    def of_words(first: int, last: int) -> list[int]:
-        return [index_of_piece[first], index_of_piece[last]]
-
+    word_at: dict[int, int] = {}
+    rows = enumerate(zip(pieces, word_of, sentence_of, speaker_of, strict=True))
+    rows_of_words = groupby((row for row in rows if row[1][0] not in _SPECIAL), key=lambda row: row[1][1])
+    for number, (_, rows_of_word) in enumerate(rows_of_words):
+        indices, values = zip(*rows_of_word, strict=True)
+        (first, *others), _, (sentence, *_), (speaker, *_) = zip(*values, strict=True)
+        sentences[sentence].append(first + "".join(piece.removeprefix(_CONTINUED) for piece in others))
+        speakers[sentence].append(speaker)
+        word_at |= dict.fromkeys(indices, number)
     return {
-        "sentences": [[words[index] for index in sentence] for sentence in sentences.values()],
+        "sentences": list(sentences.values()),
         "speakers": list(speakers.values()),
-        "clusters": content.get("clusters") and _mentions(content, "clusters", of_words),
+        "clusters": content.get("clusters")
+        and _mentions(content, "clusters", lambda first, last: [word_at[first], word_at[last]]),
     }
 
 
