@@ -222,7 +222,8 @@ class TaskReader(ShardedReader):
     ) -> Iterator[Example | InputError]:
         """
         Yields the examples of a file, and raises the first error among them; `skip_bad` leaves errors out.
-        For a prediction, where each record has a line, it yields them, and so those of records without words.
+        For a prediction, where each record has a line, it yields them, and so errors of records without
+        words.
         """
         errors: list[InputError] = []
         try:

@@ -406,7 +406,7 @@ def _has_names(cells: list[str]) -> bool:
 def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     """
     Returns the columns of nothing but `O` and prefixed tags, of chunks only where nothing else is tagged.
-    If none has a prefix, they are the columns with `O`, without the one of most values: "O" is a word, too.
+    If none has a prefix, they are the columns with `O`, except the column of most values: "O" is a word, too.
     """
     filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
     tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - {"O", "", "_"}))]

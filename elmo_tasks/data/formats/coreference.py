@@ -3,7 +3,7 @@ Documents with coreference chains, in columns or as JSON. `docs/data.md` shows t
 
 Three columns of CoNLL-2012 and its like are read: the word, the speaker and the chains, in which the open
 mention of a chain that started last ends first. JSON has the keys of e2e-coref, the same made for BERT, with
-`subtoken_map`, or PreCo's, with `mention_clusters`; `document_values` gives all records those of e2e-coref.
+`subtoken_map`, or PreCo's, with `mention_clusters`; `document_values` gives all records e2e-coref's.
 """
 
 import re
