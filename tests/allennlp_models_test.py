@@ -100,9 +100,6 @@ def test_trains_and_predicts_from_its_archive(config, tmp_path, monkeypatch):
     metrics = evaluate(archive.model, loader)
     assert math.isfinite(metrics["loss"])
     assert metric in metrics
-    expected, outputs = (
-        trained.forward_on_instance(instances[0]),
-        archive.model.forward_on_instance(instances[0]),
-    )
+    expected, outputs = (model.forward_on_instance(instances[0]) for model in (trained, archive.model))
     assert expected.keys() == outputs.keys()
     torch.testing.assert_close(outputs["loss"], expected["loss"])

@@ -42,7 +42,6 @@ TINY_ELMO = {
 """The random biLM of the fixtures, where any will do."""
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
-
 LONG_FILES = ["readme", "windows", "processors", "kill", "examples", "stock_commands", "training_configs"]
 """They come first, so that no process waits for them."""
 SPLIT_FILES = ["readme", "processors", "examples"]
@@ -133,6 +132,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a tiny biLM by their keys in a config, not to be changed."""
+    from tests.elmo.files import make_block
+
+    return make_block(tmp_path_factory.mktemp("bilm"))
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,6 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 # Otherwise `compare` or `ablate`, which may start that process first, would preload less.
 FORKED.set_forkserver_preload = lambda names: None  # type: ignore[method-assign]
 
-
 LONGEST = 600.0
 """Limit of seconds for a command, five times what the slowest takes."""
 

@@ -77,12 +77,6 @@ elmo_tasks.ner
     assert done.returncode == 0, done.stderr
 
 
-SPINS = """
-import os
-print(os.environ.get("GOMP_SPINCOUNT"))
-"""
-
-
 @pytest.mark.parametrize(
     ("first", "settings", "spins"),
     [
@@ -97,7 +91,8 @@ def test_threads_wait_briefly_unless_the_user_says_otherwise(first, settings, sp
         monkeypatch.delenv(name, raising=False)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    assert run(first + SPINS).stdout.split() == [spins]
+    done = run(f"{first}, os\nprint(os.environ.get('GOMP_SPINCOUNT'))")
+    assert done.stdout.split() == [spins]
 
 
 TRAINED = """

@@ -52,13 +52,6 @@ def test_overrides_of_what_an_archive_holds_are_refused(trained_ner, key):
         load_archive(trained_ner / "model.tar.gz", overrides={f"model.elmo.{key}": "other"})
 
 
-def test_activations_for_an_archive(trained_ner, tmp_path):
-    folder = tmp_path / "activations"
-    archive = load_archive(trained_ner / "model.tar.gz", overrides={"model.elmo.activations": str(folder)})
-    assert archive.model.elmo.activations.path == str(folder)
-    assert folder.is_dir()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "info"),
@@ -90,13 +83,8 @@ def test_names_of_the_project_are_found_anywhere_after_the_users_own(tmp_path, m
     assert Params.from_file(name)["mine"] == 1
 
 
-SAYS = {
-    "ner": "entities",
-    "srl": "predicates",
-    "coref": "clusters",
-    "squad": "n_best",
-    **dict.fromkeys(("snli", "sst", "agnews"), "probabilities"),
-}
+SAYS = {"ner": "entities", "srl": "predicates", "coref": "clusters", "squad": "n_best"}
+SAYS |= dict.fromkeys(("snli", "sst", "agnews"), "probabilities")
 """For each config a field of the model's outputs."""
 Run = Callable[..., None]
 
@@ -151,7 +139,6 @@ def texts(run: Path) -> list[str]:
 
 
 def test_train_recovers(command, of_config, run):
-    """A run that was killed in its second epoch resumes."""
     metrics, archive = run / "metrics_epoch_1.json", run / "model.tar.gz"
     first = (run / "metrics_epoch_0.json").stat().st_mtime_ns
     whole = json.loads(metrics.read_text())
@@ -213,7 +200,6 @@ def test_find_lr(command, of_config, tmp_path):
 
 @ONE
 def test_vocabulary_and_dry_run(command, of_config, run, tmp_path):
-    """Both make the vocabulary of the training."""
     command("build-vocab", *of_config[:1], tmp_path / "vocabulary.tar.gz", *of_config[1:])
     assert (tmp_path / "vocabulary.tar.gz").stat().st_size
     command("train", *of_config, "-s", tmp_path / "dry", "--dry-run")

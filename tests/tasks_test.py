@@ -92,6 +92,11 @@ def test_an_input_has_one_result_alone_and_in_any_batch(config):
 NO_ENTITIES = {"tokens": [], "tags": [], "entities": []}
 NO_CLUSTERS = {"tokens": [], "clusters": [], "mentions": [], "marked": "", "pronouns": [], "resolved": ""}
 
+NO_LABEL = {"label": None, "probabilities": {}}
+AB = {"sentence1_tokens": ["A", "b"], "sentence2_tokens": []}
+UNALIGNED = {"premise_tokens": ["A", "b"], "hypothesis_tokens": []}
+UNALIGNED |= {"premise_to_hypothesis": [], "hypothesis_to_premise": []}
+
 
 @pytest.mark.parametrize(
     ("config", "inputs", "result"),
@@ -99,6 +104,10 @@ NO_CLUSTERS = {"tokens": [], "clusters": [], "mentions": [], "marked": "", "pron
         ("ner", [{"sentence": " \n"}, {"tokens": []}], NO_ENTITIES),
         ("srl", [{"sentence": " \n"}, {"tokens": [], "predicates": []}], {"tokens": [], "predicates": []}),
         ("coref", [{"document": " \n\n "}, {"tokens": []}, {"sentences": []}], NO_CLUSTERS),
+        ("sst", [{"sentence": " \n"}, {"tokens": []}], NO_LABEL | {"tokens": [], "attention": []}),
+        ("klue_tc", [{"sentence": " "}], NO_LABEL | {"sentence1_tokens": []}),
+        ("mrpc", [{"sentence1": "A b", "sentence2": ""}], NO_LABEL | AB),
+        ("snli", [{"premise": "A b", "hypothesis": " "}], NO_LABEL | UNALIGNED),
     ],
 )
 def test_inputs_without_words(config, inputs, result):

@@ -58,17 +58,11 @@ ON_THE_PAGES += ["agnews_bilm", "bilm", "bilm_finetune", "bilm_official", "petit
 def test_builds_and_takes_a_step(config, tmp_path, monkeypatch):
     # From a folder outside of the project
     monkeypatch.chdir(tmp_path)
-    overrides = {
-        "trainer.num_epochs": 1,
-        "data_loader.batches_per_epoch": 1,
-        **OVERRIDES.get(config.stem, {}),
-    }
-    params = Params.from_file(str(config), json.dumps(overrides))
+    short = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": 1}
+    params = Params.from_file(str(config), json.dumps(short | OVERRIDES.get(config.stem, {})))
     validation_metric = params["trainer"]["validation_metric"].lstrip("+-")
     prepare_environment(params)
-    metrics = TrainModel.from_params(
-        params=params, serialization_dir=str(tmp_path / "run"), local_rank=0
-    ).run()
+    metrics = TrainModel.from_params(params=params, serialization_dir="run", local_rank=0).run()
     assert metrics["training_loss"] > 0
     assert math.isfinite(metrics[f"validation_{validation_metric}"])
 
@@ -78,11 +72,8 @@ def test_the_plain_keys_of_the_classifier(tmp_path):
     keys = "text:: 'a', text2:: 'b', label:: 'c', classes:: ['x', 'y'], train:: 't.csv', tokenizer:: 'de'"
     (tmp_path / "mine.jsonnet").write_text(f"(import '{config}') + {{ {keys} }}")
     mine = Params.from_file(str(tmp_path / "mine.jsonnet")).as_dict(quiet=True)
-    reader = {
-        key: mine["dataset_reader"][key]
-        for key in ("sentence1", "sentence2", "label", "classes", "tokenizer")
-    }
-    assert list(reader.values()) == ["a", "b", "c", ["x", "y"], "de"]
+    names = ("sentence1", "sentence2", "label", "classes", "tokenizer")
+    assert [mine["dataset_reader"][name] for name in names] == ["a", "b", "c", ["x", "y"], "de"]
     assert mine["train_data_path"] == "t.csv"
     assert mine["model"]["pairs"] is True
     assert mine["model"]["elmo"]["placement"] == "input+output"

@@ -33,6 +33,7 @@ Requires-Dist: black ; extra == 'dev'
 The description, with a ü.
 """
 FILES = {"allennlp_models/code.py": "x = 1\n", "LICENSE": "unchanged", "METADATA": METADATA, "RECORD": ",,\n"}
+FILES |= {"WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
 
 
 @pytest.fixture
@@ -45,10 +46,6 @@ def wheelhouse(monkeypatch):
 def repinned(tmp_path, wheelhouse) -> Path:
     wheel = tmp_path / "allennlp_models-1.5-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr(
-            "allennlp_models-1.5.dist-info/WHEEL",
-            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
         for name, text in FILES.items():
             folder = "" if "/" in name else "allennlp_models-1.5.dist-info/"
             archive.writestr(folder + name, text)

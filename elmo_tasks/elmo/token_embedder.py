@@ -3,7 +3,6 @@
 whose ids need no vocabulary; and the biLM of an archived model, which is built from the archive alone.
 """
 
-import json
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Optional
@@ -41,7 +40,7 @@ def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:
     config = Path(folder) / CONFIG_NAME
     if not config.exists():
         return None
-    block: Any = json.loads(config.read_text(encoding="utf-8"))
+    block: Any = Params.from_file(str(config)).as_dict(quiet=True)
     for key in path.split("."):
         block = block.get(key) if isinstance(block, dict) else None
     return block

@@ -15,7 +15,7 @@ from allennlp.models.archival import archive_model
 
 from elmo_tasks.archives import ArchiveError, open_archive
 from tests.compat.repairs_test import stock
-from tests.evaluation.archives import make_run
+from tests.ner.archives import make_run
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,6 @@ def with_another_name(content: bytes) -> bytes:
     ],
 )
 def test_content_that_is_no_model(run, tmp_path, member, change, names):
-    """A member of the archive is changed, or the whole of it."""
     archive = tmp_path / "spoilt.tar.gz"
     if member is None:
         archive.write_bytes(change((run / "model.tar.gz").read_bytes()))
@@ -113,30 +112,13 @@ def test_too_little_memory(run, monkeypatch):
         open_archive(run)
 
 
-def write_archive(path: Path, *members: tarfile.TarInfo) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for member in members:
-            content = b"content" if member.isreg() else b""
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
-
-
-def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname = kind, target
-    return made
-
-
 class TestUnpacking:
-    @pytest.fixture(autouse=True)
-    def _temporary_folder(self, tmp_path, monkeypatch):
-        (tmp_path / "temporary").mkdir()
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-
     @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself refuses it")
     @pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
-    def test_stock_writes_outside(self, tmp_path):
-        path = write_archive(tmp_path / "model.tar.gz", member("../../escaped"))
-        with stock(archival).extracted_archive(str(path)):
+    def test_stock_writes_outside(self, tmp_path, monkeypatch):
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+        with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("../../escaped"))
+        with stock(archival).extracted_archive(str(tmp_path / "model.tar.gz")):
             assert (tmp_path / "escaped").exists()

@@ -35,11 +35,7 @@ def test_perplexity_of_files_is_that_of_kenlm(tmp_path, capsys):
     assert "w456" in {word for text in TEST for word in text} - seen
     test = "\n\n".join(map(" ".join, TEST)).replace("w456", "<S>")
     (tmp_path / "test").write_bytes(gzip.compress(test.encode()))
-    arguments = [
-        argument
-        for name in ("train", "vocabulary", "test")
-        for argument in (f"--{name}", str(tmp_path / name))
-    ]
+    arguments = [f"--{name}={tmp_path / name}" for name in ("train", "vocabulary", "test")]
     main(["kneser-ney", *arguments, "--backward"])
 
     output = capsys.readouterr().out

@@ -6,7 +6,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.classification.model import ClassificationModel
 from elmo_tasks.common.files import bundled
-from tests.elmo.files import make_files
+from tests.elmo.files import make_block
 from tests.modules.models import build, check_alone, indexed, tensors
 from tests.modules.numpy_reference import array, bilstm, linear, softmax
 
@@ -19,7 +19,6 @@ TEXTS = [
 
 def settings(tmp_path, *, pairs, pooling="max", placement="input+output", hidden_sizes=(5,)):
     config = Params.from_file(str(bundled("training_configs/mrpc.jsonnet"))).as_dict()
-    options_file, weight_file = map(str, make_files(tmp_path))
     reader, model = config["dataset_reader"], config["model"]
     reader["tokenizer"] = "whitespace"
     reader["token_indexers"]["elmo"] = {"type": "elmo_character_ids"}
@@ -27,7 +26,7 @@ def settings(tmp_path, *, pairs, pooling="max", placement="input+output", hidden
         del reader["sentence2"]
     model |= {"pairs": pairs, "pooling": pooling, "hidden_sizes": list(hidden_sizes), "dropout": 0.0}
     model["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"] = 8
-    model["elmo"] = {"placement": placement, "options_file": options_file, "weight_file": weight_file}
+    model["elmo"] = {"placement": placement, **make_block(tmp_path)}
     return config
 
 

@@ -1,5 +1,4 @@
 import gzip
-import io
 import json
 import logging
 from functools import partial
@@ -15,6 +14,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model.reader import BiLmReader
 from tests.errors import mentions
+from tests.records import json_lines, parquet
 
 RECORDS = [
     {"id": "1", "text": 'He said "no", twice.', "class": "bad"},
@@ -110,20 +110,6 @@ def test_impossible_parameters(parameters, key):
         DatasetReader.from_params(Params(misspelt))
 
 
-@pytest.mark.parametrize(
-    ("of", "sentences"),
-    [
-        (reader(), ("a", "b")),
-        (pair_reader(), ("a",)),
-        (pair_reader(), ("a", " ")),
-        (reader(), ("a", None, "ugly")),
-    ],
-)
-def test_text_to_instance(of, sentences):
-    with pytest.raises(ConfigurationError):
-        of.text_to_instance(*sentences)
-
-
 def test_pretraining_reads_the_same_words():
     """A task's reader block is the source of pre-training, tokenizer included."""
     block = Params.from_file(str(bundled("training_configs/klue_tc.jsonnet")))["dataset_reader"].as_dict()
@@ -139,18 +125,7 @@ def test_pretraining_reads_the_same_words():
     assert len(blocks) == 28
 
 
-def table(rows):
-    """The bytes of a Parquet file, whose labels are numbers with names."""
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    features = {"text": {"_type": "Value"}, "class": {"_type": "ClassLabel", "names": ["good", "bad"]}}
-    schema = {"huggingface": json.dumps({"info": {"features": features}})}
-    sink = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(schema), sink)
-    return sink.getvalue()
-
-
+FEATURES = {"text": {"_type": "Value"}, "class": {"_type": "ClassLabel", "names": ["good", "bad"]}}
 BY_LABEL = {"label": "label"}
 LISTED = [{"text": record["text"], "class": [record["class"]]} for record in RECORDS]
 NUMBERED = [{"text": record["text"], "class": ["good", "bad"].index(record["class"])} for record in RECORDS]
@@ -170,9 +145,9 @@ NUMBERED = [{"text": record["text"], "class": ["good", "bad"].index(record["clas
         ("json", json.dumps(RECORDS), {}),
         ("json", json.dumps({"data": RECORDS}, indent=1), {}),
         ("jsonl", "\n".join(map(json.dumps, RECORDS)) + "\n\n", {}),
-        ("jsonl", "".join(f"{json.dumps(record)}\n" for record in LISTED), {}),
-        ("parquet", partial(table, NUMBERED), {}),
-        ("parquet", partial(table, LISTED), {}),
+        ("jsonl", json_lines(*LISTED), {}),
+        ("parquet", partial(parquet, *NUMBERED, **FEATURES), {}),
+        ("parquet", partial(parquet, *LISTED), {}),
         ("label_text", "".join(f"{row[2]} {row[1]}\n" for row in ROWS), BY_LABEL),
         ("label_text", "".join(f"{row[2]}:more\t{row[1]}\n" for row in ROWS), BY_LABEL),
         ("fasttext", "".join(f"__label__{row[2]} {row[1]}\n" for row in ROWS), BY_LABEL),

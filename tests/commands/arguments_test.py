@@ -19,7 +19,7 @@ from elmo_tasks.elmo.files import DEFAULT_OPTIONS
 from tests.commands.texts import parsed, tiny
 from tests.elmo.files import read_frozen
 from tests.elmo.many_langs import make_folder
-from tests.evaluation.archives import make_run
+from tests.ner.archives import make_run
 
 LAYERS = ["layer 0", "layer 1", "layer 2", "average"]
 WORDS = ["The", "cat", "sat"]

@@ -20,7 +20,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
+def test_inputs_of_the_same_text(source, folder, tmp_path, monkeypatch):
     (tmp_path / "in.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "gzip without its name").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "crlf.txt").write_bytes(TEXT.replace("\n", "\r\n").encode())
@@ -29,13 +29,10 @@ def test_inputs_of_the_same_text(source, tmp_path, monkeypatch):
     for part, lines in (("a", LINES[:3]), ("b", LINES[3:])):
         (tmp_path / "folder").mkdir(exist_ok=True)
         (tmp_path / "folder" / part).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    copy = tmp_path / "out.partial/_work"
-    copy.mkdir(parents=True)
-    text = copy_corpus(str(source), copy)
-    digest = text.digest
+    digest = copy_corpus(str(source), folder).digest
 
     def check(name):
-        text = copy_corpus(name, copy)
+        text = copy_corpus(name, folder)
         assert (list(text), text.digest) == (STRIPPED, digest), name
 
     for name in ("in.gz", "gzip without its name", "crlf.txt", "bom.txt", "no end.txt", "folder"):
@@ -53,16 +50,14 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("content", "message"), ERRORS.values(), ids=ERRORS)
-def test_errors_name_the_input_and_the_line(source, tmp_path, monkeypatch, content, message):
+def test_errors_name_the_input_and_the_line(source, folder, monkeypatch, content, message):
     source.write_bytes(content)
     feed_stdin(monkeypatch, content)
-    copy = tmp_path / "out.partial/_work"
-    copy.mkdir(parents=True)
     for name, shown in ((str(source), str(source)), ("-", "standard input")):
         with pytest.raises(ElmoError) as caught:
-            copy_corpus(name, copy)
+            copy_corpus(name, folder)
         assert str(caught.value).startswith(f"{shown}{message}")
-    assert not (copy / "stdin").exists()
+    assert not (folder / "stdin").exists()
 
 
 def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):

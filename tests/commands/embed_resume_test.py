@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("small_default")
 def test_a_resumed_run_gives_the_same_file(
     elmo, source, tmp_path, capsys, monkeypatch, small_shards, options
 ):
-    """Stopped at any batch."""
     options = [*options, "--batch-tokens", 4, *tiny(tmp_path)]
     assert elmo("embed", source, tmp_path / "expected", *options) == 0
     kept = []

@@ -45,32 +45,6 @@ def test_vectors_are_those_of_the_bilm(elmo, source, output, terminal, capsys):
     assert not partial(output).exists()
 
 
-def test_all_layers_the_top_one_and_their_average(elmo, source, tmp_path):
-    found = {}
-    for layers in ("all", "top", "average", "sum", "1"):
-        assert elmo("embed", source, tmp_path / layers, "--layers", layers) == 0
-        found[layers] = vectors(tmp_path / layers)
-    for line, words in enumerate(map(str.split, LINES)):
-        every, top, average, total, second = (vectors_of[line] for vectors_of in found.values())
-        assert every.shape == (3, len(words), DIM)
-        assert top.shape == average.shape == (len(words), DIM)
-        assert np.array_equal(top, every[-1])
-        assert np.array_equal(second, every[1])
-        assert np.allclose(total, every.sum(axis=0), rtol=0, atol=1e-5)
-        if words:
-            assert np.allclose(average, np.average(every, axis=0), rtol=0, atol=1e-6)
-
-
-def test_forget_sentences_and_round_vectors(elmo, source, output, tmp_path):
-    assert elmo("embed", source, output, "--forget-sentences", "--dtype", "float16") == 0
-    with h5py.File(output) as file:
-        assert set(file) == {str(line) for line in range(len(LINES))}
-    assert elmo("embed", source, tmp_path / "exact") == 0
-    for rounded, exact in zip(vectors(output), vectors(tmp_path / "exact"), strict=True):
-        assert rounded.dtype == np.float16
-        assert np.array_equal(rounded, exact.astype(np.float16))
-
-
 def test_stateful_carries_the_state_over_all_lines(elmo, source, output, small_shards):
     """As bilm-tf's `dump_bilm_embeddings`: one lane, in order."""
     assert elmo("embed", source, output, "--stateful") == 0
@@ -140,15 +114,11 @@ def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, ca
         (["in.txt", "folder"], "folder is not a file"),
         (["in.txt", "out.csv"], "out.csv: "),
         (["in.txt", "in.txt"], "in.txt: "),
-        (["in.txt", "in.txt/out"], "in.txt/out.partial: Not a directory"),
-        (["in.txt", "."], "'.'"),
         (["in.txt", "out", "--options-file", "no", "--weight-file", "no"], "file no not found"),
         (["in.txt", "out", "--layers", "3"], "--layers is '3'"),
-        (["in.txt", "out", "--tokenize", "zzz"], "'zzz'"),
         (["in.txt", "out", "--tokenize", "en", "--format", "fasta"], "--tokenize"),
         (["in.txt", "out", "--initial-state", "in.txt"], "in.txt: "),
         (["in.txt", "out", "--workers", "2"], "--workers belongs to --engine ray"),
-        (["in.txt", "out", "--skip-bad"], "--skip-bad belongs to --engine ray"),
         (["in.txt", "file:///out.hdf5"], "file:///out.hdf5 needs --engine ray"),
         (["text.parquet", "out"], "text.parquet"),
     ],
@@ -219,7 +189,6 @@ def test_what_is_no_text_for_the_bilm(elmo, source, output, content, arguments, 
 
 
 def test_the_initial_state_of_other_weights(elmo, source, output, tmp_path, capsys):
-    """The state is refused, and so it is in a config."""
     start = tmp_path / "start.hdf5"
     assert elmo("calibrate", source, start) == 0
     assert elmo("embed", source, output, "--initial-state", start) == 0

@@ -104,11 +104,8 @@ class TestCompare:
         *others, callback = trained[0].config["trainer"]["callbacks"]
         assert {"type": "elmo_safe"} not in others
         assert len(others) == 2
-        assert callback == {
-            "type": "elmo_mlflow",
-            "experiment": "sst2_elmo",
-            "run_name": "frozen, seed 1",
-        }
+        names = {"experiment": "sst2_elmo", "run_name": "frozen, seed 1"}
+        assert callback == {"type": "elmo_mlflow", **names}
 
 
 class TestAblate:
@@ -182,17 +179,13 @@ class TestAblate:
         assert table.column("epochs to best without ELMo") == [None, None, None, 2]
 
 
+OTHER_WORDS = {"model.text_field_embedder.token_embedders": {"words": {"type": "embedding"}}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (
-            [
-                *("compare", SST2, "out", "--variants", "svd", "-o"),
-                '{"model.text_field_embedder.token_embedders": {"words": {"type": "embedding"}}}',
-            ],
-            1,
-            "svd: 'tokens'",
-        ),
+        (["compare", SST2, "out", "--variants", "svd", "-o", json.dumps(OTHER_WORDS)], 1, "svd: 'tokens'"),
         (["compare", SST2, "out", "--variants", "fixed"], 2, "invalid choice: 'fixed'"),
         (["ablate", SST, "out", "--fractions", "0.0001"], 1, "0.0001"),
         (["ablate", SST, "out", "--fractions", "2"], 2, "'2' is not"),

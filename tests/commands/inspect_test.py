@@ -60,19 +60,13 @@ PREMISE, HYPOTHESIS = "Ann runs home in the rain.", 'It "rains.'
     [
         (
             'v1,v2,,,\nham,"Go on, then",,,\nspam,You win \xa3150,,,\nham,Well then ok,"no, more",,\n',
-            "classification",
+            CLASSES,
             {"encoding": "cp1252", "sentence1": "v2", "label": "v1", "classes": ["ham", "spam"]},
             {"ham": 2, "spam": 1},
         ),
         (
-            "\n \nsentence\tlabel\na fine film\t1 \na dull film\t0\nall is well\t1\n \t\n",
-            "classification",
-            {"sentence1": "sentence", "label": "label", "classes": ["0", "1"]},
-            {"1": 2, "0": 1},
-        ),
-        (
             "ham\tWell then ok\nspam\tYou win a lot\nham\tGo on now\n",
-            "classification",
+            CLASSES,
             {"columns": ["column1", "column2"], "label": "column1", "sentence1": "column2"},
             {"ham": 2, "spam": 1},
         ),
@@ -182,6 +176,7 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a", "".join(f"word{number} {number}\n" for number in range(300)), None, ()),
         ("a", "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n", None, ()),
         ("a", '{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n', None, (", line 1", "tag_names")),
+        ("a", "A plain text .\n", "sst", ("sst", ", line 1")),
         ("a.csv", "code,label\nx1,pos\nx2,neg\nx3,neg\n", "classification", ("'label'",)),
         ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),
         ("a.json", '{"data": [{"passage": "Ann runs."}]}\n', "squad", (", line 1", "'context'")),
@@ -227,16 +222,6 @@ def test_odd_rows_are_listed(capsys, tmp_path, content, task, labels, odd):
     assert found["dataset_reader"].get("skip_bad", False) == ("left out" in found["warnings"][0])
     Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
     assert ("--skip-bad" in capsys.readouterr().out.splitlines()[-1]) == ("left out" in found["warnings"][0])
-
-
-def test_no_format_fits(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("A plain text .\n")
-    message = error_of(ConfigurationError, Inspect(path=str(path), task="sst", json=False).run)
-    assert mentions(message, str(path), "sst", f"{path}, line 1")
-    assert "there is no such file" in error_of(
-        ConfigurationError, Inspect(path="nowhere", task=None, json=False).run
-    )
 
 
 PARSES = "gold_label\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n" + "".join(
@@ -288,11 +273,8 @@ def test_numbers_of_classes_of_pairs(tmp_path):
 
 def test_a_text_that_is_not_read(capsys, tmp_path):
     (tmp_path / "a").write_text(lines("label", "title", "text", "a", "b", "a"))
-    assert inspected(capsys, tmp_path / "a")["columns"] == {
-        "texts": ["text"],
-        "label": ["label"],
-        "not read": ["title"],
-    }
+    columns = {"texts": ["text"], "label": ["label"], "not read": ["title"]}
+    assert inspected(capsys, tmp_path / "a")["columns"] == columns
     Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
     assert "texts: text; label: label; not read: title" in capsys.readouterr().out
 
@@ -310,19 +292,13 @@ def test_entities_of_a_text_without_blanks(capsys, tmp_path):
 
 
 def test_rejected_records_are_left_out(capsys, tmp_path):
-    answers = [
-        ("accept", "ham"),
-        ("accept", "spam"),
-        ("reject", "eggs"),
-        ("ignore", "ham"),
-        ("accept", "ham"),
-    ]
-    (tmp_path / "a").write_text(
-        "".join(
-            json.dumps({"text": f"a message {i}", "label": label, "answer": answer}) + "\n"
-            for i, (answer, label) in enumerate(answers)
-        )
+    labels = {"accept": ["ham", "spam", "ham"], "reject": ["eggs"], "ignore": ["ham"]}
+    records = (
+        json.dumps({"text": f"a message {i}", "label": label, "answer": answer}) + "\n"
+        for answer in labels
+        for i, label in enumerate(labels[answer])
     )
+    (tmp_path / "a").write_text("".join(records))
     found = inspected(capsys, tmp_path / "a", "classification")
     assert found["labels"] == {"ham": 2, "spam": 1}
     assert found["dataset_reader"]["label"] == "label"

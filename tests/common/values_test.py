@@ -63,13 +63,7 @@ MODELS: dict[str, dict[str, Any]] = {
 BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
     Model: MODELS,
     DatasetReader: {
-        "elmo_ner": {},
-        "elmo_srl": {},
-        "elmo_coref": {},
-        "elmo_squad": {},
-        "elmo_snli": {},
-        "elmo_sst": {},
-        "elmo_bilm": {},
+        **{f"elmo_{name}": {} for name in ("ner", "srl", "coref", "squad", "snli", "sst", "bilm")},
         "elmo_classifier": {"format": "text", "sentence1": "text", "label": None, "classes": ["a", "b"]}
         | {"tokenizer": {"type": "elmo_syllables"}},
         "elmo_sample": {"reader": {"type": "elmo_ner"}, "fraction": 0.5, "seed": 1},
@@ -88,11 +82,10 @@ BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
     LearningRateScheduler: {"elmo_linear_with_warmup": {"warmup": 0.1}},
     Optimizer: {"elmo_adam": {}},
     TrainerCallback: {
-        "elmo_mlflow": {},
-        "elmo_progress": {},
-        "elmo_repeatable": {},
-        "elmo_share_cores": {},
-        "elmo_softmax_first": {},
+        **{
+            f"elmo_{name}": {}
+            for name in ("mlflow", "progress", "repeatable", "share_cores", "softmax_first")
+        },
         "elmo_text_perplexities": {"texts": {"a": "a.txt"}, "reader": {"type": "elmo_bilm"}},
     },
     Vocabulary: {"elmo_words": {"words_file": str(bundled("fixtures/classification/elmo_words/vocab.txt"))}},
@@ -160,24 +153,8 @@ def test_every_class_is_here():
     assert all(issubclass(constructor(*case)[0], StrictParams) for case in ours)
 
 
-ANYTHING = [
-    None,
-    True,
-    0,
-    3,
-    -1,
-    0.5,
-    1e30,
-    math.nan,
-    "",
-    "x",
-    [],
-    ["x"],
-    [1],
-    {},
-    {"type": "x"},
-    {"path": "x"},
-]
+ANYTHING = [None, True, 0, 3, -1, 0.5, 1e30, math.nan, "", "x"]
+ANYTHING += [[], ["x"], [1], {}, {"type": "x"}, {"path": "x"}]
 """Values that may stand in a block."""
 
 

@@ -120,7 +120,6 @@ class TestVectors:
 
 
 def test_beside_elmo(bert, tmp_path):
-    """A step of NER with BERT and ELMo, and its archive."""
     mismatched = {"type": "pretrained_transformer_mismatched", "model_name": bert}
     overrides = {
         "dataset_reader.token_indexers.bert": mismatched,

@@ -40,19 +40,15 @@ def read(tmp_path, text):
 
 
 def test_a_document(tmp_path):
-    (document,) = read(tmp_path, conll("Ana/(1) lost/- her/(2|(1) keys/2) ./-", "She/(1) did/-", speaker="B"))
+    of_b = conll("Ana/(1) lost/- her/(2|(1) keys/2) ./-", "She/(1) did/-", speaker="B")
+    document, part = read(tmp_path, of_b + conll("It/(1) rained/-", part=12))
     assert document.id == "nw/d_0"
     assert document.sentences == JSON["sentences"]
     assert document.speakers == ["B"] * 7
     assert document.clusters == CLUSTERS
     assert document.words.text == "Ana lost her keys . She did"
     assert len(document) == 7
-
-
-def test_parts_are_documents_of_their_own(tmp_path):
-    first, second = read(tmp_path, ANA + conll("It/(1) rained/-", part=12))
-    assert (first.id, second.id) == ("nw/d_0", "nw/d_12")
-    assert second.clusters == [[(0, 0)]]
+    assert (part.id, part.clusters) == ("nw/d_12", [[(0, 0)]])
 
 
 @pytest.mark.parametrize(
@@ -107,16 +103,8 @@ def test_words_with_white_space_and_empty_words(tmp_path):
     assert document.sentences[0] == ["Ana", "lost", "her", "car\u00a0keys", "."]
 
 
-LITBANK_ROWS = [
-    ("Ana", "(1)"),
-    ("lost", ""),
-    ("her", "(2|(1)"),
-    ("keys", "2)"),
-    (".", ""),
-    ("", ""),
-    ("She", "(1)"),
-    ("did", ""),
-]
+WORDS = ["Ana", "lost", "her", "keys", ".", "", "She", "did"]
+CHAINS = ["(1)", "", "(2|(1)", "2)", "", "", "(1)", ""]
 GUM = """# begin document GUM_x
 0\tAna\t(person-1)
 1\tlost\t_
@@ -129,26 +117,19 @@ GUM = """# begin document GUM_x
 # end document
 
 """
-LITBANK = "\n".join(
-    [
-        "#begin document (nw/d); part 0",
-        *(
-            f"d\t0\t0\t{word}\t_\t_\t_\t_\t_\t_\t_\t_\t{chains}" if word else ""
-            for word, chains in LITBANK_ROWS
-        ),
-        "#end document",
-    ]
+OF_MANY_COLUMNS = re.sub(r"(?m)^(\d)", r"d\t0\t\1", GUM).replace(
+    "# begin document GUM_x", "#begin document (x);"
 )
-SEMEVAL = "\n".join(
-    [
-        "#begin document wsj_1294.mrg",
-        *(
-            "\t".join([str(number), word, *["_"] * 13, chains or "_"]) if word else ""
-            for number, (word, chains) in zip([1, 2, 3, 4, 5, 0, 1, 2], LITBANK_ROWS, strict=True)
-        ),
-        "#end document wsj_1294.mrg",
-    ]
-)
+LITBANK_ROWS = [
+    f"d\t0\t0\t{word}" + 8 * "\t_" + f"\t{chains}" if word else ""
+    for word, chains in zip(WORDS, CHAINS, strict=True)
+]
+LITBANK = "\n".join(["#begin document (nw/d); part 0", *LITBANK_ROWS, "#end document"])
+SEMEVAL_ROWS = [
+    f"{number}\t{word}" + 13 * "\t_" + f"\t{chains or '_'}" if word else ""
+    for number, word, chains in zip([1, 2, 3, 4, 5, 0, 1, 2], WORDS, CHAINS, strict=True)
+]
+SEMEVAL = "\n".join(["#begin document wsj_1294.mrg", *SEMEVAL_ROWS, "#end document wsj_1294.mrg"])
 BERT = {
     "doc_key": "nw/d_0",
     "sentences": [
@@ -173,11 +154,7 @@ PRECO = {
         (LITBANK, "nw/d_0", [5, 2]),
         (GUM, "GUM_x", [7]),
         (GUM.replace(" GUM_x", " ").replace("person-", ""), "a", [7]),  # OntoGUM
-        (
-            re.sub(r"(?m)^(\d)", r"d\t0\t\1", GUM).replace("# begin document GUM_x", "#begin document (x);"),
-            "x",
-            [7],
-        ),
+        (OF_MANY_COLUMNS, "x", [7]),
         (ANA.replace("; part 000", ""), "nw/d", [5, 2]),
         (SEMEVAL, "wsj_1294.mrg", [5, 2]),
         (json.dumps(BERT), "nw/d_0", [5, 2]),

@@ -7,10 +7,9 @@ from elmo_tasks.coref.predictor import CorefPredictor
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.pipeline.command import PredictManager
 from tests.coref.tiny import Tiny
+from tests.records import json_lines
 
 TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
-
-
 FIELDS = {"tokens", "clusters", "mentions", "marked", "pronouns", "resolved"}
 
 
@@ -69,12 +68,9 @@ def test_sentences_with_speakers_and_genre(predictor):
 
 def test_lines_repeat_the_ids_of_a_file(predictor, tmp_path):
     reader = CorefReader(token_indexers=predictor._dataset_reader.token_indexers)
-    documents = [
-        {"doc_key": "nw/1", "sentences": [["a"]]},
-        {"id": 2, "sentences": [["b"]]},
-        {"sentences": [["c"]]},
-    ]
-    (tmp_path / "a").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    documents = [{"doc_key": "nw/1", "sentences": [["a"]]}, {"id": 2, "sentences": [["b"]]}]
+    documents.append({"sentences": [["c"]]})
+    (tmp_path / "a").write_text(json_lines(*documents))
     PredictManager(
         CorefPredictor(predictor._model, reader), str(tmp_path / "a"), str(tmp_path / "out"), 2, False, True
     ).run()

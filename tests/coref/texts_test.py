@@ -5,7 +5,7 @@ from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import tokenizer
 
 FOUND = [["Ana", "lost", "her", "keys", "."], ["She", "found", "them", "."]]
-FOUND_CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]
+CLUSTERS = [[(0, 0), (2, 2), (5, 5)], [(2, 3), (7, 7)]]
 
 
 def without_pronouns(document, clusters):
@@ -17,7 +17,7 @@ def without_pronouns(document, clusters):
 def test_mentions_are_marked_within_each_other():
     words = join_words([word for sentence in FOUND for word in sentence])
     marked = "[0 Ana] lost [1 [0 her] keys] . [0 She] found [1 them] ."
-    assert mark_mentions(words, FOUND_CLUSTERS) == marked
+    assert mark_mentions(words, CLUSTERS) == marked
     assert mark_mentions(words, []) == words.text
     # Two mentions that start at one word, and three that end at one
     clusters = [[(0, 0), (0, 2)], [(1, 2)], [(2, 2)]]
@@ -36,11 +36,7 @@ def test_the_text_keeps_its_white_space():
     ("text", "clusters", "expected"),
     [
         ("Ana", [], "Ana"),
-        (
-            "Ana lost her keys .\nShe found them .",
-            FOUND_CLUSTERS,
-            "Ana lost Ana's keys . Ana found her keys .",
-        ),
+        ("Ana lost her keys .\nShe found them .", CLUSTERS, "Ana lost Ana's keys . Ana found her keys ."),
         # The first mention that is not a pronoun, wherever it stands
         ("She sang , and Ana laughed .", [[(0, 0), (4, 4)]], "Ana sang , and Ana laughed ."),
         ("He sang .\nHis song was long .", [[(0, 0), (3, 3)]], "He sang . His song was long ."),

@@ -16,10 +16,8 @@ from elmo_tasks.data.text_stream import (
     file_paragraphs,
     file_sentences,
     instance_sentences,
-    passages,
     read_fasta,
     shuffled,
-    subsampled,
 )
 
 MIXED = "한국어 문장 , ελληνικά и русский 😀 \u3000 words\n\n다음 문장\r\nlast"
@@ -77,13 +75,6 @@ def test_long_sentences_are_cut_and_counted():
     assert long.cut == 2
 
 
-def test_passages():
-    sentences = [None, "1", "2", "3", None, None, "4", "5"]
-    assert list(passages(sentences, 2)) == [["1", "2"], ["3"], ["4", "5"]]
-    assert list(passages(sentences, None)) == [["1", "2", "3"], ["4", "5"]]
-    assert list(passages([], 2)) == []
-
-
 @pytest.mark.parametrize("size", [1, 5, 200])
 def test_shuffling_holds_no_more_than_its_buffer(size):
     taken = given = most = 0
@@ -138,16 +129,6 @@ def test_texts_of_instances():
     assert list(instance_sentences([first, *later])) == [["p", "q"], ["a", "b"], ["c"], ["d"], ["c"]]
 
 
-def test_subsampling():
-    kept = {"the": 0.25}
-    words = ["the", "rare"] * 4000
-    found = subsampled(words, kept, Random(1))
-    assert found.count("rare") == 4000
-    assert found.count("the") == pytest.approx(1000, abs=100)
-
-
-# FASTA
-
 FASTA = """
 >sp|P12345|NAME_HUMAN A protein, of two lines
 MKTAY iakqr
@@ -177,12 +158,9 @@ def test_residues_of_a_record_are_tokens_and_its_name_the_key():
     [
         ("MKT\n", 1),
         (">\nMKT\n", 1),
-        (">a\x00\nMKT\n", 1),
         (">a\n>b\nMKT\n", 1),
-        (">a\nMKT\n>b some\n", 3),
         (">a\n*\n", 1),
         (">a\nMK-T\n", 2),
-        (">a\nMKé\n", 2),
         (">a\nM*\nMK\n", 3),
     ],
 )
@@ -190,9 +168,3 @@ def test_what_is_no_fasta(text, line):
     with pytest.raises(InputError) as caught:
         proteins(text)
     assert str(caught.value).startswith(f"proteins.fasta, line {line}: ")
-
-
-def test_several_files():
-    lines = [("a", 1, ">one"), ("a", 2, "MK"), ("b", 1, "TA")]
-    with pytest.raises(InputError, match="b, line 1: "):
-        list(read_fasta(lines))

@@ -29,12 +29,6 @@ BLOCKS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, str]:
-    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
-    return {"options_file": str(options), "weight_file": str(weights)}
-
-
 def both(files: dict[str, str], **block: Any) -> tuple[AllenNlpElmo, Elmo]:
     """AllenNLP's with mixes that differ, and ours with the state dict of AllenNLP's."""
     block = {"num_output_representations": 1, "dropout": 0.0} | block
@@ -47,17 +41,19 @@ def both(files: dict[str, str], **block: Any) -> tuple[AllenNlpElmo, Elmo]:
     return theirs, ours
 
 
+def assert_same(theirs: AllenNlpElmo, ours: Elmo, ids: torch.Tensor) -> None:
+    expected, outputs = theirs(ids), ours(ids)
+    assert torch.equal(outputs["mask"], expected["mask"])
+    vectors = (each["elmo_representations"] for each in (outputs, expected))
+    torch.testing.assert_close(*vectors, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("training", [False, True])
 def test_equals_allennlps_over_a_text(files, block, training):
     theirs, ours = (elmo.train(training) for elmo in both(files, **block))
     for sentences in BATCHES:
-        ids = batch_to_ids(sentences)
-        expected, outputs = theirs(ids), ours(ids)
-        assert torch.equal(outputs["mask"], expected["mask"])
-        torch.testing.assert_close(
-            outputs["elmo_representations"], expected["elmo_representations"], atol=1e-5, rtol=0
-        )
+        assert_same(theirs, ours, batch_to_ids(sentences))
 
 
 @pytest.mark.parametrize("changed", [(0, slice(0, 2), 0), (slice(None), 1), (0, 0), (slice(None),)])
@@ -66,11 +62,7 @@ def test_ids_that_no_indexer_makes(files, changed):
     ids = batch_to_ids(FILLED[-3:])
     ids[changed] = 0
     for _ in range(2):
-        expected, outputs = theirs(ids), ours(ids)
-        assert torch.equal(outputs["mask"], expected["mask"])
-        torch.testing.assert_close(
-            outputs["elmo_representations"], expected["elmo_representations"], atol=1e-5, rtol=0
-        )
+        assert_same(theirs, ours, ids)
 
 
 @pytest.mark.parametrize("kind", ["drop-in", "ours"])
@@ -87,16 +79,6 @@ def test_allennlp_resets_the_state(files, kind):
 
 def _first_vectors(outputs: Any) -> torch.Tensor:
     return outputs["elmo_representations"][0] if isinstance(outputs, dict) else outputs.input
-
-
-def test_stateless(files, monkeypatch):
-    monkeypatch.setattr(Elmo, "stateful", False)
-    elmo = both(files)[1].eval()
-    ids = batch_to_ids(BATCHES[0])
-    first, again, lone = elmo(ids), elmo(ids), elmo(ids[:1])
-    vectors = first["elmo_representations"][0]
-    assert torch.equal(again["elmo_representations"][0], vectors)
-    torch.testing.assert_close(lone["elmo_representations"][0], vectors[:1], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(

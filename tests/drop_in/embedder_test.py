@@ -24,12 +24,6 @@ def installed() -> Iterator[None]:
     drop_in.uninstall()
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, str]:
-    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
-    return {"options_file": str(options), "weight_file": str(weights)}
-
-
 def test_the_module_is_there_while_the_drop_in_is(installed):
     import allennlp.commands.elmo
     from allennlp.commands.elmo import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
@@ -117,7 +111,6 @@ def test_the_names_of_allennlp_0_9(installed, files):
 
 @pytest.mark.parametrize("mode", ["all", "top", "average"])
 def test_flair(installed, files, mode, monkeypatch):
-    """Its class as it stands, alone, in a batch, and after its model is saved and loaded."""
     # flair 0.15.1 imports a class for images that transformers 5 dropped.
     monkeypatch.setattr("transformers.LayoutLMv2FeatureExtractor", object, raising=False)
     flair = pytest.importorskip("flair", reason="flair is not installed: requirements.peers")

@@ -33,7 +33,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from elmo_tasks import drop_in
 from elmo_tasks.drop_in import AllenNlpElmo, Elmo
-from tests.elmo.files import SENTENCES, make_files
+from tests.elmo.files import SENTENCES
 
 drop_in.uninstall()
 
@@ -88,8 +88,6 @@ def encoder(elmo: Any) -> Any:
     return elmo._elmo_lstm._token_embedder
 
 
-# Names
-
 for trained in (False, True):
     for what, of in {
         "parameters": lambda elmo: shapes(elmo.named_parameters()),
@@ -113,9 +111,6 @@ for trained in (False, True):
         USES[f"{what}_{'trained' if trained else 'frozen'}"] = lambda make, of=of, trained=trained: of(
             make(requires_grad=trained)
         )
-
-
-# Configs
 
 
 @use
@@ -193,9 +188,6 @@ def config_block(make):
     params = Params({"token_embedders": {"elmo": copy.deepcopy(block)}})
     embedder = make.patched(lambda **_: TextFieldEmbedder.from_params(params, vocab=Vocabulary()))
     return embedder({"elmo": {"elmo_tokens": IDS}}), shapes(embedder.named_parameters())
-
-
-# Frozen and unfrozen
 
 
 @use
@@ -280,9 +272,6 @@ def functional(make):
     return outputs["elmo_representations"], vectors(elmo)
 
 
-# The state
-
-
 @use
 def a_text_in_batches(make):
     elmo = make().eval()
@@ -344,9 +333,6 @@ def a_row_without_tokens(make):
     elmo = make().eval()
     ids = batch_to_ids(SENTENCES)
     return elmo(ids), elmo._elmo_lstm(ids), elmo(IDS)
-
-
-# The parts
 
 
 @use
@@ -412,9 +398,6 @@ def as_jiant_calls_it(make):
     return {name: weight.grad for name, weight in elmo.named_parameters()}
 
 
-# Copies
-
-
 @use
 def deep_copy(make):
     elmo = make()
@@ -467,8 +450,6 @@ def inference_mode(make):
         return vectors(elmo).clone(), vectors(elmo).clone()
 
 
-# Short ones
-
 USES |= {
     "token_embedder_with_more_dimensions": lambda make: make.patched(ElmoTokenEmbedder, dropout=0.0)(
         IDS.unsqueeze(0)
@@ -489,9 +470,6 @@ USES |= {
     "word_inputs_without_a_cache": lambda make: make()(IDS, torch.ones(IDS.shape[:2], dtype=torch.long)),
     "pickled": lambda make: vectors(pickle.loads(pickle.dumps(make()))),
 }
-
-
-# Weights that are written to
 
 
 def halve(elmo: Any) -> None:
@@ -581,9 +559,6 @@ def averaged_model(make):
     return first, vectors(average), [name for name, _ in average.named_parameters()]
 
 
-# Modules placed inside
-
-
 class Lora(nn.Module):
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()
@@ -669,12 +644,6 @@ class Maker:
             return cls(**self.files, **block)
         finally:
             drop_in.uninstall()
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, str]:
-    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
-    return {"options_file": str(options), "weight_file": str(weights)}
 
 
 @pytest.mark.filterwarnings("ignore")

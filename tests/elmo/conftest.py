@@ -5,13 +5,12 @@ import logging
 import pytest
 import torch
 
-from tests.elmo.files import make_files
+from tests.elmo.files import make_block
 
 
 @pytest.fixture
 def files(tmp_path):
-    options_file, weight_file = make_files(tmp_path / "bilm")
-    return {"options_file": str(options_file), "weight_file": str(weight_file)}
+    return make_block(tmp_path / "bilm")
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch
 from allennlp.models.archival import archive_model, load_archive
 
 from elmo_tasks.commands.bilm import read_trained, write_bilm
@@ -31,6 +30,7 @@ from tests.elmo.many_langs import make_folder, make_zip, reference
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of
 from tests.language_model.archives import TEXT, perplexity_of_files
+from tests.modules.models import indexed, tensors
 from tests.ner.archives import dev_batch, write_run
 
 
@@ -47,15 +47,9 @@ def languages(tmp_path_factory):
 def archived(run, data, count=None):
     """The model of an archive, and a batch of its data."""
     archive = load_archive(run / "model.tar.gz")
-    instances = list(archive.dataset_reader.read(bundled(data)))[:count]
-    for instance in instances:
-        archive.dataset_reader.apply_token_indexers(instance)
-    inputs = Batch(instances)
-    inputs.index_instances(archive.model.vocab)
-    return archive.model.eval(), inputs.as_tensor_dict()
-
-
-# Words
+    reader = archive.dataset_reader
+    instances = indexed(reader, list(reader.read(bundled(data)))[:count])
+    return archive.model.eval(), tensors(instances, archive.model.vocab)
 
 
 @pytest.mark.parametrize("stateful", [False, True])
@@ -104,16 +98,13 @@ def test_a_task_with_words(words, tmp_path):
     assert params["dataset_reader"]["token_indexers"]["elmo"]["type"] == "elmo_word_ids"
     trained = train_model(params, str(tmp_path / "run")).eval()
     shutil.rmtree(tmp_path / "words")
-    model, tensors = archived(tmp_path / "run", "fixtures/ner/dev.conll", 4)
+    model, inputs = archived(tmp_path / "run", "fixtures/ner/dev.conll", 4)
     for name, tensor in trained.state_dict().items():
         assert torch.equal(model.state_dict()[name], tensor)
-    assert torch.equal(model(**tensors)["emissions"], trained(**tensors)["emissions"])
+    assert torch.equal(model(**inputs)["emissions"], trained(**inputs)["emissions"])
     # The other indexer
-    tensors["tokens"]["elmo"] = {"character_ids": batch([["Yes"]])}
-    assert '"elmo": {"type": "elmo_word_ids"}' in error_of(ConfigurationError, model, **tensors)
-
-
-# ELMoForManyLangs
+    inputs["tokens"]["elmo"] = {"character_ids": batch([["Yes"]])}
+    assert '"elmo": {"type": "elmo_word_ids"}' in error_of(ConfigurationError, model, **inputs)
 
 
 @pytest.mark.parametrize("use", [{}, {"trainable": True}, {"stateful": True}], ids=str)
@@ -166,15 +157,12 @@ def test_korean_headlines(languages, tmp_path):
     params = Params.from_file(str(bundled("training_configs/klue_tc_elmo.jsonnet")), json.dumps(overrides))
     trained = train_model(params, str(tmp_path / "run")).eval()
     shutil.rmtree(folder)
-    model, tensors = archived(tmp_path / "run", "fixtures/classification/klue_tc/dev.json")
-    probabilities = model(**tensors)["probabilities"]
-    assert torch.equal(probabilities, trained(**tensors)["probabilities"])
+    model, inputs = archived(tmp_path / "run", "fixtures/classification/klue_tc/dev.json")
+    probabilities = model(**inputs)["probabilities"]
+    assert torch.equal(probabilities, trained(**inputs)["probabilities"])
     # Other characters have another result.
-    tensors["sentence1"]["elmo"]["unicode_ids"][:, 0, 1] += 1
-    assert not torch.equal(model(**tensors)["probabilities"], probabilities)
-
-
-# NLPL's repository
+    inputs["sentence1"]["elmo"]["unicode_ids"][:, 0, 1] += 1
+    assert not torch.equal(model(**inputs)["probabilities"], probabilities)
 
 
 def make_nlpl(folder, *, words=False):
@@ -191,7 +179,6 @@ def make_nlpl(folder, *, words=False):
 
 @pytest.mark.parametrize("of_words", [False, True])
 def test_nlpl(tmp_path, of_words):
-    """As from its files one by one."""
     folder, path = make_nlpl(tmp_path / "bilm", words=of_words)
     files = [folder / "vocabulary.txt"] if of_words else []
     expected = read_frozen_bilm(read_options(folder / "options.json"), folder / "model.hdf5", *files)
@@ -215,12 +202,9 @@ def test_wrong_nlpl(tmp_path):
     assert message.startswith(f"{source}!options.json: ")
 
 
-# Short words: a biLM that reads at most 20 characters of a word
-
-
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
-    """The run of the pre-training, and its biLM as `allennlp elmo export` writes it."""
+    """The run of a biLM that reads at most 20 characters of a word, and what `export` writes of it."""
     folder = tmp_path_factory.mktemp("short")
     overrides = {
         "model.options.lstm.n_layers": 1,
@@ -257,5 +241,5 @@ def test_an_archive_of_a_task_with_short_words(short, tmp_path):
     shutil.rmtree(files)
     again = load_archive(archive).model.eval()
     assert again.elmo.bilm.options.tokens.max_characters == 20
-    tensors = dev_batch(model, tmp_path / "run")
-    torch.testing.assert_close(again(**tensors)["loss"], model(**tensors)["loss"])
+    inputs = dev_batch(model, tmp_path / "run")
+    torch.testing.assert_close(again(**inputs)["loss"], model(**inputs)["loss"])

@@ -78,6 +78,12 @@ def make_files(folder: Path, **changes: Any) -> tuple[Path, Path]:
     return _make_files(folder, changed(**changes))
 
 
+def make_block(folder: Path, **changes: Any) -> dict[str, str]:
+    """Writes the files of `make_files`, and returns them by their keys in a config."""
+    options_file, weight_file = make_files(folder, **changes)
+    return {"options_file": str(options_file), "weight_file": str(weight_file)}
+
+
 def make_word_files(folder: Path) -> dict[str, str]:
     """Writes the files of a biLM that reads words, and returns them by their keys in a config."""
     options = {"lstm": OPTIONS["lstm"], "n_tokens_vocab": len(VOCABULARY)}

@@ -8,7 +8,6 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
-    read_bilm,
     read_frozen_bilm,
     read_options,
     read_words,
@@ -46,15 +45,3 @@ def test_without_what_fetches_urls(monkeypatch):
     monkeypatch.setitem(sys.modules, "cached_path", None)
     with pytest.raises(ElmoError, match=r"hf://a/b.*cached_path"):
         read_options("hf://a/b")
-
-
-def test_a_trainable_bilm_has_the_same_weights():
-    options = read_options(DEFAULT_OPTIONS)
-    trained, frozen = (
-        read_bilm(options, DEFAULT_WEIGHTS, trainable=trainable) for trainable in (True, False)
-    )
-    weights = frozen.state_dict()
-    assert {name: weight.shape for name, weight in weights.items()} == {
-        name: weight.shape for name, weight in trained.state_dict().items()
-    }
-    assert all(weight.equal(weights[name]) for name, weight in trained.state_dict().items())

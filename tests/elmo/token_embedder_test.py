@@ -18,15 +18,14 @@ from allennlp.nn.regularizers import Regularizer
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.elmo.model.characters import character_ids, unicode_ids, word_ids
 from elmo_tasks.elmo.token_embedder import ARCHIVED_WEIGHTS, ElmoTokenEmbedder
-from tests.elmo.files import SENTENCES, batch, make_files
+from tests.elmo.files import SENTENCES, batch, make_block
 
 PATH = "model.text_field_embedder.token_embedders.words."
 
 
 @pytest.fixture(scope="module")
 def block(tmp_path_factory):
-    options, weights = make_files(tmp_path_factory.mktemp("elmo"))
-    return {"type": "elmo", "options_file": str(options), "weight_file": str(weights)}
+    return {"type": "elmo", **make_block(tmp_path_factory.mktemp("elmo"))}
 
 
 def built(block, **extras) -> ElmoTokenEmbedder:
@@ -85,14 +84,6 @@ def test_no_regularizer_for_a_mix_that_does_not_learn(block):
         steps.step()
 
 
-def test_placement_is_not_a_key(block):
-    with pytest.raises(ConfigurationError, match="placement"):
-        built({**block, "placement": "output"})
-
-
-# Archives
-
-
 def archive(folder, *embedders: ElmoTokenEmbedder, block) -> dict[str, torch.Tensor]:
     """Writes the archive of a model whose text field embedders have the token embedder `words` each."""
     state = {}
@@ -136,9 +127,7 @@ def test_overrides_of_what_an_archive_holds_are_refused(block, tmp_path):
 def test_two_of_one_name(block, tmp_path):
     archive(tmp_path, built(block), built(block), block=block)
     assert built(block, serialization_dir=str(tmp_path)).elmo.dim == built(block).elmo.dim
-    (tmp_path / "smaller").mkdir()
-    options, weights = make_files(tmp_path / "smaller", dim=10)
-    smaller = built({**block, "options_file": str(options), "weight_file": str(weights)})
+    smaller = built(block | make_block(tmp_path / "smaller", dim=10))
     archive(tmp_path, built(block), smaller, block=block)
     with pytest.raises(ConfigurationError, match="2 biLMs"):
         built(block, serialization_dir=str(tmp_path))

@@ -7,9 +7,7 @@ from elmo_tasks.embedding.corpus import MAX_TOKENS, SourceLine, write_corpus
 
 
 def test_keys(tmp_path):
-    lines = [
-        SourceLine("in", line_number, f" {text} ") for line_number, text in enumerate(["a b", "", "c"], 1)
-    ]
+    lines = [SourceLine("in", i, f" {text} ") for i, text in enumerate(["a b", "", "c"], 1)]
     text = write_corpus(lines, tmp_path)
     assert not text.has_keys
     assert list(text.keyed_lines()) == [("0", "a b"), ("1", ""), ("2", "c")]

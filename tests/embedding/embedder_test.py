@@ -118,26 +118,10 @@ def test_wrong_arguments(arguments, message):
         ElmoEmbedder(**arguments)
 
 
-def test_tokens_that_are_read_once(embedder):
-    expected = embedder.embed_sentence(["A", "cat"])
-    for tokens in (iter(["A", "cat"]), map(str, ["A", "cat"]), ("A", "cat")):
-        assert np.array_equal(embedder.embed_sentence(tokens), expected)
-
-
 @pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3, {"tokens": ["A", "cat"]}, {"A", "cat"}])
 def test_what_are_no_tokens(embedder, wrong):
     with pytest.raises(ElmoError, match=r"^sentence 1: "):
         embedder.embed_batch([["fine"], wrong])
-
-
-def test_a_batch_as_tensors(embedder, expected):
-    layers, mask = embedder.batch_to_embeddings(SENTENCES)
-    longest = max(map(len, SENTENCES))
-    assert layers.shape == (len(SENTENCES), embedder.num_layers, longest, embedder.dim)
-    assert mask.sum(dim=1).tolist() == [len(words) for words in SENTENCES]
-    for row, vectors in enumerate(expected):
-        assert np.allclose(layers[row, :, mask[row]], vectors, rtol=0, atol=1e-6)
-    assert not layers.transpose(1, 2)[~mask].any()
 
 
 def read(path: Path) -> dict[str, np.ndarray]:

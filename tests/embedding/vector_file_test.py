@@ -89,20 +89,3 @@ def test_keys_that_are_not_names(tmp_path, keys):
     text = write_corpus([SourceLine("in", n, "A cat", key) for n, key in enumerate(keys, 1)], tmp_path)
     with pytest.raises(ElmoError, match=r"the key '.*'"):
         check_writable(tmp_path, text, size=0, with_index=False)
-
-
-def test_keys(tmp_path):
-    text = write_corpus([SourceLine("in", 1, "A cat", "P/1"), SourceLine("in", 2, "", "empty")], tmp_path)
-    check_writable(tmp_path, text, size=0, with_index=False)
-    vectors = [np.full(DIM, 3, np.float32), np.zeros(DIM, np.float32)]
-    write_vectors(
-        tmp_path / "keys.hdf5",
-        text,
-        [each[None] for each in vectors],
-        shape=lambda _: (DIM,),
-        with_index=False,
-    )
-    with h5py.File(tmp_path / "keys.hdf5") as file:
-        assert np.array_equal(file["P/1"][...], vectors[0])
-        assert np.array_equal(file["empty"][...], vectors[1])
-        assert set(file) == {"P", "empty"}

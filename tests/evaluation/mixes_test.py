@@ -5,7 +5,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.vectors.encoder import read_mixes, same_weights
 from tests.elmo.files import frozen, make_files, read_bilm, trained
-from tests.evaluation.archives import make_run
+from tests.ner.archives import make_run
 
 
 def test_learned_mixes(tmp_path):
@@ -20,12 +20,12 @@ def test_learned_mixes(tmp_path):
 
 @pytest.mark.slow
 def test_weights_that_are_not_learned(tmp_path):
-    (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False, mix_l2=None)))
+    (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False)))
     assert top.shares() == [0.0, 0.0, 1.0]
     assert top.gamma() == 1.0
     (function,) = read_mixes(str(make_run(tmp_path / "function", {}, weights="function")))
     assert function.shares() is None
-    (frozen,) = read_mixes(str(make_run(tmp_path / "frozen", {}, weights="frozen", mix_l2=None)))
+    (frozen,) = read_mixes(str(make_run(tmp_path / "frozen", {}, weights="frozen")))
     assert sum(frozen.shares()) == pytest.approx(1)
 
 

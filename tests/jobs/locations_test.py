@@ -67,6 +67,8 @@ def test_what_cannot_be_read(tree):
     for path in (f"file://{tree}/*.pdf", f"file://{tree}/nothing", f"{tree}/nothing"):
         with pytest.raises(ElmoError, match=f"^{re.escape(path)}: "):
             input_sources(path)
+    with pytest.raises(ElmoError, match=r"a\.txt is a file"):
+        Folder(str(tree / "a.txt")).names()
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -118,8 +120,3 @@ def test_a_link_is_replaced_and_not_followed(tmp_path, target):
 def test_another_store_is_no_folder_of_the_disk(uri):
     with pytest.raises(ElmoError, match="s3:// or gs://"):
         Folder(uri)
-
-
-def test_a_file_is_no_folder(tree):
-    with pytest.raises(ElmoError, match=r"a\.txt is a file"):
-        Folder(str(tree / "a.txt")).names()

@@ -72,47 +72,39 @@ def test_shards_whose_input_has_changed_are_done_again(stopped):
 
 
 RULES = [
-    # files in the folder, is there an output, and then: without an option, with --resume, with --force
+    # files in the folder, is there an output beside it; without an option, with --resume, with --force
     ([], False, True, True, True),
     ([], True, "exists; .*--force", False, True),
     ([PLAN], False, "unfinished run; .*--resume.*--force", True, True),
     ([PLAN], True, "unfinished run; .*--resume.*--force", True, True),
+    # The folder is the output
+    ([], None, True, True, True),
+    ([PLAN, "part-000000.parquet"], None, "unfinished run; .*--resume.*--force", True, True),
+    (["part-000000.parquet", "__plan.json.machine.7"], None, *2 * ["unfinished run; use --force"], True),
+    ([PLAN, MANIFEST, "part-000000.parquet"], None, "exists; .*--force", True, True),
+    ([MANIFEST, "part-000000.parquet"], None, "exists; .*--force", False, True),
+    (["mine"], None, *3 * ["out holds mine, which this command did not write"]),
 ]
-RULES_OF_FOLDERS = [
-    ([], True, True, True),
-    ([PLAN, "part-000000.parquet"], "unfinished run; .*--resume.*--force", True, True),
-    (["part-000000.parquet", "__plan.json.machine.7"], *2 * ["unfinished run; use --force"], True),
-    ([PLAN, MANIFEST, "part-000000.parquet"], "exists; .*--force", True, True),
-    ([MANIFEST, "part-000000.parquet"], "exists; .*--force", False, True),
-    (["mine"], *3 * ["out holds mine, which this command did not write"]),
-]
-
-
-def check_rule(folder: Path, files: list[str], output: str | None, expected: list[bool | str]) -> None:
-    for ways, outcome in zip(({}, {"resume": True}, {"force": True}), expected, strict=True):
-        (folder / "out").mkdir(exist_ok=True)
-        for name in files:
-            (folder / "out" / name).touch()
-        ways = {"resume": False, "force": False} | ways
-        if isinstance(outcome, str):
-            with pytest.raises(ElmoError, match=outcome):
-                must_run(Folder(str(folder / "out")), output, **ways)
-            continue
-        assert must_run(Folder(str(folder / "out")), output, **ways) == outcome
-        if ways["force"]:
-            assert not list((folder / "out").iterdir())
 
 
 @pytest.mark.parametrize(("files", "there", "plain", "resume", "force"), RULES)
-def test_must_run_to_a_file(tmp_path, files, there, plain, resume, force):
+def test_must_run(tmp_path, files, there, plain, resume, force):
+    output = None if there is None else str(tmp_path / "result")
     if there:
         (tmp_path / "result").touch()
-    check_rule(tmp_path, files, str(tmp_path / "result"), [plain, resume, force])
-
-
-@pytest.mark.parametrize(("files", "plain", "resume", "force"), RULES_OF_FOLDERS)
-def test_must_run_to_a_folder(tmp_path, files, plain, resume, force):
-    check_rule(tmp_path, files, None, [plain, resume, force])
+    folder = tmp_path / "out"
+    for way, outcome in (("", plain), ("resume", resume), ("force", force)):
+        folder.mkdir(exist_ok=True)
+        for name in files:
+            (folder / name).touch()
+        ways = {"resume": way == "resume", "force": way == "force"}
+        if isinstance(outcome, str):
+            with pytest.raises(ElmoError, match=outcome):
+                must_run(Folder(str(folder)), output, **ways)
+            continue
+        assert must_run(Folder(str(folder)), output, **ways) == outcome
+        if way == "force":
+            assert not list(folder.iterdir())
 
 
 def test_force_that_is_killed_leaves_no_plan(stopped):

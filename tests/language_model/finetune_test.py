@@ -129,20 +129,16 @@ def test_a_softmax_in_a_file_of_its_own(tmp_path, text):
         weights.move("softmax", "apart")
         weights.copy("apart", softmax, "softmax")
         del weights["apart"]
-    config = Params.from_file(
-        str(bundled("training_configs/bilm_official.jsonnet")),
-        json.dumps(
-            {
-                "model.options_file": str(out / "options.json"),
-                "model.weight_file": str(out / "weights.hdf5"),
-                "model.softmax_file": str(out / "softmax.hdf5"),
-                "vocabulary.words_file": str(out / "vocab.txt"),
-                "dataset_reader": READER,
-                "validation_dataset_reader": READER,
-            }
-        ),
-    )
-    train_model(config, str(tmp_path / "official"))
+    overrides = {
+        "model.options_file": str(out / "options.json"),
+        "model.weight_file": str(out / "weights.hdf5"),
+        "model.softmax_file": str(out / "softmax.hdf5"),
+        "vocabulary.words_file": str(out / "vocab.txt"),
+        "dataset_reader": READER,
+        "validation_dataset_reader": READER,
+    }
+    config = str(bundled("training_configs/bilm_official.jsonnet"))
+    train_model(Params.from_file(config, json.dumps(overrides)), str(tmp_path / "official"))
     shutil.rmtree(out)
     assert evaluated(tmp_path / "official/model.tar.gz", text) == pytest.approx(expected, rel=1e-5)
 
@@ -170,7 +166,6 @@ def test_wrong_blocks(tmp_path, monkeypatch, changes, place):
 
 @pytest.mark.parametrize("input", ["characters", "words"])
 def test_files_of_another_model(tmp_path, input):
-    """With other words, another softmax, or other sizes."""
     out = exported(tmp_path, input)
     with pytest.raises(ConfigurationError, match=r"13.*14|14.*13"):
         start(out, write_words(tmp_path / "words", [*VOCABULARY, "dog"]))

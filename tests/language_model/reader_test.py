@@ -1,7 +1,6 @@
 """The reader, its blocks, and the vocabulary from a file."""
 
 import logging
-import pickle
 import random
 from collections import Counter
 from itertools import chain
@@ -12,7 +11,7 @@ import spacy
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Vocabulary
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.dataset_readers.dataset_reader import DistributedInfo, WorkerInfo
 from hypothesis import given, settings
@@ -32,11 +31,7 @@ DOCUMENTS = [
     [["Ночь", "the", "@@PADDING@@", "<S>"], ["@@UNKNOWN@@", "cat"]],
     [["one", "two", "three", "four", "five", "six", "seven", "eight"]],
 ]
-
-
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
-
-
 WORDS = list(chain(*SENTENCES))
 
 
@@ -98,27 +93,11 @@ def by_size(documents, passage):
     return [d[n : n + (passage or len(d))] for d in documents for n in range(0, len(d), passage or len(d))]
 
 
-# Blocks
-
-
-def blocks_of(
-    passages, *, streams=2, bptt_steps: int | None = 3, process=0, kind="characters"
-) -> list[BlockField]:
-    return list(blocks(passages, streams=streams, bptt_steps=bptt_steps, process=process, input=kind))
-
-
-def vocabulary(fields: list[BlockField], **options) -> Vocabulary:
-    return Vocabulary.from_instances([Instance({"block": field}) for field in fields], **options)
-
-
-def tensors(fields: list[BlockField], vocab: Vocabulary) -> list[dict]:
-    for field in fields:
-        field.index(vocab)
-    return [field.as_tensor({}) for field in fields]
+def blocks_of(passages, bptt_steps: int | None = 3) -> list[BlockField]:
+    return list(blocks(passages, streams=2, bptt_steps=bptt_steps, process=0, input="characters"))
 
 
 def test_vocabulary_counts():
-    """Each word is counted once, the borders once a sentence, whatever the blocks; `<UNK>` is no word."""
     text = [[*SENTENCES, ["<UNK>", "the"]]]
     expected = Counter(word for sentence in text[0] for word in sentence)
     expected.update(["<S>", "</S>"] * len(text[0]))
@@ -129,31 +108,18 @@ def test_vocabulary_counts():
             field.count_vocab_items(counter)
         assert counter["tokens"] == expected
     vocab = Vocabulary({"tokens": expected}, min_count={"tokens": 3})
-    found = tensors(blocks_of([SENTENCES]), vocab)
+    fields = blocks_of([SENTENCES])
+    for field in fields:
+        field.index(vocab)
+    found = [field.as_tensor({}) for field in fields]
     assert rebuild(found, vocab, WORDS) == [SENTENCES]
     assert min(int(block["targets"].min()) for block in found) == 0
-
-
-def test_a_stream_takes_the_next_passage_from_a_new_block_on():
-    """A passage has a step for each word, and one for each border."""
-    passages = [[["a"] * length] for length in (3, 1, 1, 4)]
-    found = [(list(field.lengths), list(field.fresh)) for field in blocks_of(passages, process=5)]
-    assert found == [
-        ([3, 2], [True, True]),
-        ([1, 2], [False, True]),
-        ([3, 0], [True, False]),
-        ([2, 0], [False, False]),
-    ]
-    assert {field.process for field in blocks_of(passages, process=5)} == {5}
 
 
 def test_two_blocks_are_no_batch():
     (field, *_) = blocks_of([SENTENCES])
     with pytest.raises(ConfigurationError, match="batch_size"):
         field.batch_tensors([{}, {}])
-
-
-# The reader
 
 
 def write(path, documents=DOCUMENTS):
@@ -247,15 +213,10 @@ def test_processes_share_the_text(tmp_path, running_text):
             reader = BiLmReader(streams=2, passage=2, shuffle_buffer=4, running_text=running_text)
             reader._set_distributed_info(DistributedInfo(2, rank))
             reader._set_worker_info(WorkerInfo(3, worker))
-            tensors = []
-            for instance in reader.read(str(tmp_path / "a.txt")):
-                instance.index_fields(Vocabulary())
-                tensors.append(instance.as_tensor_dict()["block"])
+            tensors, _ = read_blocks(reader, str(tmp_path / "a.txt"), Vocabulary())
             assert {block["process"] for block in tensors} == {worker}
             known = {word for row in rows for word in row} | {"a.txt", "-", *map(str, range(50))}
-            found += [
-                sentence for passage in rebuild(tensors, Vocabulary(), sorted(known)) for sentence in passage
-            ]
+            found += chain(*rebuild(tensors, Vocabulary(), sorted(known)))
     if running_text:
         english = spacy.blank("en")
         tokens = [token.text for row in rows for token in english(" ".join(row))]
@@ -267,7 +228,6 @@ def test_processes_share_the_text(tmp_path, running_text):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_epochs_of_a_data_loader(tmp_path, workers):
-    """Each epoch has another order, also where a new process reads it; a second run has the same ones."""
     numbered(tmp_path / "a.txt", 40)
     vocab = Vocabulary.from_instances(BiLmReader().read(str(tmp_path / "a.txt")))
 
@@ -340,24 +300,9 @@ def test_another_reader_gives_the_sentences(tmp_path):
         texts(reader, str(tmp_path / "plain.txt"))
 
 
-def test_text_to_instance():
-    sentences = [["a", "b"], [], ["한국어", *["b"] * 500]]
-    reader = BiLmReader(bptt_steps=2, max_sentence=3)
-    instance = reader.text_to_instance(sentences)
-    vocab = Vocabulary.from_instances([instance])
-    instance.index_fields(vocab)
-    tensors = pickle.loads(pickle.dumps(instance)).as_tensor_dict()["block"]
-    assert tensors["lengths"].tolist() == [3, 1, 502]
-    assert tensors["fresh"].all()
-    assert rebuild([tensors], vocab, ["a", "b", "한국어"]) == [[s] for s in sentences]
-
-
 def test_former_names_of_keys_are_still_read():
     reader = DatasetReader.from_params(Params({"type": "elmo_bilm", "lanes": 3, "unroll": None}))
     assert (reader.streams, reader.bptt_steps) == (3, None)
-
-
-# The vocabulary
 
 
 def words_vocabulary(file):

@@ -10,8 +10,6 @@ from elmo_tasks.language_model import softmax as module
 from elmo_tasks.language_model.softmax import Softmax
 
 CLASSES, DIM, ROWS = 23, 6, 10
-
-
 EACH = [
     {"type": "full"},
     {"type": "sampled", "num_samples": 7},

@@ -76,7 +76,6 @@ def fill_disk(write):
 @pytest.mark.slow
 @pytest.mark.parametrize(("write", "name"), [(3, "model_state"), (4, "training_state")])
 def test_full_disk(run, tmp_path, write, name):
-    """The error names the file; the checkpoint before it is complete, and the run resumes from there."""
     folder = tmp_path / "run"
     output = train(folder, run.overrides, meddle=partial(fill_disk, write=write), status=1)
     assert f"No space left on device: '{folder / name}_e2_b0.th'" in output
@@ -95,9 +94,6 @@ def test_validation_reads_the_whole_text_in_order(tmp_path, name):
     reader = Params.from_file(str(config))["validation_dataset_reader"].as_dict(quiet=True)
     found = {key: reader.get(key) for key in ("subsample", "restart", "shuffle_buffer", "passage")}
     assert found == {"subsample": None, "restart": 0, "shuffle_buffer": 0, "passage": 7}
-
-
-# Several workers
 
 
 TWO = {"distributed": {"cuda_devices": [-1, -1]}}
@@ -231,7 +227,6 @@ def test_streams_of_each_worker_continue(two_machines, overrides, tmp_path):
     ids=["the first in an update", "the second at a checkpoint"],
 )
 def test_either_machine_is_killed_and_both_resume(two_machines, overrides, tmp_path, node, meddle):
-    """The other machine ends too, and both resume from the last checkpoint that both have."""
     train_nodes(tmp_path / "run", overrides, meddle={node: meddle}, status=1)
     folders = train_nodes(tmp_path / "run", overrides, recover=True)
     for expected, found in zip(two_machines, folders, strict=True):

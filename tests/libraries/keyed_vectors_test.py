@@ -2,7 +2,6 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding.embedder import ElmoEmbedder
-from tests.elmo.files import make_files
 
 gensim = pytest.importorskip("gensim")
 
@@ -13,8 +12,8 @@ CONTEXTS = [["the", "cat", "saw", "New York"], [], ["a", "cat", "and", "a", "dog
 
 
 @pytest.fixture(scope="module")
-def embedder(tmp_path_factory):
-    return ElmoEmbedder(*map(str, make_files(tmp_path_factory.mktemp("bilm"))))
+def embedder(files):
+    return ElmoEmbedder(**files)
 
 
 @pytest.mark.parametrize("layer", ["average", 1, -1])

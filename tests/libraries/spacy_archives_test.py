@@ -15,7 +15,7 @@ from spacy.training import Example
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
 from elmo_tasks.archives import ArchiveError
 from tests.coref.tiny import Tiny
-from tests.elmo.files import make_files
+from tests.elmo.files import make_block, make_files
 from tests.ner.archives import write_run
 
 TEXT = "Ana Silva flew to Lisbon.\n\nShe  met Reuters in Paris, said the ferryman.\n"
@@ -126,8 +126,7 @@ def test_saved_pickled_in_batches_and_from_threads(factory, found, ner, coref, t
     source = tmp_path / "source"
     source.mkdir()
     if factory == "elmo":
-        options, weights = make_files(source)
-        config = {"options_file": str(options), "weight_file": str(weights)}
+        config = make_block(source)
     else:
         config = {"archive": shutil.copy(ner if factory == "elmo_ner" else coref, source)}
     nlp = spacy.blank("en")

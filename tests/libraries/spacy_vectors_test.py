@@ -11,16 +11,10 @@ from elmo_tasks.embedding.embedder import ElmoEmbedder
 from elmo_tasks.libraries import spacy_archives, spacy_vectors
 from elmo_tasks.libraries.spacy_vectors import set_hooks
 from tests import fresh
-from tests.elmo.files import make_files, make_word_files
+from tests.elmo.files import make_word_files
 
 TEXT = "The cat  sat.\n\nThe cat ran to Oslo.\n"
 SENTENCES = [["The", "cat", "sat", "."], ["The", "cat", "ran", "to", "Oslo", "."]]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    options, weights = make_files(tmp_path_factory.mktemp("bilm"))
-    return {"options_file": str(options), "weight_file": str(weights)}
 
 
 def pipeline(files, *before, **config):

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo_tasks.embedding.embedder import BiLmFiles, ElmoEmbedder
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
-from tests.elmo.files import make_files
 from tests.forked import check_in_a_fork
 
 APPLICABLE_CHECKS = (
@@ -42,12 +41,6 @@ TOKENS = [
     ["Zoë", "flew", "to", "Łódź", ",", "didn't", "she", "?"],
     ["No", ",", "the", "cat", "ran", "."],
 ]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    options, weights = make_files(tmp_path_factory.mktemp("bilm"))
-    return {"options_file": str(options), "weight_file": str(weights)}
 
 
 @pytest.fixture
@@ -138,9 +131,7 @@ def test_threads(vectorizer):
     [
         ({"pooling": "sum"}, TEXTS, "pooling"),
         ({"layer": 3}, TEXTS, "layer 3"),
-        ({"layer": "top"}, TEXTS, "layer 'top'"),
         ({"batch_size": 0}, TEXTS, "batch_size"),
-        ({"tokenizer": "split"}, TEXTS, "tokenizer"),
         ({"weight_file": None}, TEXTS, "belong together"),
         ({}, "a string", "str"),
         ({}, {"text": TEXTS}, "dict"),

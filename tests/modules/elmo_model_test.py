@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 import torch
 from allennlp.common import Params
@@ -8,10 +6,7 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
 from allennlp.modules.token_embedders import Embedding
-from allennlp.nn import InitializerApplicator
-from allennlp.nn.initializers import ConstantInitializer
 from allennlp.predictors import Predictor
-from torch import nn
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.elmo_model import ElmoModel
@@ -19,42 +14,12 @@ from elmo_tasks.pipeline.explanations import Explainer
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 
 
-def embedder() -> BasicTextFieldEmbedder:
-    return BasicTextFieldEmbedder({"tokens": Embedding(embedding_dim=2, num_embeddings=3)})
-
-
-class First(ElmoModel):
-    def __init__(self, *, size: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.first = nn.Linear(size, size)
-
-
-class Second(First):
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(size=2, **kwargs)
-        self.second = nn.Linear(2, 2)
-
-
-def test_the_initializer_runs_once_over_all_parameters():
-    calls = []
-
-    class Counting(InitializerApplicator):
-        def __call__(self, module: nn.Module) -> None:
-            calls.append(module)
-            super().__call__(module)
-
-    initializer = Counting(regexes=[("(first|second).weight", ConstantInitializer(3.0))])
-    model = Second(vocab=Vocabulary(), text_field_embedder=embedder(), initializer=initializer)
-    assert calls == [model]
-    assert torch.equal(model.first.weight, torch.full((2, 2), 3.0))
-    assert torch.equal(model.second.weight, torch.full((2, 2), 3.0))
-
-
 def test_labels_that_come_later():
     """The model has no score for them."""
+    embedder = BasicTextFieldEmbedder({"tokens": Embedding(embedding_dim=2, num_embeddings=3)})
     vocab = Vocabulary()
     vocab.add_token_to_namespace("PER", "labels")
-    model = Second(vocab=vocab, text_field_embedder=embedder())
+    model = ElmoModel(vocab=vocab, text_field_embedder=embedder)
     vocab.add_token_to_namespace("word", "tokens")
     model.extend_embedder_vocab()
     vocab.add_token_to_namespace("LOC", "labels")

@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
-from allennlp.models import Model
 
 from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
-from elmo_tasks.modules.elmo_model import ElmoModel, EnsembleModel
+from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.ner.metric import ConllEval
 from tests.elmo.files import make_files
 from tests.ner.archives import dev_batch, write_run
@@ -147,46 +145,3 @@ def test_state_is_carried_for_each_member(tmp_path, bilm):
         emissions.append(ensemble(**batch)["emissions"])
         torch.testing.assert_close(emissions[-1], expected, atol=1e-5, rtol=0)
     assert not torch.allclose(*emissions)
-
-
-class Coin(ElmoModel):
-    """A task that knows nothing but its own average: of probabilities."""
-
-    def __init__(self, logits):
-        Model.__init__(self, Vocabulary())
-        self.elmo = None
-        self.logits = torch.nn.Parameter(torch.tensor(logits))
-
-    def forward(self, flips, label=None):
-        return self.decode(self.scores(flips), label)
-
-    def scores(self, flips):
-        return {"logits": self.logits * flips.unsqueeze(1), "mask": flips > self.threshold}
-
-    def decode(self, scores, label=None):
-        return {"probabilities": scores["logits"].softmax(dim=1), "label": label}
-
-    @staticmethod
-    def average(members):
-        probabilities = torch.stack([scores["logits"].softmax(dim=1) for scores in members])
-        return ElmoModel.average(members) | {"logits": probabilities.mean(dim=0).log()}
-
-    threshold = 0.0
-
-
-def test_a_task_says_what_is_averaged():
-    members = [Coin([0.0, 2.0]), Coin([1.0, 0.0])]
-    ensemble = EnsembleModel(vocab=members[0].vocab, members=members)
-    outputs = ensemble(flips=torch.tensor([1.0, 2.0]), label="heads")
-    expected = [(1 / (1 + math.exp(2 * n)) + 1 / (1 + math.exp(-n))) / 2 for n in (1, 2)]
-    torch.testing.assert_close(outputs["probabilities"][:, 0], torch.tensor(expected))
-    assert outputs["label"] == "heads"
-    members[1].threshold = 1.5
-    with pytest.raises(ConfigurationError, match="'mask':"):
-        ensemble(flips=torch.tensor([1.0, 2.0]))
-
-
-@pytest.mark.parametrize("members", [[], [Coin([0.0])], [Coin([0.0]), Model(Vocabulary())]])
-def test_what_is_no_ensemble(members):
-    with pytest.raises(ConfigurationError, match="two or more"):
-        EnsembleModel(vocab=Vocabulary(), members=members)

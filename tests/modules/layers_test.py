@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.modules import TokenEmbedder
 from torch import nn
@@ -150,8 +149,3 @@ def test_character_cnn_of_a_larger_vocabulary():
     assert torch.equal(encoder(WORDS), expected)
     assert encoder(torch.tensor([[[last, 0]]])).shape == (1, 1, 5)
     assert encoder.embedding.weight.requires_grad
-
-
-def test_character_cnn_of_even_width():
-    with pytest.raises(ConfigurationError, match="width 2"):
-        character_cnn(width=2)

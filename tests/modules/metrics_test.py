@@ -18,25 +18,19 @@ def classes(*labels: int) -> torch.Tensor:
     return torch.tensor(labels)
 
 
+ENTITIES = [
+    [[([["B-A", "O"]], [["B-A", "O"]])], []],
+    [[([["B-A"]], [["B-B"]])], [([["O", "B-C"]], [["B-C", "O"]])]],
+]
+CLASSES = [
+    [[(classes(0, 1), classes(0, 2))], [(classes(2), classes(2))]],
+    [[(classes(1, 1), classes(1, 0))], [(classes(0, 0, 2), classes(0, 1, 2))]],
+]
+ANSWERS = [[[("cat", ["cat"]), ("big cat", ["cat"])], [("", [])]], [[("dog", ["cat"])], [("a dog", ["dog"])]]]
 SHARED = {
-    "entities": (
-        ConllEval,
-        [
-            [[([["B-A", "O"]], [["B-A", "O"]])], []],
-            [[([["B-A"]], [["B-B"]])], [([["O", "B-C"]], [["B-C", "O"]])]],
-        ],
-    ),
-    "classes": (
-        lambda: ClassificationMetric(["a", "b", "c"]),
-        [
-            [[(classes(0, 1), classes(0, 2))], [(classes(2), classes(2))]],
-            [[(classes(1, 1), classes(1, 0))], [(classes(0, 0, 2), classes(0, 1, 2))]],
-        ],
-    ),
-    "answers": (
-        lambda: SquadMetric("2.0"),
-        [[[("cat", ["cat"]), ("big cat", ["cat"])], [("", [])]], [[("dog", ["cat"])], [("a dog", ["dog"])]]],
-    ),
+    "entities": (ConllEval, ENTITIES),
+    "classes": (lambda: ClassificationMetric(["a", "b", "c"]), CLASSES),
+    "answers": (lambda: SquadMetric("2.0"), ANSWERS),
 }
 """A metric, and the calls that each of two workers makes in each of two steps."""
 

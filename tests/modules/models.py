@@ -10,20 +10,13 @@ from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
-from tests.elmo.files import make_files
+from tests.elmo.files import make_block
 
 
 def tiny_elmo(config: str, folder: Path, placement: str, **elmo: Any) -> dict[str, Any]:
     """The settings of `training_configs/CONFIG` with a tiny biLM, whose files are made, and no dropout."""
     settings = Params.from_file(str(bundled(f"training_configs/{config}"))).as_dict()
-    options_file, weight_file = map(str, make_files(folder))
-    settings["model"]["elmo"] |= {
-        "placement": placement,
-        "dropout": 0.0,
-        "options_file": options_file,
-        "weight_file": weight_file,
-        **elmo,
-    }
+    settings["model"]["elmo"] |= {"placement": placement, "dropout": 0.0, **make_block(folder), **elmo}
     if placement == "none":  # there is no mix
         settings["model"]["elmo"].pop("mix_l2", None)
     return settings

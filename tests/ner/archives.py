@@ -13,6 +13,7 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.model import NerModel
+from tests.elmo.files import make_files
 from tests.modules.models import indexed, tensors
 
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())
@@ -26,11 +27,8 @@ def write_run(
     """
     config = json.loads(_config())
     config["model"] |= {"hidden_sizes": list(hidden_sizes), "dropout": 0.0}
-    config["model"]["elmo"] |= {
-        "options_file": str(bilm / "options.json"),
-        "weight_file": str(bilm / "weights.hdf5"),
-        **elmo,
-    }
+    names = {"options_file": "options.json", "weight_file": "weights.hdf5"}
+    config["model"]["elmo"] |= {key: str(bilm / name) for key, name in names.items()} | elmo
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config))
     vocab = deepcopy(_vocabulary())
@@ -43,6 +41,20 @@ def write_run(
                 parameter.add_(0.5 * torch.randn_like(parameter))
     torch.save(model.state_dict(), folder / "best.th")
     return model.eval()
+
+
+def make_run(folder: Path, scores: dict[str, list[float]] | None, **elmo: Any) -> Path:
+    """The folder of a run with these scores of its mixes, or without ELMo; with a biLM of its own."""
+    bilm = folder.with_name(f"{folder.name} bilm")
+    make_files(bilm)
+    placement = {} if scores is not None else {"placement": "none"}
+    model = write_run(folder, seed=1, bilm=bilm, hidden_sizes=(4,), **{"mix_l2": None} | placement | elmo)
+    with torch.no_grad():
+        for representation, given in (scores or {}).items():
+            model.elmo.mixes[representation].scores.copy_(torch.tensor(given))
+            model.elmo.mixes[representation].gamma.fill_(1.5)
+    torch.save(model.state_dict(), folder / "best.th")
+    return folder
 
 
 @cache

@@ -29,17 +29,6 @@ def build(settings):
     return model, tensors(instances, vocab), instances
 
 
-def test_penalty_is_added_to_the_models_own(tmp_path):
-    assert build(config(tmp_path, "input", mix_l2=None))[0].get_regularization_penalty() is None
-    settings = config(tmp_path, "input", mix_l2=0.5)
-    settings["model"]["regularizer"] = {"regexes": [["tag_projection.bias", {"type": "l2", "alpha": 2.0}]]}
-    model, *_ = build(settings)
-    model.elmo.mixes["input"].scores.data = torch.tensor([1.0, 2.0, 3.0])
-    model.tag_projection.bias.data.fill_(1.0)
-    tags = model.tag_projection.out_features
-    assert model.get_regularization_penalty().item() == pytest.approx(0.5 * 14 + 2.0 * tags)
-
-
 def test_loss_is_the_mean_over_sentences(tmp_path):
     model, batch, instances = build(config(tmp_path, "input"))
     model.eval()

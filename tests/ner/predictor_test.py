@@ -28,14 +28,6 @@ def test_offsets_of_entities(predictor):
         assert 0 < entity["probability"] <= 1
 
 
-def test_characters_of_tokens_are_those_of_their_text(predictor):
-    words = ["Ana", "Silva", "flew", "to", "Lisbon"]
-    result = predictor.predict_json({"tokens": words})
-    assert result["tokens"] == words
-    for entity in result["entities"]:
-        assert " ".join(words)[entity["char_start"] : entity["char_end"]] == entity["text"]
-
-
 @pytest.mark.parametrize(
     "lines",
     [

@@ -15,6 +15,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import error_of, mentions
+from tests.records import json_lines, parquet
 
 ANN = ("Ann Lee:PER", "Rome:LOC")
 TWO = {"columns": ["word", "tag"]}
@@ -71,6 +72,7 @@ PRODIGY = {
 SAW = "Ann Lee saw Rome."
 PAIRS = ([SAW, {"entities": [[0, 8, "PER"], [12, 16, "LOC"]]}], ["no [[one", {"entities": []}])
 PAIR_WORDS = "Ann Lee saw Rome .|no [ [ one"
+BY_LABEL = {"text": SAW, "label": {"LOC": {"Rome": [[12, 15]]}, "PER": {"Ann Lee": [[0, 6]]}}}
 SPERT = {
     "tokens": ["Ann", "Lee", "saw"],
     "entities": [{"type": "PER", "start": 0, "end": 2}],
@@ -87,20 +89,11 @@ RECORDS = [
     ([{"id": 7, "data": "Ann", "label": [[0, 3, "X"]]}], {}, "Ann", X),
     ([{"text": "no one", "label": []}], {}, "no one", []),
     ([{"text": "no one", "label": None}], {}, "no one", None),
-    (
-        [{"text": SAW, "label": {"LOC": {"Rome": [[12, 15]]}, "PER": {"Ann Lee": [[0, 6]]}}}],
-        {},
-        "Ann Lee saw Rome .",
-        ANN,
-    ),
+    ([BY_LABEL], {}, "Ann Lee saw Rome .", ANN),
     ([SPERT, {"tokens": ["Rome"], "entities": []}], {}, "Ann Lee saw|Rome", ANN[:1]),
     ([{"text": "안나는 로마"}], {"tokenizer": "characters"}, "안 나 는 로 마", None),
     ([PRODIGY, {"text": "Bob", "spans": [], "answer": "reject"}], {}, "Ann Lee", ANN[:1]),
 ]
-
-
-def lines(*values):
-    return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values)
 
 
 def entities(instance):
@@ -121,11 +114,11 @@ def read(path, content, **parameters):
     ("content", "parameters", "words", "expected"),
     [
         *TEXTS,
-        *((lines(*records), *others) for records, *others in RECORDS),
+        *((json_lines(*records), *others) for records, *others in RECORDS),
         (json.dumps(TAGGED), *RECORDS[0][1:]),
         (json.dumps(PAIRS), {}, PAIR_WORDS, ANN),
         (json.dumps(PAIRS, indent=1), {}, PAIR_WORDS, ANN),
-        (lines(*PAIRS), {}, PAIR_WORDS, ANN),
+        (json_lines(*PAIRS), {}, PAIR_WORDS, ANN),
         (json.dumps({"classes": ["PER", "LOC"], "annotations": PAIRS}), {}, PAIR_WORDS, ANN),
     ],
 )
@@ -145,14 +138,9 @@ def test_shapes(tmp_path, caplog, content, parameters, words, expected):
 
 @pytest.mark.parametrize("tags", [[1, 2], ["B-PER", "I-PER"]])
 def test_parquet(tmp_path, tags):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    table = pyarrow.table({"id": ["x"], "tokens": [["Ann", "Lee"]], "ner_tags": [tags]})
     names = {"feature": {"names": ["O", "B-PER", "I-PER"], "_type": "ClassLabel"}, "_type": "Sequence"}
-    metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": names}}})}
-    parquet.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
-    (instance,) = NerReader().read(str(tmp_path / "a.parquet"))
+    content = parquet({"id": "x", "tokens": ["Ann", "Lee"], "ner_tags": tags}, ner_tags=names)
+    (instance,) = read(tmp_path / "a.parquet", content)
     assert entities(instance) == ["Ann Lee:PER"]
     assert instance["metadata"].metadata.ids == {"id": "x"}
 
@@ -190,24 +178,17 @@ def test_the_two_files_of_atis(tmp_path):
     assert message.startswith(f"{tmp_path}/seq.out, line 2: ")
 
 
+WITHIN = {"text": "Ann Lees", "label": [[0, 7, "PER"]]}
+OUTSIDE = {"tokens": ["x"], "tags": ["O"]}
+NESTED = {"text": "New York", "label": [[4, 8, "B"], [0, 8, "A"], [0, 8, "A"]]}
+
+
 @pytest.mark.parametrize(
     ("content", "line", "values", "count", "expected"),
     [
         ("x B-A\ny O\nz I-A\n\nx B-A\ny I-B\n", 3, ("I-A", "B-A", "IOB2"), 2, ["x:A", "z:A", "x:A", "y:B"]),
-        (
-            lines({"text": "Ann Lees", "label": [[0, 7, "PER"]]}),
-            1,
-            ("'Ann Lee' (PER)", "'Ann Lees'"),
-            1,
-            ["Ann Lees:PER"],
-        ),
-        (
-            lines({"text": "New York", "label": [[4, 8, "B"], [0, 8, "A"], [0, 8, "A"]]}),
-            1,
-            ("'York' (B)", "'New York' (A)"),
-            1,
-            ["New York:A"],
-        ),
+        (json_lines(WITHIN), 1, ("'Ann Lee' (PER)", "'Ann Lees'"), 1, ["Ann Lees:PER"]),
+        (json_lines(NESTED), 1, ("'York' (B)", "'New York' (A)"), 1, ["New York:A"]),
     ],
 )
 def test_oddities_are_read_counted_and_reported(tmp_path, caplog, content, line, values, count, expected):
@@ -227,9 +208,9 @@ def test_oddities_are_read_counted_and_reported(tmp_path, caplog, content, line,
         ("x U-A\n\ny B-A\n\nz U-A\n", TWO, 3),
         ("x *\n\ny *)\n\nz (A)\n", TWO, 3),
         ("x|y|O\na|b\nz|y|B-A\n", {}, 2),
-        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": []}, {"tokens": ["z"], "tags": ["B-A"]}), {}, 2),
-        (lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 2, "A"]]}), {}, 2),
-        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["y"], "tags": []}), {}, 2),
+        (json_lines(OUTSIDE, {"tokens": []}, {"tokens": ["z"], "tags": ["B-A"]}), {}, 2),
+        (json_lines({"text": "x", "label": []}, {"text": "y", "label": [[0, 2, "A"]]}), {}, 2),
+        (json_lines(OUTSIDE, {"tokens": ["y"], "tags": []}), {}, 2),
     ],
 )
 def test_bad_sentences(tmp_path, caplog, content, parameters, line):
@@ -244,9 +225,9 @@ def test_bad_sentences(tmp_path, caplog, content, parameters, line):
 @pytest.mark.parametrize(
     ("content", "line", "value"),
     [
-        (lines({"tokens": ["x"], "tags": ["O"]}, {"tokens": ["x"]}), 2, "no tags"),
-        (lines({"tokens": ["x"]}, {"tokens": ["x"], "tags": ["O"]}), 1, "no tags"),
-        (lines({"tokens": ["x"], "tags": [1]}), 1, "`tag_names`"),
+        (json_lines(OUTSIDE, {"tokens": ["x"]}), 2, "no tags"),
+        (json_lines({"tokens": ["x"]}, OUTSIDE), 1, "no tags"),
+        (json_lines({"tokens": ["x"], "tags": [1]}), 1, "`tag_names`"),
         ("x\n\ny O\n", 3, "'y O'"),
         ("Ann y z B-PER\n###MEDLINE:9\n", 2, "`comments`"),
         ("Wort y z Art\nAnn y z B-PER\nin y z O\n", 1, "header"),
@@ -259,7 +240,7 @@ def test_files_that_cannot_be_read(tmp_path, content, line, value):
 
 
 def test_a_prediction_has_an_instance_for_each_record(tmp_path):
-    (tmp_path / "a").write_text(lines(PRODIGY | {"id": 7}, PRODIGY | {"id": 8, "answer": "reject"}))
+    (tmp_path / "a").write_text(json_lines(PRODIGY | {"id": 7}, PRODIGY | {"id": 8, "answer": "reject"}))
     for every_record, ids in ((False, [7]), (True, [7, 8])):
         reader = NerReader()
         reader.every_record = every_record

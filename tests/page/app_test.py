@@ -93,12 +93,6 @@ def test_a_missing_model(ask):
     assert "The service has no model 'other<b>'" in unescape(response.text)
 
 
-@pytest.mark.parametrize("path", ["/", "/show/names", "/show/names?sentence=Ana", "/show/other"])
-def test_the_head_of_a_page(ask, path):
-    head, whole = ask("HEAD", path), ask("GET", path)
-    assert (head.status_code, head.headers) == (whole.status_code, whole.headers)
-
-
 @pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg"])
 def test_assets(ask, name):
     response = ask("GET", f"/assets/{name}")
@@ -178,12 +172,6 @@ def test_bodies_without_a_form(ask):
         response = ask("POST", "/show/names", **body)
         assert response.status_code == 415
         assert "application/x-www-form-urlencoded" in response.text
-
-
-def test_a_wrong_method(ask):
-    response = ask("DELETE", "/show/names")
-    assert response.status_code == 405
-    assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
 
 
 def test_the_tab_elmo_is_within_the_limits():

@@ -12,11 +12,11 @@ from elmo_tasks.pipeline import command
 from elmo_tasks.pipeline.command import PredictManager, get_predictor
 from tests.pipeline.archives import predictor_of
 from tests.pipeline.fake import Doubling
+from tests.records import json_lines
 
 
 @pytest.mark.parametrize("output", ["out", None])
 def test_an_input_that_is_not_there_leaves_no_output(tmp_path, output):
-    """It is an error before any line is read."""
     output = output and str(tmp_path / output)
     with pytest.raises(FileNotFoundError, match=r"^file .*/nothing\.jsonl not found$"):
         PredictManager(None, str(tmp_path / "nothing.jsonl"), output, 1, False, False)
@@ -70,7 +70,6 @@ def test_a_batch_size_that_is_given(monkeypatch, options, batch_size):
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_batches_of_no_line(tmp_path, size):
-    """The output keeps its lines."""
     (tmp_path / "out").write_text("old")
     with pytest.raises(ElmoError, match="--batch-size"):
         PredictManager(None, "in", str(tmp_path / "out"), size, False, False)
@@ -107,7 +106,7 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
     predictor = predictor_of(task)
     if task == "mrpc":
         predictor._dataset_reader.format = "jsonl"
-    (tmp_path / "in").write_text("".join(f"{json.dumps(record)}\n" for record in RECORDS[task]))
+    (tmp_path / "in").write_text(json_lines(*RECORDS[task]))
     files = [str(tmp_path / name) for name in ("in", "out")]
     PredictManager(predictor, *files, batch_size, False, True).run()
     *predicted, last = map(json.loads, (tmp_path / "out").read_text().splitlines())

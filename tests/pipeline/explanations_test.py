@@ -20,11 +20,7 @@ INPUTS = {
     "agnews": (SENTENCE, "sentence1", [12]),
     "mrpc": (PAIR, "sentence2", [6, 3]),
     "snli": ({"premise": "Two boys sleep now .", "hypothesis": "Nobody sleeps ."}, "hypothesis", [5, 3]),
-    "squad": (
-        {"passage": "Anna lives in Oslo now .", "question": "Where does Anna live ?"},
-        "question",
-        [6, 5],
-    ),
+    "squad": ({"passage": "Anna lives in Oslo now .", "question": "Who lives there ?"}, "question", [6, 4]),
     "coref": ({"sentences": [["Anna", "saw", "her", "dog", "."], ["She", "called", "it", "."]]}, None, [9]),
 }
 """For each config an input, the field that is attacked, and the number of words of each text."""

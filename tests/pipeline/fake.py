@@ -42,6 +42,7 @@ class Doubling(Counting, TaskPredictor):
     """Doubles the length of the field `text`, which has a token for each letter; three letters break it."""
 
     error: type[Exception] = RuntimeError
+    forms = ({"text": str},)
 
     def read(self, json_dict):
         return require(json_dict, "text", str, '"text": a string')

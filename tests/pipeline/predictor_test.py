@@ -51,7 +51,6 @@ def test_records_that_are_read_ahead(predictor, batch_size, stateful, read):
 
 
 def test_a_stream_keeps_few_records(predictor):
-    """An error comes after the results before it."""
     predictor.records_at_once = 3
     taken = []
     records = (taken.append(text) or InputRecord({"text": text}) for text in ["a", "bb", "", "c", "ddd", "e"])
@@ -64,7 +63,6 @@ def test_a_stream_keeps_few_records(predictor):
 
 
 def test_results_in_their_order(predictor):
-    """The model runs once for those that need it."""
     inputs = inputs_of("a", "", "bcde", "")
     assert predictor.predict_batch_json([]) == []
     assert predictor.predict_json({"text": ""}) == EMPTY

@@ -36,25 +36,6 @@ WORDS = {
     "mrpc": {"sentence1_tokens": FIRST, "sentence2_tokens": SECOND},
 }
 """Their words in the result."""
-UNALIGNED = {"premise_to_hypothesis": [], "hypothesis_to_premise": []}
-EMPTY = {
-    "snli": [
-        (
-            {"premise": "Two boys.", "hypothesis": " "},
-            {"premise_tokens": ["Two", "boys", "."], "hypothesis_tokens": [], **UNALIGNED},
-        ),
-        (
-            {"premise_tokens": [], "hypothesis": "They rest."},
-            {"premise_tokens": [], "hypothesis_tokens": ["They", "rest", "."], **UNALIGNED},
-        ),
-    ],
-    "sst": [(content, {"tokens": [], "attention": []}) for content in ({"sentence": " \n"}, {"tokens": []})],
-    "klue_tc": [({"sentence": " "}, {"sentence1_tokens": []})],
-    "mrpc": [
-        ({"sentence1": "A b", "sentence2": ""}, {"sentence1_tokens": ["A", "b"], "sentence2_tokens": []})
-    ],
-}
-"""Inputs without words, and their results, except the label and the probabilities."""
 
 
 @pytest.fixture(scope="module", params=FORMS)
@@ -85,11 +66,6 @@ def test_the_result_of_an_input_in_all_forms(config, predictor):
         assert sum(result["attention"]) == pytest.approx(1)
 
 
-def test_inputs_without_words_have_no_label(config, predictor):
-    for json_dict, result in EMPTY[config]:
-        assert predictor.predict_json(json_dict) == {"label": None, "probabilities": {}, **result}
-
-
 ONE_OF_EACH = {config: inputs[0] for config, inputs in INPUTS.items()}
 
 
@@ -99,7 +75,6 @@ def predictions(pickled: bytes) -> str:
 
 @pytest.mark.slow
 def test_a_pickled_predictor_and_model():
-    """Both predict as before, also in another process."""
     predictors = {task: predictor_of(task) for task in ONE_OF_EACH}
     expected = [predictor.predict_json(ONE_OF_EACH[task]) for task, predictor in predictors.items()]
     pickled = pickle.dumps([(task, pickle.dumps(predictor)) for task, predictor in predictors.items()])

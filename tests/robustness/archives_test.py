@@ -232,7 +232,6 @@ sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if ev
 @settings(max_examples=20 * FUZZ)
 @given(data=st.data())
 def test_no_path_of_a_config_is_opened(run, config, tmp_path, data):
-    """The paths at any keys."""
     secret = tmp_path / "secret"
     secret.write_text("a secret\n")
     present = [key for key in Params(config).as_flat_dict() if not key.startswith("trainer")]

@@ -301,9 +301,6 @@ def test_killed(name, whole, tmp_path):
         go_on(case, folder, result)
 
 
-# Named cases
-
-
 def kill_in_archive() -> None:
     """When the first bytes of `model.tar.gz` are there."""
 

@@ -86,24 +86,13 @@ def test_a_folder_is_no_input(predictor, tmp_path):
 
 def start(run: Path, source: str | Path, *arguments: str, **pipes) -> subprocess.Popen:
     """The command itself."""
-    command = [
-        sys.executable,
-        "-m",
-        "allennlp",
-        "predict",
-        str(run / "model.tar.gz"),
-        str(source),
-        *arguments,
-    ]
-    folder = Path(__file__).parents[2]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True, **pipes
-    )
+    command = [sys.executable, "-m", "allennlp", "predict", run / "model.tar.gz", source, *arguments]
+    pipes |= {"stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=Path(__file__).parents[2], env=environment(), **pipes)
 
 
 @pytest.mark.slow
 def test_how_the_command_ends(run, tmp_path):
-    """A closed pipe, a full disk, and SIGTERM: a line, and an exit code that is not 0."""
     (tmp_path / "in").write_bytes(GOOD[0])
     read, write = os.pipe()
     with open("/dev/full", "wb") as full:

@@ -15,12 +15,7 @@ from tests.robustness.attempt import FUZZ, attempt
 from tests.robustness.json_values_test import VALUES
 
 READERS = {
-    "elmo_ner": {},
-    "elmo_srl": {},
-    "elmo_coref": {},
-    "elmo_squad": {},
-    "elmo_snli": {},
-    "elmo_sst": {},
+    **{f"elmo_{task}": {} for task in ("ner", "srl", "coref", "squad", "snli", "sst")},
     "elmo_classifier": {"format": "jsonl", "classes": ["a", "b"], "sentence1": "x", "label": "y"},
     "elmo_bilm": {"streams": 2, "bptt_steps": 5},
 }

@@ -15,7 +15,6 @@ from allennlp.data import DatasetReader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.formats.coreference import read_documents
@@ -26,6 +25,7 @@ from elmo_tasks.modules.metrics import ClassificationMetric
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.squad.score import report
 from elmo_tasks.srl.metric import SrlEval, from_tags
+from tests.records import json_lines
 
 
 def reading(path: Path, **block: object) -> list[Any]:
@@ -60,9 +60,6 @@ def rows(*cells: list[str]) -> str:
     return "".join(" ".join(row) + "\n" for row in zip(*cells, strict=True)) + "\n"
 
 
-# Tags of entities
-
-
 @pytest.mark.parametrize("scheme", Scheme, ids=str)
 @given(sentences=st.lists(labelled(("PER", "creative-work", "X")), min_size=1, max_size=4))
 def test_ner(tmp_path, scheme, sentences):
@@ -79,9 +76,6 @@ def test_ner(tmp_path, scheme, sentences):
     scores = metric.get_metric()
     assert scores["accuracy"] == 1
     assert scores["f1"] == any(spans for _, spans in sentences)
-
-
-# Arguments of predicates
 
 
 @st.composite
@@ -141,9 +135,6 @@ def test_srl(tmp_path, write, sentences):
     scores = metric.get_metric()
     assert scores["f1_with_predicate"] == scores["perfect"] == 1
     assert scores["f1"] == any(len(from_tags(tags)) > 1 for *_, tags in expected)
-
-
-# Clusters of mentions
 
 
 @st.composite
@@ -212,9 +203,6 @@ def test_coref(tmp_path, write, document):
     assert scores["muc_f1"] == any(len(cluster) > 1 for cluster in document.clusters or ())
 
 
-# Trees
-
-
 def tree_words() -> st.SearchStrategy[str]:
     escapes = {"-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"}
     plain = WORDS.filter(lambda word: not set(word) & set("()") and word not in escapes)
@@ -275,9 +263,6 @@ def accuracy(labels: list[str], instances: list[Any], classes: list[str]) -> flo
     return metric.get_metric()["accuracy"]
 
 
-# Classes
-
-
 def as_csv(records: list[dict[str, str]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
@@ -290,12 +275,8 @@ def as_tsv(records: list[dict[str, str]]) -> str:
     return "".join("\t".join(row) + "\n" for row in [records[0].keys(), *(each.values() for each in records)])
 
 
-def as_jsonl(records: list[dict[str, str]]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
-
-
 CLASSES = ["good", "bad", "so, so"]
-WRITERS = {"csv": as_csv, "tsv": as_tsv, "json": json.dumps, "jsonl": as_jsonl}
+WRITERS = {"csv": as_csv, "tsv": as_tsv, "json": json.dumps, "jsonl": lambda records: json_lines(*records)}
 
 
 @pytest.mark.parametrize("format", WRITERS)
@@ -320,9 +301,6 @@ def test_records(tmp_path, format, gold, names):
         read = fields["metadata"].metadata
         assert (read.sentence1, read.sentence2, fields["label"].label) == (first, second, label)
     assert accuracy([label for *_, label in gold], instances, CLASSES) == 1
-
-
-# Answers
 
 
 @st.composite
@@ -357,20 +335,3 @@ def test_squad(tmp_path, version, data):
     assert read == [(passage, answers) for passage, questions in gold for answers in questions]
     scores = json.loads(report(str(tmp_path / "data.json"), str(tmp_path / "predictions.json")))
     assert {value for name, value in scores.items() if not name.endswith("total")} == {100}
-
-
-@pytest.mark.parametrize("name", ["dev", "unanswerable"])
-def test_squad_spans_of_tokens(tmp_path, name):
-    """The best possible prediction: the tokens that a model is trained on."""
-    file = bundled(f"fixtures/squad/{name}.json")
-    predictions = {}
-    for fields in reading(file, type="elmo_squad", unanswerable=True):
-        question = fields["metadata"].metadata
-        first, last = (fields[name].sequence_index for name in ("span_start", "span_end"))
-        offsets = question.passage.offsets
-        predictions[question.id] = (
-            question.passage.text[offsets[first][0] : offsets[last][1]] if question.answers else ""
-        )
-    (tmp_path / "predictions.json").write_text(json.dumps(predictions))
-    scores = json.loads(report(str(file), str(tmp_path / "predictions.json")))
-    assert {value for key, value in scores.items() if not key.endswith("total")} == {100}

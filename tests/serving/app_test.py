@@ -17,7 +17,8 @@ from elmo_tasks.pipeline.label_names import label_names
 from elmo_tasks.serving.answers import Answers, Limits, Query
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.archives import predictor_of
-from tests.serving.clients import Doubling, Unfinished, ask, model_of, running
+from tests.pipeline.fake import Doubling
+from tests.serving.clients import Unfinished, ask, model_of, running
 
 LIMITS = Limits()
 
@@ -64,7 +65,6 @@ def test_a_list_is_a_list_in_order(service, inputs):
 
 @pytest.mark.slow
 def test_eight_clients(service, inputs):
-    """Each sends all inputs, starting with a different one."""
 
     def answers(first):
         turn = [(first + step) % len(inputs) for step in range(len(inputs))]
@@ -119,7 +119,6 @@ def test_a_bad_request(service, method, path, headers, status, reason):
 
 @pytest.mark.slow
 def test_the_queue_is_full(service, inputs):
-    """New requests are refused at once; waiting ones are answered."""
 
     def ask_for_all(_):
         return httpx.post(service.ner, json=inputs * 3).status_code
@@ -150,7 +149,7 @@ def test_head_requests(service, path):
 
 
 def test_a_model_that_fails():
-    body = {"json": {"text": 13 * "x"}}
+    body = {"json": {"text": 3 * "x"}}
     (response,) = ask({"double": local_model(Doubling(), LIMITS)}, LIMITS, ("POST", "/predict/double", body))
     assert response.status_code == 500
     assert response.json() == {

@@ -8,28 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-from allennlp.common import JsonDict
 from fastapi import FastAPI
 
-from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.serving.answers import Limits, Query, Reply
 from elmo_tasks.serving.app import create_app, make_server
 from elmo_tasks.serving.models import ServedModel
-from tests.pipeline.fake import Counting, Doubled
-
-
-class Doubling(Counting, TaskPredictor):
-    """Doubles the length of the field `text`, which has a token for each character; `!` breaks it."""
-
-    forms = ({"text": str},)
-
-    def read(self, json_dict: JsonDict) -> str:
-        return require(json_dict, "text", str, '"text": a string')
-
-    def run(self, instances: list[Any]) -> list[Doubled]:
-        if any(len(instance["text"].tokens) == 13 for instance in instances):
-            raise RuntimeError("thirteen")
-        return super().run(instances)
 
 
 class Unfinished:

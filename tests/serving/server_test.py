@@ -11,7 +11,8 @@ import pytest
 
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.models import local_model
-from tests.serving.clients import Doubling, running
+from tests.pipeline.fake import Doubling
+from tests.serving.clients import running
 
 LIMITS = Limits(timeout=1, max_connections=12, max_connections_of_client=8)
 HEADERS = b"POST /predict/double HTTP/1.1\r\nHost: x\r\n"

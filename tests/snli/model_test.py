@@ -5,7 +5,7 @@ import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from tests.modules.models import build, check_alone, indexed, tensors, tiny_elmo
+from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 PAIRS = [
@@ -79,20 +79,6 @@ def test_equals_the_paper_by_hand(tmp_path, scaled_attention):
     assert outputs["loss"].item() == pytest.approx(np.mean(losses), abs=1e-5)
     right = np.mean([guess == label for guess, (*_, label) in zip(readable["label"], PAIRS, strict=True)])
     assert model.get_metrics()["accuracy"] == right
-
-
-@pytest.mark.parametrize("placement", ["none", "input+output"])
-def test_a_pair_has_one_result_alone_and_in_any_batch(tmp_path, placement):
-    model, instances = build_pairs(settings(tmp_path, placement))
-    together = check_alone(model, instances)
-    lengths = [[len(instance[side]) for side in ("premise", "hypothesis")] for instance in instances]
-    # Padding attends to nothing, and nothing attends to padding.
-    for name in ("premise_to_hypothesis", "hypothesis_to_premise"):
-        for matrix, sides in zip(together[name], lengths, strict=True):
-            rows, columns = sides if name.startswith("premise") else sides[::-1]
-            assert torch.allclose(matrix.sum(dim=1)[:rows], torch.ones(rows))
-            assert matrix[rows:].eq(0).all()
-            assert matrix[:, columns:].eq(0).all()
 
 
 def test_penalty_of_the_matrices_and_the_mixes(tmp_path):

@@ -1,4 +1,3 @@
-import json
 import logging
 import pickle
 
@@ -11,6 +10,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 
 from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.snli.reader import SnliPair, SnliReader
+from tests.records import json_lines
 
 SNLI = [
     {"gold_label": "neutral", "sentence1": "Two cats sleep.", "sentence2": "They are black."},
@@ -21,10 +21,6 @@ WORDS = [
     (["Two", "cats", "sleep", "."], ["They", "are", "black", "."]),
     (["Two", "cats", "sleep", "."], ["There", "'s", "a", "dog", "."]),
 ]
-
-
-def lines(*pairs):
-    return "".join(json.dumps(pair) + "\n" for pair in pairs)
 
 
 def read(path, content, **parameters):
@@ -45,7 +41,7 @@ def labels(instances):
 
 def test_the_instances(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
-        instances = read(tmp_path / "a", lines(*SNLI))
+        instances = read(tmp_path / "a", json_lines(*SNLI))
     assert words(instances) == WORDS
     assert labels(instances) == ["neutral", "contradiction"]
     assert instances[1]["metadata"].metadata == SnliPair(*WORDS[1])
@@ -63,7 +59,15 @@ def test_the_instances(tmp_path, caplog):
     assert tuple(vocab.get_index_to_token_vocabulary("labels").values()) == ENTAILMENT_LABELS
 
 
-HEADERLESS = ["premise", "hypothesis", "label"]
+NUMBERED = """{"premise": P, "hypothesis": H, "label": 1}
+{"premise": "a", "hypothesis": "b", "label": -1}
+"""
+SICK = "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n1\tP\tH\tNEUTRAL"
+HEADERLESS = {
+    "columns": ["premise", "hypothesis", "label"],
+    "classes": ["yes", "no"],
+    "label_names": {"0": "no", "1": "yes"},
+}
 
 
 @pytest.mark.parametrize(
@@ -71,37 +75,12 @@ HEADERLESS = ["premise", "hypothesis", "label"]
     [
         ('{"premise": P, "hypothesis": H, "label": "neutral", "id": 3}', {}, "neutral", {"id": 3}),
         ('{"uid": "u", "context": P, "hypothesis": H, "label": "n"}', {}, "neutral", {"uid": "u"}),
-        (
-            '[{"guid": "g",\n"premise": P, "hypothesis": H, "gold_label": "neutral"}]',
-            {},
-            "neutral",
-            {"guid": "g"},
-        ),
-        (
-            '{"premise": P, "hypothesis": H, "label": 1}\n{"premise": "a", "hypothesis": "b", "label": -1}',
-            {"label_names": {"0": "entailment", "1": "neutral", "2": "contradiction"}},
-            "neutral",
-            {},
-        ),
-        (
-            '{"premise": P, "hypothesis": H, "label": "not_entailment"}',
-            {"classes": ["entailment", "not_entailment"]},
-            "not_entailment",
-            {},
-        ),
+        ('[{"guid": "g",\n"premise": P, "hypothesis": H, "gold_label": "n"}]', {}, "neutral", {"guid": "g"}),
+        (NUMBERED, {"label_names": dict(zip("012", ENTAILMENT_LABELS, strict=True))}, "neutral", {}),
+        ('{"premise": P, "hypothesis": H, "label": "b"}', {"classes": ["a", "b"]}, "b", {}),
         ("index\tsentence1\tsentence2\tlabel\n0\tP\tH\tneutral", {"quotes": True}, "neutral", {"index": "0"}),
-        (
-            "pair_ID\tsentence_A\tsentence_B\tentailment_judgment\n1\tP\tH\tNEUTRAL",
-            {"quotes": True},
-            "neutral",
-            {"pair_ID": "1"},
-        ),
-        (
-            "P,H,1\n",
-            {"columns": HEADERLESS, "classes": ["yes", "no"], "label_names": {"0": "no", "1": "yes"}},
-            "yes",
-            {},
-        ),
+        (SICK, {"quotes": True}, "neutral", {"pair_ID": "1"}),
+        ("P,H,1\n", HEADERLESS, "yes", {}),
         ("h,p,l\nH,P,neutral\n", {"premise": "p", "hypothesis": "h", "label": "l"}, "neutral", {}),
     ],
 )
@@ -122,8 +101,6 @@ def test_text_to_instance_and_parameters():
     assert set(instance.fields) == {"premise", "hypothesis", "metadata"}
     with pytest.raises(ConfigurationError, match="hypothesis"):
         reader.text_to_instance("It's late.", " ")
-    with pytest.raises(ConfigurationError, match="premise"):
-        reader.text_to_instance([], "A")
     with pytest.raises(ConfigurationError, match="'-'"):
         reader.text_to_instance("A", "B", "-")
     with pytest.raises(ConfigurationError, match="tokeniser"):
@@ -135,15 +112,14 @@ def test_text_to_instance_and_parameters():
 
 def test_workers_share_the_pairs(tmp_path, monkeypatch):
     path = tmp_path / "a"
-    path.write_text(lines(*(SNLI[0] | {"sentence1": f"w{number}"} for number in range(5))))
+    path.write_text(json_lines(*(SNLI[0] | {"sentence1": f"w{number}"} for number in range(5))))
     loader = MultiProcessDataLoader(SnliReader(), str(path), batch_size=2, num_workers=2, start_method="fork")
     loader.index_with(Vocabulary.from_instances(SnliReader().read(str(path))))
     seen = [pair.premise[0] for batch in loader for pair in batch["metadata"]]
     assert sorted(seen) == [f"w{number}" for number in range(5)]
     # As a spawned process gets it
-    assert words(pickle.loads(pickle.dumps(SnliReader())).read(str(path))) == words(
-        SnliReader().read(str(path))
-    )
+    spawned = pickle.loads(pickle.dumps(SnliReader()))
+    assert words(spawned.read(str(path))) == words(SnliReader().read(str(path)))
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)

@@ -9,7 +9,6 @@ from pathlib import Path
 import allennlp_models
 import pytest
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
 from elmo_tasks.data.input_files import InputError
@@ -201,25 +200,3 @@ def test_errors_of_the_command_are_one_line(tmp_path, capsys):
     files = write(tmp_path, {**published("v2.0", 1)[0], "version": "1.1"}, {})
     with pytest.raises(SystemExit, match="no answer"):
         main(files)
-
-
-@pytest.mark.parametrize(
-    ("content", "place"),
-    [
-        ("{}", "predictions: .*0-0"),
-        ('{"a": 1}', "predictions"),
-        ("{", "predictions, line 1"),
-        (None, "predictions"),
-    ],
-)
-def test_wrong_predictions(tmp_path, content, place):
-    data, predictions = write(tmp_path, *published("v2.0", 0))
-    if content is None:
-        Path(predictions).unlink()
-        Path(predictions).mkdir()
-        for name in ("a", "b"):
-            Path(predictions, name).write_text("{}")
-    else:
-        Path(predictions).write_text(content)
-    with pytest.raises(ConfigurationError, match=place):
-        report(data, predictions)

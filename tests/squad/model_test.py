@@ -161,11 +161,6 @@ def test_members_that_differ():
         SquadModel.average([scores_of(model, instances) for model in models])
 
 
-def test_windows_that_do_not_advance():
-    with pytest.raises(ConfigurationError, match="window"):
-        build(config(window=10, overlap=10))
-
-
 def test_unanswerable_questions_need_a_model_with_no_answer():
     answering, _ = build(config())
     settings = config(no_answer=False)

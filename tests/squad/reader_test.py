@@ -2,7 +2,6 @@
 
 import copy
 import gzip
-import io
 import json
 import logging
 from collections import Counter
@@ -17,17 +16,19 @@ from elmo_tasks.data.formats.questions import Answer, Question, read_good_questi
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
 from tests.errors import mentions
+from tests.records import json_lines, parquet
 from tests.squad.archives import DEV, UNANSWERABLE
 
 BEES = "Ada kept 14 bees \u2013 and one cat."
-QUESTIONS = [
-    {
-        "id": "q1",
-        "question": "How many bees?",
-        "answers": [{"text": "14", "answer_start": 9}, {"text": "14 bees", "answer_start": 9}],
-    },
-    {"id": "q2", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]},
-]
+
+
+def question(id, text, passage, *answers):
+    """Returns a question with the first places of its answers in the passage."""
+    found = [{"text": each, "answer_start": passage.index(each)} for each in answers]
+    return {"id": id, "question": text, "answers": found}
+
+
+QUESTIONS = [question("q1", "How many bees?", BEES, "14", "14 bees"), question("q2", "Who?", BEES, "Ada")]
 CONTENT = {
     "version": "1.1",
     "data": [{"title": "Bees", "paragraphs": [{"context": BEES, "qas": QUESTIONS}]}],
@@ -36,7 +37,6 @@ PARAGRAPH = ("data", 0, "paragraphs", 0)
 QUESTION = (*PARAGRAPH, "qas", 1)
 ANSWER = (*QUESTION, "answers", 0)
 WHERE = "line 1, record 1 (Bees), paragraph 1, question 2 (q2)"
-REMOVED = object()
 
 
 def changed(path, value):
@@ -44,10 +44,7 @@ def changed(path, value):
     node = content
     for key in path[:-1]:
         node = node[key]
-    if value is REMOVED:
-        del node[path[-1]]
-    else:
-        node[path[-1]] = value
+    node[path[-1]] = value
     return content
 
 
@@ -78,9 +75,9 @@ def test_questions_without_answers(tmp_path, question, options, answers):
 @pytest.mark.parametrize(
     ("path", "value", "place"),
     [
-        (("data",), REMOVED, ""),
+        (("data",), None, ""),
         (("data", 0), "x", "line 1, record 1"),
-        ((*PARAGRAPH, "context"), REMOVED, "record 1 (Bees), paragraph 1"),
+        (PARAGRAPH, {"qas": QUESTIONS}, "record 1 (Bees), paragraph 1"),
         ((*QUESTION, "id"), "q1", "question 2 (q1)"),
         ((*QUESTION, "answers"), [], WHERE),
         ((*ANSWER, "answer_start"), True, f"{WHERE}, answer 1"),
@@ -184,14 +181,8 @@ def test_a_file(caplog):
 
 
 def test_answers_off_the_boundaries_are_counted(tmp_path, caplog):
-    qas = [
-        {
-            "id": str(i),
-            "question": "?",
-            "answers": [{"text": text, "answer_start": PASSAGE.index(text)} for text in texts],
-        }
-        for i, texts in enumerate([["99", "1998"], ["am"], ["won", "won"]])
-    ]
+    texts = [["99", "1998"], ["am"], ["won", "won"]]
+    qas = [question(str(i), "?", PASSAGE, *answers) for i, answers in enumerate(texts)]
     content = {"data": [{"paragraphs": [{"context": PASSAGE, "qas": qas}]}]}
     (tmp_path / "data.json").write_text(json.dumps(content))
     with caplog.at_level(logging.INFO):
@@ -210,19 +201,6 @@ def flat(**changes):
         | changes
         for question in QUESTIONS
     ]
-
-
-def lines(records):
-    return "".join(f"{json.dumps(record)}\n" for record in records)
-
-
-def table(records):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    sink = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(records), sink)
-    return sink.getvalue()
 
 
 def detected(answer):
@@ -252,12 +230,12 @@ MRQA = [
     "content",
     [
         json.dumps(CONTENT),
-        lines(flat()),
+        json_lines(*flat()),
         json.dumps(flat(), indent=1),
         json.dumps({"data": flat()}),
-        partial(table, flat()),
-        lines(MRQA),
-        lines(question | {"context": BEES} for question in QUESTIONS),
+        partial(parquet, *flat()),
+        json_lines(*MRQA),
+        json_lines(*(question | {"context": BEES} for question in QUESTIONS)),
     ],
 )
 def test_shapes(tmp_path, content):
@@ -266,7 +244,7 @@ def test_shapes(tmp_path, content):
         Question(BEES, "q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)]),
         Question(BEES, "q2", "Who?", [Answer("Ada", 0)]),
     ]
-    (tmp_path / "none").write_text(lines(flat(answers={"text": [], "answer_start": []}, id=None)))
+    (tmp_path / "none").write_text(json_lines(*flat(answers={"text": [], "answer_start": []}, id=None)))
     instances = list(SquadReader(unanswerable=True).read(str(tmp_path / "none")))
     assert [each["metadata"].metadata.answers for each in instances] == [[], []]
 
@@ -306,15 +284,6 @@ def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):
     assert "span_start" not in instances[0].fields
 
 
-def squad(passage, answers):
-    """Returns data with a question for each of the answers, which are in the passage once."""
-    questions = [
-        {"id": text, "question": "?", "answers": [{"text": text, "answer_start": passage.index(text)}]}
-        for text in answers
-    ]
-    return {"data": [{"paragraphs": [{"context": passage, "qas": questions}]}]}
-
-
 CHINESE = "他們在一九九二年去了東京。", ["一九九二年", "東京", "他們"]
 KOREAN = "그는 1992년에 도쿄로 갔다.", ["1992년", "도쿄", "그는"]
 
@@ -333,16 +302,19 @@ KOREAN = "그는 1992년에 도쿄로 갔다.", ["1992년", "도쿄", "그는"]
     ],
 )
 def test_answers_on_the_boundaries_of_a_tokenizer(tmp_path, caplog, text, tokenizer, misfits):
-    (tmp_path / "a.json").write_text(json.dumps(squad(*text)))
+    passage, answers = text
+    qas = [question(answer, "?", passage, answer) for answer in answers]
+    data = {"data": [{"paragraphs": [{"context": passage, "qas": qas}]}]}
+    (tmp_path / "a.json").write_text(json.dumps(data))
     reader = DatasetReader.from_params(Params({"type": "elmo_squad", "tokenizer": tokenizer}))
-    if misfits == len(text[1]):
+    if misfits == len(answers):
         with pytest.raises(InputError, match=rf"a.json: .*{misfits}"):
             list(reader.read(str(tmp_path / "a.json")))
     else:
         instances = list(reader.read(str(tmp_path / "a.json")))
         assert [span_of(each) for each in instances].count(NO_SPAN) == misfits
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [f"{misfits} of {len(text[1])} answers" in message for message in warned] == [True] * bool(misfits)
+    assert [f"{misfits} of {len(answers)} answers" in message for message in warned] == [True] * bool(misfits)
 
 
 def test_unanswerable_questions_by_option(tmp_path, caplog):

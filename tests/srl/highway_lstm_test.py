@@ -85,16 +85,6 @@ def test_equals_it_with_dropout(monkeypatch):
     assert not torch.allclose(without, ours.train()(inputs, MASK))
 
 
-def test_a_sequence_alone_and_in_a_batch():
-    lstm = HighwayLstm(input_dim=6, hidden_dim=8, num_layers=3, dropout=0.1).eval()
-    inputs = torch.randn(5, 9, 6)
-    together = lstm(inputs, MASK)
-    assert not together[~MASK].any()
-    for row, length in enumerate(LENGTHS.tolist()):
-        alone = lstm(inputs[row : row + 1, :length], MASK[row : row + 1, :length])
-        torch.testing.assert_close(alone[0], together[row, :length], atol=1e-6, rtol=1e-6)
-
-
 def test_how_it_begins():
     """Orthogonal matrices, no bias but that of the forget gate."""
     (layer,) = HighwayLstm(input_dim=4, hidden_dim=4, num_layers=1, dropout=0.0).layers

@@ -51,18 +51,6 @@ def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
         torch.testing.assert_close(outputs["logits"][i, : len(alone)], alone, atol=1e-6, rtol=1e-5)
 
 
-def test_the_predicate_makes_the_difference(tmp_path):
-    model, _ = build(config(tmp_path))
-    reader = DatasetReader.from_params(Params(config(tmp_path)["dataset_reader"]))
-    words = ["Anna", "sold", "it", "and", "left"]
-    instances = [reader.text_to_instance(words, index) for index in (1, 4, 1)]
-    for instance in instances:
-        reader.apply_token_indexers(instance)
-    logits = outputs_of(model.eval(), instances)["logits"]
-    torch.testing.assert_close(logits[0], logits[2])
-    assert not torch.allclose(logits[0], logits[1])
-
-
 def test_loss_and_metric_without_the_sentences_that_have_no_predicate(tmp_path):
     model, instances = build(config(tmp_path))
     model.eval()
@@ -184,8 +172,3 @@ def test_only_iob2_where_all_scores_speak_against_it():
     scores[0, :, TAGS.index("I-A")] = 9.0
     found = Iob2Viterbi(TAGS)(scores, torch.ones(1, 3, dtype=torch.bool))
     assert [TAGS[tag] for tag in found[0]] == ["B-A", "I-A", "I-A"]
-
-
-def test_impossible_tags():
-    with pytest.raises(TagError, match="U-X"):
-        Iob2Viterbi(["O", "U-X"])

@@ -13,6 +13,7 @@ from elmo_tasks.srl.predictor import SrlPredictor
 from elmo_tasks.srl.reader import SrlReader
 from tests.errors import mentions
 from tests.pipeline.archives import predictor_of
+from tests.records import json_lines
 
 SENTENCE = "Anna sold the bicycle and left."
 
@@ -120,7 +121,7 @@ def test_the_result_can_be_read(predictor, tmp_path):
     inputs = [{"sentence": SENTENCE, "predicates": [1, 5]}, {"tokens": ["Rain", "again"], "predicates": []}]
     results = list(predictor.predict_batch_json(inputs))
     assert results[1] == inputs[1]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(result) + "\n" for result in results))
+    (tmp_path / "a.jsonl").write_text(json_lines(*results))
     instances = list(SrlReader(keep_without_predicates=True).read(str(tmp_path / "a.jsonl")))
     assert [each["metadata"].metadata.predicate for each in instances] == [1, 5, None]
     for instance, each in zip(instances, results[0]["predicates"], strict=False):
@@ -191,7 +192,7 @@ def test_each_sentence_of_a_file_has_a_line(predictor, tmp_path, tagger, batch_s
         {"id": "c", "tokens": ["Anna", "sold", "it"]},
         {"id": "d", "tokens": ["Gulls", "!"]},
     ]
-    (tmp_path / "a").write_text("".join(json.dumps(each) + "\n" for each in sentences))
+    (tmp_path / "a").write_text(json_lines(*sentences))
     finder = SrlPredictor(predictor._model, reader_of(predictor), spacy_model=tagger)
     results = lines_of(finder, tmp_path / "a", batch_size)
     assert [result["id"] for result in results] == list("abcd")

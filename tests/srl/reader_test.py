@@ -4,14 +4,13 @@ import logging
 import re
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.tag_schemes import TagError
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
 from tests.errors import error_of, mentions
+from tests.records import json_lines
 
 # Three sentences in each format
 
@@ -50,36 +49,26 @@ visit visit (V*)
 """
 ALL_OF_2005 = re.sub(r"(?m)^(\S+) (\S+)", r"\1 NN (S* * - \2", CONLL_2005)
 COLUMNS_2005 = ["word", "predicate", "arguments"]
-_PROMISED = {
-    "index": 1,
-    "arguments": [{"label": "ARG1", "spans": [[2, 6]]}, {"label": "ARG0", "spans": [[0, 1]]}],
-}
-_LOOK = {
-    "index": 3,
-    "predicate": "look",
-    "arguments": [
-        {"label": "ARG1", "spans": [[0, 1]]},
-        {"label": "ARG2", "spans": [[4, 5]], "text": "it"},
-        {"label": "V", "spans": [[3, 4], [5, 6]]},
-    ],
-}
+
+
+def sentence(words, pos, *predicates):
+    return {"tokens": words.split(), "pos": pos.split(), "predicates": list(predicates)}
+
+
+def argument(label, *spans, **more):
+    return {"label": label, "spans": list(spans), **more}
+
+
+PROMISED = {"index": 1, "arguments": [argument("ARG1", [2, 6]), argument("ARG0", [0, 1])]}
+LOOK = [argument("ARG1", [0, 1]), argument("ARG2", [4, 5], text="it"), argument("V", [3, 4], [5, 6])]
 JSON_LINES = [
-    {
-        "tokens": ["Omar", "promised", "to", "look", "it", "up"],
-        "pos": ["NNP", "VBD", "TO", "VB", "PRP", "RP"],
-        "predicates": [_PROMISED, _LOOK],
-    },
-    {"tokens": ["Gulls", "!"], "predicates": [], "pos": ["NNS", "."]},
-    {
-        "tokens": ["A", "visit"],
-        "predicates": [{"index": 1, "arguments": [{"label": "ARG1", "spans": [[0, 1]]}]}],
-        "pos": ["DT", "NN"],
-    },
+    sentence(
+        *("Omar promised to look it up", "NNP VBD TO VB PRP RP", PROMISED),
+        {"index": 3, "predicate": "look", "arguments": LOOK},
+    ),
+    sentence("Gulls !", "NNS ."),
+    sentence("A visit", "DT NN", {"index": 1, "arguments": [argument("ARG1", [0, 1])]}),
 ]
-
-
-def lines(objects):
-    return "".join(json.dumps(each) + "\n" for each in objects)
 
 
 def read(path, content, **options):
@@ -116,7 +105,7 @@ def test_ends_of_sentences_as_in_ontonotes(tmp_path):
         ),
         CONLL.replace("it PRP * - -", "it PRP * it -"),  # a lemma of a word that is not a predicate
         CONLL.replace("look 05", "look -"),  # the predicate is then where V starts
-        lines(JSON_LINES),
+        json_lines(*JSON_LINES),
     ],
 )
 def test_files_with_the_same_propositions(tmp_path, content):
@@ -124,8 +113,6 @@ def test_files_with_the_same_propositions(tmp_path, content):
 
 
 PROPOSITIONS_2005 = [(index, [tag.replace("ARG", "A") for tag in tags]) for index, tags in PROPOSITIONS]
-
-
 HE_2017 = """1 Omar promised to look it up ||| B-A0 B-V B-A1 I-A1 I-A1 I-A1
 3 Omar promised to look it up ||| B-A1 O O B-V B-A2 B-C-V
 1 A visit |||   B-A1 B-V
@@ -175,9 +162,7 @@ def test_words_and_props_out_of_step(tmp_path):
 NESTED = "Omar - (A0(A1*)\nand - *\nAna - *)\nfly fly (V*)\n"
 NESTED_JSON = {
     "tokens": ["Omar", "and", "Ana", "fly"],
-    "predicates": [
-        {"index": 3, "arguments": [{"label": "A1", "spans": [[0, 1]]}, {"label": "A0", "spans": [[0, 3]]}]}
-    ],
+    "predicates": [{"index": 3, "arguments": [argument("A1", [0, 1]), argument("A0", [0, 3])]}],
 }
 
 
@@ -186,7 +171,7 @@ NESTED_JSON = {
     [
         NESTED,
         NESTED.replace("(A0(A1*)", "(A0(A0(A1*)").replace("Ana - *)", "Ana - *))"),
-        lines([NESTED_JSON]),
+        json_lines(NESTED_JSON),
     ],
 )
 def test_the_outer_of_nested_arguments_is_kept(tmp_path, content, caplog):
@@ -197,7 +182,9 @@ def test_the_outer_of_nested_arguments_is_kept(tmp_path, content, caplog):
 
 
 def test_bad_sentences_are_left_out(tmp_path, caplog):
-    for i, content in enumerate((CONLL.replace("(ARG1*) -", "(ARG1 -", 1), lines(JSON_LINES[:1]) + "{\n")):
+    for i, content in enumerate(
+        (CONLL.replace("(ARG1*) -", "(ARG1 -", 1), json_lines(*JSON_LINES[:1]) + "{\n")
+    ):
         assert gold(read(tmp_path / "a", content, skip_bad=True)) == PROPOSITIONS[2 * (1 - i) :][:2]
         assert caplog.text.count("1 bad records") == i + 1
 
@@ -206,9 +193,9 @@ def test_bad_sentences_are_left_out(tmp_path, caplog):
     ("content", "predicates", "options"),
     [
         ("Ana\nflew\n\nGulls\n", [None, None], {}),
-        (lines([{"tokens": ["Ana", "flew"]}, {"tokens": ["Gulls"], "predicates": []}]), [None, []], {}),
-        (lines([{"tokens": ["Ana", "flew"], "predicates": [1]}]), [[1]], {}),
-        (lines([{"tokens": ["Ana", "flew"], "predicates": [{"index": 1}]}]), [[1]], {}),
+        (json_lines({"tokens": ["Ana", "flew"]}, {"tokens": ["Gulls"], "predicates": []}), [None, []], {}),
+        (json_lines({"tokens": ["Ana", "flew"], "predicates": [1]}), [[1]], {}),
+        (json_lines({"tokens": ["Ana", "flew"], "predicates": [{"index": 1}]}), [[1]], {}),
         ("1 Ana flew |||\n", [[1]], {}),
         ("Ana -\nflew fly\n\nGulls -\n", [[1], []], {"format": "conll2005"}),
         (re.sub(r"(?m)^(d( \S+){10}).* (\S+)$", r"\1 \3", CONLL), [[1, 3], [], [1]], {}),
@@ -231,7 +218,7 @@ def test_sentences_without_labels(tmp_path, content, predicates, options):
     [
         (CONLL, [{"doc_key": "d_0", "sentence": number} for number in range(3)]),
         (CONLL_2005, [{"sentence": number} for number in range(3)]),
-        (lines([{"id": 7, "sent_id": "x", "tokens": ["a"]}]), [{"id": 7, "sent_id": "x"}]),
+        (json_lines({"id": 7, "sent_id": "x", "tokens": ["a"]}), [{"id": 7, "sent_id": "x"}]),
     ],
 )
 def test_ids_of_sentences(tmp_path, content, ids):
@@ -250,11 +237,8 @@ def test_a_predicate_without_arguments(tmp_path):
 
 
 def test_a_predicate_of_json_is_tagged_if_it_is_in_no_span(tmp_path):
-    predicates = [
-        {"index": 1, "arguments": []},
-        {"index": 0, "arguments": [{"label": "R", "spans": [[0, 2]]}]},
-    ]
-    found = read(tmp_path / "a", lines([{"tokens": ["a", "b"], "predicates": predicates}]))
+    predicates = [{"index": 1, "arguments": []}, {"index": 0, "arguments": [argument("R", [0, 2])]}]
+    found = read(tmp_path / "a", json_lines({"tokens": ["a", "b"], "predicates": predicates}))
     assert gold(found) == [(1, ["O", "B-V"]), (0, ["B-R", "I-R"])]
 
 
@@ -288,7 +272,7 @@ def test_wrong_columns(tmp_path, old, new, line, value):
 def test_wrong_json(tmp_path, content, value):
     """A line, or a predicate of the sentence "a"."""
     line = content if isinstance(content, str) else json.dumps({"tokens": ["a"], "predicates": [content]})
-    message = error_of(InputError, read, tmp_path / "a", lines(JSON_LINES[:1]) + "\n" + line + "\n")
+    message = error_of(InputError, read, tmp_path / "a", json_lines(*JSON_LINES[:1]) + "\n" + line + "\n")
     assert mentions(message, f"{tmp_path / 'a'}, line 3: ", value)
 
 
@@ -306,7 +290,7 @@ def test_the_instances(tmp_path):
     assert len(numbers) == len(texts)
 
 
-@pytest.mark.parametrize("content", [CONLL, lines(JSON_LINES)])
+@pytest.mark.parametrize("content", [CONLL, json_lines(*JSON_LINES)])
 def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     with caplog.at_level(logging.INFO):
         assert gold(read(tmp_path / "a", content, verbs_only=True)) == PROPOSITIONS[:2]
@@ -316,15 +300,6 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert gold(instances) == [*PROPOSITIONS[:2], (None, ["O", "O"]), PROPOSITIONS[2]]
     assert not any(instances[2]["verb_indicator"])
     assert "3 sentences, 3 predicates, 1 sentences without predicates kept" in caplog.text
-
-
-@pytest.mark.parametrize("arguments", [([], 0), (["a"], 1), (["a"], 0, ["O", "O"])])
-def test_text_to_instance(arguments):
-    with pytest.raises(ConfigurationError):
-        SrlReader().text_to_instance(*arguments)
-    with pytest.raises(TagError, match="I-X"):
-        SrlReader().text_to_instance(["a", "b"], 0, ["I-X", "O"])
-    assert "tags" not in SrlReader().text_to_instance(["a"], 0).fields
 
 
 def test_a_batch_and_its_vocabulary(tmp_path, caplog):

@@ -5,13 +5,11 @@ import pytest
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
-from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Vocabulary
-from allennlp.models import Model
+from allennlp.data import DatasetReader
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.sst.model import Maxout
-from tests.modules.models import build, check_alone, indexed, tensors, tiny_elmo
+from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
 SENTENCES = [
@@ -89,17 +87,6 @@ def test_equals_the_paper_by_hand(tmp_path, output_elmo, scaled_attention):
     assert model.get_metrics(reset=True)["accuracy"] == right
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"output_elmo": "integrator"}, {"maxout": 2, "projection_size": None}]
-)
-@pytest.mark.parametrize("placement", ["none", "input+output"])
-def test_a_sentence_has_one_result_alone_and_in_any_batch(tmp_path, placement, changes):
-    model, instances = build_sentences(settings(tmp_path, placement, **changes))
-    together = check_alone(model, instances)
-    lengths = together["mask"].sum(dim=1)
-    assert all(row[length:].eq(0).all() for row, length in zip(together["attention"], lengths, strict=True))
-
-
 def test_maxout_with_batch_normalisation(tmp_path):
     model, instances = build_sentences(settings(tmp_path, "input", maxout=3))
     layers = [layer for layer in model.classifier if isinstance(layer, Maxout)]
@@ -125,8 +112,3 @@ def test_maxout_is_trained(tmp_path):
     of_norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     names = {"linear.weight", "linear.bias", *(f"norm.{name}" for name in of_norm)}
     assert set(layer.state_dict()) == names
-
-
-def test_a_vocabulary_without_labels(tmp_path):
-    with pytest.raises(ConfigurationError, match="no labels"):
-        Model.from_params(Params(settings(tmp_path, "none")["model"]), vocab=Vocabulary())

@@ -1,8 +1,6 @@
-import logging
 from collections import Counter
 
 import pytest
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from nltk import Tree
 
@@ -62,18 +60,6 @@ def test_granularity_and_the_order_of_classes(tmp_path, granularity, labels, cla
     assert list(vocab.get_token_to_index_vocabulary("labels")) == classes
 
 
-def test_what_is_read_and_left_out_is_counted(tmp_path, caplog):
-    with caplog.at_level(logging.INFO):
-        read(tmp_path / "a", min_phrase_tokens=2)
-        read(tmp_path / "a", granularity=2, min_phrase_tokens=2)
-    assert f"{tmp_path}/a: 3 sentences (" in caplog.text
-    sentences, phrases = (
-        "2 sentences (negative 1, positive 1)",
-        "4 phrases inside them (negative 1, positive 3)",
-    )
-    assert f"{sentences}, {phrases}, 1 neutral left out" in caplog.text
-
-
 def test_a_word_counts_once_for_each_sentence(tmp_path):
     """The sentence itself may be left out, but not its phrases."""
     counts = {}
@@ -88,32 +74,6 @@ def test_a_word_counts_once_for_each_sentence(tmp_path):
     assert set(counts[5]["tokens"]) == {"It", "is", "good", ".", "A", "gem", "flawed", "now"}
     # `now` and `It` are neutral by themselves, but for the phrases that they are in.
     assert set(counts[2]["tokens"]) == set(counts[5]["tokens"])
-
-
-def test_a_word_counts_once_in_a_sample(tmp_path):
-    content = "(3 (2 (2 (2 (2 a) (2 b)) (2 c)) (2 d)) (2 (2 e) (2 f)))\n" * 2
-    reader = SstReader(min_phrase_tokens=2)
-    instances = read(tmp_path / "a", content, min_phrase_tokens=2)
-    first, second = instances[:5], instances[5:]
-    assert [text for text, _ in texts(first)] == ["a b c d e f", "a b c d", "a b c", "a b", "e f"]
-    for drawn, counted in (
-        (first, [True, False, False, False, False]),
-        (first[2:], [True, False, True]),
-        ([first[0], second[2], second[3]], [True, True, False]),
-        ([*first[3:], *second], [True, True, True, False, False, False, False]),
-    ):
-        reader.sampled(drawn)
-        assert [instance["tokens"].counted for instance in drawn] == counted
-
-
-def test_text_to_instance():
-    reader = SstReader(granularity=3)
-    assert set(reader.text_to_instance(["Fine", "."]).fields) == {"tokens", "metadata"}
-    assert reader.text_to_instance(["Fine"], "positive")["label"].label == "positive"
-    with pytest.raises(ConfigurationError, match="word"):
-        reader.text_to_instance([])
-    with pytest.raises(ConfigurationError, match="'4'"):
-        reader.text_to_instance(["Fine"], "4")
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,6 @@ def test_a_run_that_stopped_early_trains_no_more(stop, epochs):
 
 @pytest.mark.parametrize("shuffled", [{"batch_size": 4, "shuffle": True}, BUCKETS], ids=["loader", "sampler"])
 def test_validations_that_a_resumed_run_does_not_repeat(shuffled):
-    """They change the order of neither the training data nor of a later validation."""
     reader = DatasetReader.by_name("elmo_ner")()
     paths = [str(bundled(f"fixtures/ner/{part}.conll")) for part in ("train", "dev")]
     vocabulary = Vocabulary.from_instances(reader.read(paths[0]))
@@ -203,25 +202,14 @@ def test_data_loaders_that_cannot_be_repeated(monkeypatch, caplog):
         RepeatableCallback("folder").on_start(trainer_of(nn.Linear(1, 1), loader=in_parts))
 
 
-@pytest.fixture
-def threads_of(monkeypatch):
-    """The number of threads of a process after the start of a training."""
-
-    def start(before, *, workers=None, device="cpu"):
-        threads = [before]
-        monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
-        monkeypatch.setattr(torch, "set_num_threads", threads.append)
-        monkeypatch.setattr(callbacks, "is_distributed", lambda: workers is not None)
-        monkeypatch.setenv("ALLENNLP_PROCS_PER_NODE", str(workers))
-        params = Params({"type": "elmo_share_cores"})
-        callback = TrainerCallback.from_params(params, serialization_dir="folder")
-        callback.on_start(SimpleNamespace(cuda_device=torch.device(device)))
-        return threads[-1]
-
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    return start
-
-
 @pytest.mark.parametrize(("workers", "share"), [(1, 16), (2, 8), (3, 5), (16, 1), (40, 1)])
-def test_each_worker_has_its_share_of_the_cores(threads_of, workers, share):
-    assert threads_of(16, workers=workers) == share
+def test_each_worker_has_its_share_of_the_cores(monkeypatch, workers, share):
+    threads = [16]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(callbacks, "is_distributed", lambda: True)
+    monkeypatch.setenv("ALLENNLP_PROCS_PER_NODE", str(workers))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    callback = TrainerCallback.from_params(Params({"type": "elmo_share_cores"}), serialization_dir="folder")
+    callback.on_start(SimpleNamespace(cuda_device=torch.device("cpu")))
+    assert threads[-1] == share

@@ -17,8 +17,6 @@ from elmo_tasks.training.callbacks import MlflowCallback
 CONFIG = {"model": {"type": "elmo_bilm"}, "vocabulary": {"min_count": {"*tokens": 2}}}
 NAMES = {"config.json", "weights.th", "vocabulary", "vocabulary/tokens.txt", "meta.json"}
 METRICS = {"epoch": 1, "validation_perplexity": 50.5, "training_duration": "0:00:01"}
-
-
 Metric = namedtuple("Metric", ["key", "value", "timestamp", "step"])
 Param = namedtuple("Param", ["key", "value"])
 

@@ -1,6 +1,7 @@
 import json
 import random
 from collections import Counter, defaultdict
+from functools import partial
 from itertools import groupby
 
 import pytest
@@ -67,17 +68,14 @@ def test_workers_have_the_same_number_of_batches():
         assert sorted(i for batch in batches[rank] for i in batch) == list(range(count))
 
 
-def batch_full(*arguments) -> None:
-    batch(*arguments, drop_last=True)
-
-
 def test_sentences_that_drop_last_has_left_out():
     """20 and 7 sentences are 5 batches of 4, and one batch, of which 4 are made."""
-    batches = in_two_workers(batch_full, [20, 7])
+    worker = partial(batch, drop_last=True)
+    batches = in_two_workers(worker, [20, 7])
     assert [len(batch) for batch in batches[0]] == [4] * 5
     assert [len(batch) for batch in batches[1]] == [1] * 4
     with pytest.raises(ProcessRaisedException, match="process 2 of 2"):
-        in_two_workers(batch_full, [8, 3])
+        in_two_workers(worker, [8, 3])
 
 
 def batch_few(rank: int, port: int, counts: list[int], results) -> None:

@@ -46,10 +46,8 @@ def test_a_file_with_its_keys(tmp_path, caplog, reader, file, keys):
 @pytest.mark.parametrize(("reader", "file", "keys"), ROWS)
 def test_inspect_finds_the_keys(tmp_path, reader, file, keys):
     """One of its readings has the tokens and labels that the keys of the table give."""
-    task, path = (
-        reader.removeprefix("elmo_").replace("classifier", "classification"),
-        write(tmp_path / "a", file),
-    )
+    task = reader.removeprefix("elmo_").replace("classifier", "classification")
+    path = write(tmp_path / "a", file)
     sample = sample_of(path)
     expected = read_with(task, path, {"type": reader} | json.loads(keys or "{}"), sample)
     found, _, problem = inspect(task, path, sample)

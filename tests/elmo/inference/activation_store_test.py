@@ -32,8 +32,6 @@ from tests.elmo.threads import at_once
 
 NUMBERED = [[f"number{number}", "of", "many", "sentences"] for number in range(60)]
 
-# Several processes and threads
-
 
 class Worker:
     """A forked process that encodes sentences, one a batch, and counts the batches in a pipe."""
@@ -82,7 +80,6 @@ class Worker:
 
 
 def test_eight_threads(files, folder, warnings):
-    """Four with an `Elmo` of their own, and four with one in common."""
     elmos = [Elmo(activations=str(folder), **files) for _ in range(5)]
     elmos += [elmos[-1]] * 3
     wanted = Elmo(**files)(batch(NUMBERED)).input
@@ -152,9 +149,6 @@ def test_full_disk(files, folder, warnings):
     assert not warnings()
 
 
-# Damage
-
-
 DAMAGES = {
     "cut off": lambda content, value: content[:20000],
     "another file": lambda content, value: random.Random(1).randbytes(len(content)),
@@ -164,7 +158,6 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_database_is_named(files, folder, damage):
-    """After it was deleted, all sentences are encoded again."""
     fill(files, folder)
     (path,) = databases(folder)
     value = max(records(folder).values())

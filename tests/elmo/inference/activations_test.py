@@ -22,8 +22,6 @@ from tests.elmo.activation_runs import DISTINCT, Run, assert_same, databases, ex
 from tests.elmo.files import SENTENCES, batch, make_files, read_frozen
 from tests.errors import mentions
 
-# Kept vectors
-
 
 def test_float32_changes_no_bit(files, folder):
     """Each sentence as the biLM gave it once, in whatever batch it comes again."""
@@ -65,9 +63,6 @@ def test_values_that_float16_cannot_hold(files, folder):
         run.elmo.bilm.load_state_dict({name: larger}, strict=False)
     with pytest.raises(ElmoError, match="float32"):
         run.layers(SENTENCES)
-
-
-# Activations of different sources are never mixed up
 
 
 def state_file(path, value):
@@ -130,9 +125,6 @@ def test_weights_that_change_in_place(files, folder):
     assert len(databases(folder)) == 3
 
 
-# Space
-
-
 def sizes(folder):
     return {path.parent.name: path.stat().st_size for path in databases(folder)}
 
@@ -154,15 +146,6 @@ def test_limit(files, folder, tmp_path, warnings):
     assert warnings().count("The run continues") == 2
 
 
-# The config
-
-
-def test_folder_that_cannot_be_made(files, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"file.kept"):
-        Elmo(activations=str(tmp_path / "file" / "kept"), **files)
-
-
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
 def test_copies_share_the_folder(files, folder, copied):
     elmo = Elmo(activations={"path": str(folder), "dtype": "float16", "limit_gb": 3.0}, **files)
@@ -172,9 +155,6 @@ def test_copies_share_the_folder(files, folder, copied):
     assert torch.equal(again(batch(SENTENCES)).input, vectors)
     del elmo, again
     assert fill(files, folder, dtype="float16") == 2
-
-
-# Training
 
 
 @pytest.mark.usefixtures("one_thread")

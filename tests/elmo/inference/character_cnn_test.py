@@ -62,9 +62,6 @@ def test_a_word_has_the_same_bits_alone_and_beside_others(monkeypatch, precision
     assert torch.equal(cnn(ids(WORDS)), together)
 
 
-# The cache of words
-
-
 class CountingEncoder:
     """Counts the words that it is asked for."""
 

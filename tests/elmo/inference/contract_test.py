@@ -117,9 +117,6 @@ def test_a_text_goes_on_with_the_same_bits_alone_and_beside_others(precision, th
                 assert torch.equal(ours[:, :, 0], theirs[:, :, row])
 
 
-# Many callers
-
-
 BATCHES = [random.Random(seed).choices(NONEMPTY, k=1 + seed % 4) for seed in range(CALLERS)]
 
 
@@ -194,9 +191,6 @@ def test_a_process_forks_while_a_thread_computes(monkeypatch, owner, step, train
     assert within.wait(10)
     assert same_in_a_fork(bilm, expected)
     thread.join()
-
-
-# Memory
 
 
 def resident():

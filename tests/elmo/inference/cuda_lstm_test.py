@@ -17,8 +17,6 @@ from tests.elmo.inference.layers import (
     random_stack,
 )
 
-# The LSTM of a GPU, without the recording
-
 
 @pytest.mark.parametrize("lengths", [[3, 11, 1, 26, 11], [1] * 9, [5], [8, 16, 24, 7]])
 @pytest.mark.parametrize("changes", SIZES)
@@ -37,9 +35,6 @@ def test_bfloat16_is_near():
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == torch.float32
         assert 0 < (ours - theirs).abs().max() < 0.05
-
-
-# On a GPU
 
 
 @pytest.mark.cuda
@@ -91,7 +86,6 @@ def test_autocast_does_not_reach_it(dtype):
 
 @pytest.mark.cuda
 def test_more_shapes_than_are_recorded():
-    """Recordings are dropped, and the vectors stay right."""
     bilm = frozen(random_bilm(**FILLING))
     on_gpu = copy.deepcopy(bilm).cuda()
     words = [f"w{number}" for number in range(3 * RECORDINGS)]
@@ -139,9 +133,6 @@ def test_a_stateful_elmo_on_a_gpu(files):
     for sentences in (SENTENCES, NONEMPTY[:2], SENTENCES[::-1]):
         found = on_gpu(batch(sentences).cuda()).input
         torch.testing.assert_close(found.cpu(), elmo(batch(sentences)).input, atol=1e-3, rtol=1e-3)
-
-
-# The CUDA graph
 
 
 def twice(inputs, other):

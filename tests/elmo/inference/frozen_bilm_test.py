@@ -52,8 +52,12 @@ def test_equals_the_model(tmp_path, changes, dtype):
 
 def test_equals_the_model_that_reads_words(tmp_path):
     files = make_word_files(tmp_path)
-    model = read_bilm(**files).double()
+    model = read_bilm(**files)
     bilm = FrozenBiLm.read(model.options, files["weight_file"], VOCABULARY)
+    same_bits(bilm.state_dict(), model.state_dict())
+    bilm.prepare()
+    same_bits(bilm.state_dict(), model.state_dict())
+    model = model.double()
     ids = WordEncoder.padded_ids(SENTENCES)
     assert torch.equal(bilm.padded_ids(SENTENCES), ids)
     assert_equal([bilm.encode(ids)], [model.encode(ids)], 5e-6)
@@ -121,9 +125,6 @@ def test_inference_mode_leaves_nothing_unusable_behind():
     assert torch.equal(mixed[:, :2, :7].detach(), expected)
 
 
-# Its state dict
-
-
 def same_bits(found, expected):
     assert list(found) == list(expected)
     for name, weight in expected.items():
@@ -148,24 +149,13 @@ def test_state_dict_is_that_of_the_model_bit_by_bit(changes, precision):
     assert again.digest() == bilm.digest()
 
 
-def test_state_dict_of_a_biLM_that_reads_words(tmp_path):  # noqa: N802
-    files = make_word_files(tmp_path)
-    model = read_bilm(**files)
-    bilm = FrozenBiLm.read(model.options, files["weight_file"], VOCABULARY)
-    same_bits(bilm.state_dict(), model.state_dict())
-    bilm.prepare()
-    same_bits(bilm.state_dict(), model.state_dict())
-
-
 def test_strict_loading():
     bilm = frozen(random_bilm())
     state, before = bilm.state_dict(), bilm.encode(batch(NONEMPTY))
     name = "lstm.directions.1.0.bias"
+    without = {key: weight for key, weight in state.items() if key != name}
     for wrong, expected in (
-        (
-            {key: weight for key, weight in state.items() if key != name},
-            f'Missing key(s) in state_dict: "{name}"',
-        ),
+        (without, f'Missing key(s) in state_dict: "{name}"'),
         (state | {"lstm.more": torch.zeros(1)}, 'Unexpected key(s) in state_dict: "lstm.more"'),
         (state | {name: torch.zeros(3)}, f"{name} has the shape (3,) instead of (48,)"),
     ):
@@ -187,9 +177,6 @@ def test_loaded_weights_take_the_type_that_it_computes_in(given, own):
     layers = bilm.encode(batch(NONEMPTY))
     assert layers.dtype == own
     torch.testing.assert_close(layers, model.to(own).encode(batch(NONEMPTY)), atol=2e-6, rtol=0)
-
-
-# Changes
 
 
 def test_changed_weights():

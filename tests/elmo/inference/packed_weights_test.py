@@ -93,28 +93,25 @@ def test_bfloat16_is_near(kind, rows):
 # The sigmoid: each value is rounded alike, wherever it stands and however many threads there are
 
 
-@pytest.fixture(params=[1, 2, 3, 5, 7, 16])
-def thread_count(request):
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
+some_threads = pytest.mark.parametrize("threads", [1, 2, 3, 5, 7, 16], indirect=True)
 
 
+@some_threads
 @pytest.mark.parametrize("width", [1, 33, 100, 4096, 4100])
-def test_a_row_is_rounded_alike_in_any_batch(width, thread_count):
+def test_a_row_is_rounded_alike_in_any_batch(width, threads):
     values = torch.randn(max(SIGMOID_ROWS), width, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(sigmoid(values), values.sigmoid())
     expected = torch.cat([sigmoid(row) for row in values.split(1)])
     for rows in SIGMOID_ROWS:
         assert torch.equal(sigmoid(values[:rows]), expected[:rows])
         in_place = values[:rows].clone()
-        sigmoid_of(in_place, thread_count)(in_place, out=in_place)
+        sigmoid_of(in_place, threads)(in_place, out=in_place)
         assert torch.equal(in_place, expected[:rows])
 
 
+@some_threads
 @pytest.mark.parametrize("width", [33, 4096])
-def test_gradients_are_those_of_pytorch(width, thread_count):
+def test_gradients_are_those_of_pytorch(width, threads):
     values = torch.randn(17, width, requires_grad=True)
     (gradient,) = torch.autograd.grad(sigmoid(values).square().sum(), values)
     (expected,) = torch.autograd.grad(values.sigmoid().square().sum(), values)

@@ -42,9 +42,6 @@ def fast_paths(monkeypatch):
     return calls
 
 
-# With gradients
-
-
 def loss_of(bilm, stateful):
     """Returns the loss of two batches; the second goes on where the first ended."""
     if not stateful:
@@ -109,9 +106,6 @@ def test_batch_without_any_token(dtype):
     assert not bilm.encode(torch.zeros(2, 3, 50, dtype=torch.int16)).any()
 
 
-# In evaluation
-
-
 def test_without_gradients_it_is_a_frozen_one(fast_paths):
     model = random_bilm(**FILLING)
     bilm = trained(model)
@@ -135,16 +129,6 @@ def test_without_gradients_it_is_a_frozen_one(fast_paths):
         assert len(set(map(id, fast_paths))) == 1
         del fast_paths[:]
         bilm.train()
-
-
-def test_training_goes_on_after_inference_mode():
-    bilm = trained(random_bilm(**FILLING))
-    for _ in range(2):
-        with torch.inference_mode():
-            expected = bilm.encode(batch(SENTENCES))
-        found = bilm.encode(batch(SENTENCES))
-        assert torch.equal(found, expected)
-        found.sum().backward()
 
 
 def test_no_parameter_wants_a_gradient(fast_paths):
@@ -262,12 +246,8 @@ def test_eight_callers_of_a_cold_one(fast_paths):
         assert len(set(map(id, fast_paths))) == 1
 
 
-# Autocast
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_training_under_autocast(dtype):
-    """Without errors of dtypes, in float32 or near it, also in another thread."""
     model = random_bilm(**FILLING)
     bilm = trained(model)
     expected = model.encode(batch(NONEMPTY))

@@ -143,7 +143,6 @@ def test_precision(precision, size, with_projection):
 
 
 def test_the_same_bits_each_time():
-    """Also in memory that was used before, and after a batch of another size."""
     products, found = Products(), []
     for sequences in (3, 5, 3, 3):
         given = tensors(dim=32, size=16, with_projection=True, sequences=sequences, dtype=torch.float32)
@@ -173,7 +172,6 @@ def test_passes_that_a_gpu_would_record(size, with_projection):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("size", "with_projection"), [(32, True), (48, False)])
 def test_recorded_passes(precision, size, with_projection):
-    """Values and gradients from the recording, for several values and two shapes."""
     clips, products = Clips(0.5, 0.4), Products(precision)
     recorded, results = RecordedLayer(clips, products), []
     for scale, sequences in ((1.0, 3), (0.5, 3), (2.0, 3), (1.0, 9), (1.0, 3)):

@@ -13,6 +13,7 @@ from tests.elmo.files import (
     VARIANTS,
     batch,
     changed,
+    make_block,
     make_files,
     make_word_files,
     random_bilm,
@@ -52,10 +53,7 @@ def test_reaches_the_bounds(tmp_path):
 
 @pytest.mark.parametrize("reads", ["characters", "words"])
 def test_carries_the_state_like_the_original(tmp_path, reads):
-    names = "options_file", "weight_file"
-    files = (
-        make_word_files(tmp_path) if reads == "words" else dict(zip(names, make_files(tmp_path), strict=True))
-    )
+    files = make_word_files(tmp_path) if reads == "words" else make_block(tmp_path)
     bilm, lanes = read_bilm(**files), [NumpyBiLm(**files) for _ in range(2)]
     state = None
     for sentences in ([["the", "cat", "."], ["on"]], [["until"], ["mat", "and"]], [["x", "on"], ["The"]]):

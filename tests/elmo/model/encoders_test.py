@@ -29,9 +29,6 @@ def word_files(tmp_path):
     return make_word_files(tmp_path / "words")
 
 
-# All kinds
-
-
 def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
     """Ids of bytes and of Unicode characters have the same shape; those of AllenNLP have 64 bits."""
     of_bytes, of_words = random_bilm(), read_bilm(**word_files)
@@ -48,9 +45,6 @@ def test_ids_of_another_kind_are_refused(unicode_bilm, word_files):
             assert mentions(error_of(ElmoError, each, ids), *expected)
 
 
-# Characters
-
-
 def test_a_new_highway_carries_most_of_its_input():
     torch.manual_seed(0)
     highway = Highway(size=6)
@@ -61,8 +55,6 @@ def test_a_new_highway_carries_most_of_its_input():
     torch.testing.assert_close(highway(inputs), expected)
     assert (highway.carry.bias == -2).all()
 
-
-# Unicode characters
 
 MARKS = ["<bos>", "<eos>", "<bow>", "<eow>", "<pad>", "<oov>"]
 CHARACTERS = {entry: row for row, entry in enumerate([*"theca", "oov", *"so한국어", *MARKS])}
@@ -116,9 +108,6 @@ def test_gradients_of_the_unicode_model(unicode_bilm):
         each.encode(ids).square().sum().backward()
     for (name, ours), expected in zip(fast.named_parameters(), unicode_bilm.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, expected.grad, atol=1e-3, rtol=1e-3, msg=name)
-
-
-# Words
 
 
 def test_as_many_words_as_rows(word_files):

@@ -7,7 +7,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.inference import FrozenBiLm
-from elmo_tasks.elmo.model import BiLm, BiLmOptions, WordOptions
+from elmo_tasks.elmo.model import BiLm, WordOptions
 from elmo_tasks.elmo.model.folders import SHIPPED, opened_folder, options_in, weights_in
 from tests.elmo.many_langs import (
     CHARACTERS,
@@ -83,14 +83,6 @@ def test_the_configurations_that_the_package_brings_along(tmp_path):
         assert (options.dim, options.projection_dim, options.cell_clip) == (4096, 512, 3.0)
         assert options.tokens.dictionaries.n_words == len(WORDS)
         assert options.tokens.dictionaries.n_characters == len(CHARACTERS)
-
-
-def test_options_survive_json(tmp_path):
-    with opened_folder(make_folder(tmp_path)) as folder:
-        options = options_in(folder)
-    assert BiLmOptions.read(json.loads(json.dumps(options.to_json()))) == options
-    with torch.device("meta"):
-        assert BiLm(options=options).reads == "unicode_ids"
 
 
 def test_without_characters_it_reads_words(tmp_path):
