@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
@@ -46,8 +47,8 @@ from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import around, wrap
 
-_PRIVATE = re.compile(r"\.(_|test)[^.]*$")
-"""Submodules that are not imported with their package."""
+_PUBLIC = re.compile(r"\.(?!_|test)[^.]+$")
+"""Submodules that are imported with their package."""
 
 
 def let_evaluate_take_its_options() -> None:
@@ -97,10 +98,8 @@ def _evaluate(
     metrics = stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
     instances = getattr(data_loader, "_instances", None)
     if instances and "metadata" in instances[0].fields:
-        path = Path(predictions_output_file)
-        lines = dict(zip(serializer.order, path.read_text("utf-8").splitlines(), strict=True))
-        in_order = (lines[id(instance["metadata"].metadata)] for instance in instances)
-        path.write_text("".join(f"{line}\n" for line in in_order), "utf-8")
+        in_order = (serializer.lines[id(instance["metadata"].metadata)] for instance in instances)
+        Path(predictions_output_file).write_text("".join(f"{line}\n" for line in in_order), "utf-8")
     return metrics
 
 
@@ -109,18 +108,19 @@ class _RecordSerializer(SimpleSerializer):
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.order: list[int] = []
-        """The identity of each line's metadata."""
+        self.lines: dict[int, str] = {}
+        """The lines by the identities of their metadata."""
 
     def __call__(self, batch: dict[str, Any], output_dict: dict[str, Any], *args: Any, **options: Any) -> str:
         results = self._model.results(output_dict)
         metadata = batch.get("metadata") or [None] * len(results)
-        self.order += map(id, metadata)
-        records = [
+        records = (
             {**getattr(about, "ids", {}), **result.to_json(), "metadata": about}
             for about, result in zip(metadata, results, strict=True)
-        ]
-        return "\n".join(json.dumps(util.sanitize(record)) for record in records)
+        )
+        lines = [json.dumps(util.sanitize(record)) for record in records]
+        self.lines.update(zip(map(id, metadata), lines, strict=True))
+        return "\n".join(lines)
 
 
 def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
@@ -200,8 +200,8 @@ def _import_package(stock: object, package_name: str, exclude: Collection[str] |
         while names:
             module = importlib.import_module(names.pop())
             found = pkgutil.iter_modules(getattr(module, "__path__", ()), f"{module.__name__}.")
-            public = {each.name for each in found if not _PRIVATE.search(each.name)}
-            names += sorted(public - left_out, reverse=True)
+            public = filter(_PUBLIC.search, map(attrgetter("name"), found))
+            names += sorted(set(public) - left_out, reverse=True)
 
 
 def _include(stock: object, package_name: str) -> None:
