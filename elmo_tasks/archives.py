@@ -40,7 +40,7 @@ from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.nn import util
 
-from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
 from elmo_tasks.common.files import bundled, read_json_object, read_utf8, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
@@ -397,6 +397,8 @@ NOTE, MAX_NOTE = "bilm.json", 1 << 16
 The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict. Its
 size is enough for an ensemble of thousands.
 """
+_STEM = 5
+"""The letters in which words of one stem agree, such as `entailment` and `entails`."""
 TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 _read_state_dict = util.read_state_dict
@@ -499,10 +501,15 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
         return archive
     archives, name = trained_archives(), text.removeprefix(TRAINED)
     if name not in archives:
-        names = [TRAINED + each for each in archives]
-        remedy = did_you_mean(text, names).removeprefix("; ") or f"there are {', '.join(names)}"
+        nearest = nearest_name(name, archives)
+        for each in archives:
+            if name[:_STEM] in (word[:_STEM] for word in trained_card(each)["task"].split()):
+                nearest = each
+        remedy = f"there are {', '.join(TRAINED + each for each in archives)}"
+        if nearest is not None:
+            remedy = f"did you mean {TRAINED + nearest!r}?"
         raise ConfigError(
             f"no trained model is named {text}",
-            remedy=remedy if names else "install them: pip install elmo_tasks[models]",
+            remedy=remedy if archives else "install them: pip install elmo_tasks[models]",
         )
     return archives[name]

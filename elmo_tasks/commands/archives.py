@@ -1,6 +1,8 @@
 """The verbs about trained models: `mix`, `confusion`, `models` and `slim`."""
 
+import os
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from allennlp.common.checks import ConfigurationError
@@ -79,7 +81,8 @@ class Confusion(ModelVerb):
     description = """Evaluates an archived classifier, or an ensemble of classifiers, on labelled data, as
         `allennlp evaluate` does; or a biLM with `frequent_words` on text, with the words as its classes.
         Shows accuracy, macro F1, and a table with a row for each gold class: how many of its instances were
-        taken for each class, and its precision, recall and F1. The picture has each row's shares."""
+        taken for each class, and its precision, recall and F1. Tells if the model was trained on the data.
+        The picture has each row's shares."""
 
     input: Input = positional("FILE", "data, as the archive's dataset reader reads it")
     output: Path = positional("PNG", "picture to write; its suffix says in which format")
@@ -92,7 +95,9 @@ class Confusion(ModelVerb):
             archive = self.open()
             labels = _classification_metric(self.archive, archive.model).labels
             metrics = self._evaluate(archive)
-            print(f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}\n")
+            total = sum(metrics[confusion_name(*cell)] for cell in product(labels, labels))
+            scores = f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}"
+            print(f"{scores}, of {total:,.0f} instances\n{_known_data(archive, self.input)}")
             print(confusion_table(labels, metrics).markdown(), end="")
             draw_confusion(labels, metrics, path)
         print(f"\n{self.output}: the shares of {len(labels)} classes")
@@ -105,6 +110,16 @@ class Confusion(ModelVerb):
         loader = MultiProcessDataLoader(reader, self.input, batch_sampler=sampler)
         loader.index_with(model.vocab)
         return SimpleEvaluator(cuda_device=self.device)(model, loader)
+
+
+def _known_data(archive: Archive, path: str) -> str:
+    """Returns a line if the archive's model was trained on the data, or if they chose the best epoch."""
+    for key, use in (("train", "were trained on"), ("validation", "chose the best epoch")):
+        known = archive.config.get(f"{key}_data_path", None)
+        paths = known if isinstance(known, list) else [known]
+        if os.path.realpath(path) in (os.path.realpath(each) for each in paths if isinstance(each, str)):
+            return f"These data {use}: expect lower scores on others.\n"
+    return ""
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:

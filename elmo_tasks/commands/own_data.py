@@ -5,7 +5,6 @@ import shlex
 from abc import abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,22 +12,22 @@ from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.params import parse_overrides, with_overrides
 from allennlp.data import DatasetReader
-from allennlp.models.archival import CONFIG_NAME
-from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, positional
 from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, inspect
 from elmo_tasks.common.files import bundled
-from elmo_tasks.common.table import Table
+from elmo_tasks.compat.training import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.input_files import InputError, sample_of, shorten
-from elmo_tasks.training.experiments import METRICS, validation_metric
+from elmo_tasks.pipeline.predictor import InputRecord, predict_records
+from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.training.sampling import sample_size
 
 TRAINED_SHARE = 0.9
 """The share of the records that is trained on, where no dev data are given."""
 SEED = 13
-_BEST = "best_validation_"
+PREDICTIONS = "validation.jsonl"
+"""The file of a run with the records that chose the epoch, and their predictions."""
 _EXAMPLES, _LONGEST = 3, 200
 
 
@@ -58,28 +57,21 @@ class TrainOnOwnData(Verb):
         inspection = self._inspection()
         print("\n".join(description(self.train, inspection)), flush=True)
         config = self._config(inspection.dataset_reader)
-        metric = validation_metric(config)  # the training takes the config apart
         if self.dev is None:
             if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
                 problem = f"{inspection.records} records are too few to hold some out"
                 raise InputError(problem, where=self.train, remedy="give a DEV")
             print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn by chance, are held out: no DEV is given")
-        train_model(Params(config), self.output, recover=self.recover, force=self.force)
-        metrics = json.loads((self.output / METRICS).read_text(encoding="utf-8"))
-        table = Table(("metric on the held-out data", "value"))
-        for name, value in metrics.items():
-            name = name.removeprefix(_BEST) if name.startswith(_BEST) else ""
-            if name and not name.startswith("confusion"):
-                table.add(name, round(value, 4))
-        print(f"\n{table.markdown().rstrip()}")
-        archive = self.output / "model.tar.gz"
+        with telling_how_to_recover(self.output):
+            train_model(Params(config), self.output, recover=self.recover, force=self.force)
+        print(end_of_training(self.output))
+        archive = self.output / ARCHIVE
         self._show_examples(archive)
         is_pair = "sentence2" in inspection.dataset_reader
         record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
         print(
-            f"\nThe config is {self.output / CONFIG_NAME}; the epoch of the best {metric} "
-            f"is kept. To predict, write {json.dumps(record)} a line, and run this; for a file in the "
-            f"format of {self.train}, add --use-dataset-reader.\n\n"
+            f"\nTo predict, write {json.dumps(record)} a line, and run this; for a file in the format of "
+            f"{self.train}, add --use-dataset-reader.\n\n"
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
 
@@ -113,19 +105,30 @@ class TrainOnOwnData(Verb):
         return with_overrides(config, parse_overrides(self.overrides)) if self.overrides else config
 
     def _show_examples(self, path: Path) -> None:
+        """Shows the first predictions of the records that chose the epoch, and writes all to a file."""
         archive = open_archive(path)
-        predictor = Predictor.from_archive(archive)
+        predictor = task_predictor(archive)
         # The reader of the archive itself reads the records that were trained on, too.
         block = archive.config.get("validation_dataset_reader", archive.config["dataset_reader"])
-        reader = DatasetReader.from_params(block.duplicate())
-        instances = list(islice(reader.read(self.dev or self.train), _EXAMPLES))
+        records = map(InputRecord, DatasetReader.from_params(block.duplicate()).read(self.dev or self.train))
+        results = list(predict_records(predictor, records))
         print("\nPredictions:")
-        for instance in instances:
-            print(f"  {shorten(self.shown(predictor.predict_instance(instance)), _LONGEST)}")
+        for _, result in results[:_EXAMPLES]:
+            print(f"  {shorten(self.shown(result), _LONGEST)}")
+        lines = (
+            json.dumps(result | self.gold(record.content), ensure_ascii=False) for record, result in results
+        )
+        written = self.output / PREDICTIONS
+        written.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        print(f"All, with the gold labels, are in {written}.")
 
     @abstractmethod
     def shown(self, result: dict[str, Any]) -> str:
         """Returns a line about a prediction."""
+
+    @abstractmethod
+    def gold(self, instance: Any) -> dict[str, Any]:
+        """Returns what the data say, in place of a prediction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +143,9 @@ class Classify(TrainOnOwnData):
         texts = (" ".join(result[key]) for key in ("sentence1_tokens", "sentence2_tokens") if key in result)
         return f"{result['label']} ({max(result['probabilities'].values()):.2f}): {' | '.join(texts)}"
 
+    def gold(self, instance: Any) -> dict[str, Any]:
+        return {"gold_label": instance["label"].label}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tag(TrainOnOwnData):
@@ -152,3 +158,6 @@ class Tag(TrainOnOwnData):
     def shown(self, result: dict[str, Any]) -> str:
         entities = ", ".join(f"{entity['text']} ({entity['type']})" for entity in result["entities"])
         return f"{entities or 'no entity'}: {' '.join(result['tokens'])}"
+
+    def gold(self, instance: Any) -> dict[str, Any]:
+        return {"gold_tags": instance["metadata"].metadata.gold_tags}

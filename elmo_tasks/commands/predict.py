@@ -92,7 +92,6 @@ class Predict(Verb):
             archive = (local_archive if here else packed_archive)(self.archive)
             settings: Settings = {
                 "the archive": _archive_digest(archive),
-                "--batch-size": self.batch_size,
                 "--predictor": self.predictor,
                 "--predictor-args": self.predictor_args,
                 "--overrides": self.overrides,

@@ -167,9 +167,16 @@ CHANGES = (
     Change(
         training.repair_recovery,
         "`train --recover` ends in a KeyError where a key is new, and refuses to train a finished run for "
-        "more epochs; `train --force` removes data in the folder of the run",
+        "more epochs; `train --force` removes data in the folder of the run, and an error does not name it",
         "allennlp.training.util.create_serialization_dir, Scheduler.load_state_dict",
         "compat/training_test.py::TestRecover::test_it_names_the_keys_that_differ",
+    ),
+    Change(
+        training.tell_how_training_ends,
+        "`allennlp train` ends without its scores, the number of instances that they are of, the reason for "
+        "its end and the next command; Ctrl-C does not say what is kept",
+        "train_model_from_file, if the program is `allennlp`, and TrainModel.finish",
+        "compat/command_output_test.py::test_the_end_of_a_training",
     ),
     Change(
         training.check_vocabulary_of_pretrained,

@@ -15,9 +15,10 @@ import multiprocessing
 import os
 import pkgutil
 import re
+import select
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
@@ -34,7 +35,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived, dump_metrics
-from allennlp.data import DataLoader
+from allennlp.data import DataLoader, Instance
 from allennlp.evaluation import SimpleEvaluator
 from allennlp.evaluation.serializers import SimpleSerializer
 from allennlp.models import Model
@@ -46,6 +47,7 @@ from elmo_tasks.common.files import check_sources_stay
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import around, wrap
+from elmo_tasks.data.fields import TagField
 
 _PUBLIC = re.compile(r"\.(?!_|test)[^.]+$")
 """Submodules that are imported with their package."""
@@ -91,16 +93,38 @@ def _evaluate(
     metrics_output_file: str | None = None,
     predictions_output_file: str | None = None,
 ) -> dict[str, Any]:
-    """Writes a line for each record of a model of ours, in the order of the data, which a sampler changes."""
+    """
+    Refuses data of other types than the model's. Writes a line for each record of a model of ours, in the
+    order of the data, which a sampler changes.
+    """
+    instances = getattr(data_loader, "_instances", None) or []
+    _check_types(model, instances)
     if predictions_output_file is None or not hasattr(model, "results"):
         return stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
     serializer = self.batch_serializer = _RecordSerializer(model)
     metrics = stock(self, model, data_loader, batch_weight_key, metrics_output_file, predictions_output_file)
-    instances = getattr(data_loader, "_instances", None)
     if instances and "metadata" in instances[0].fields:
         in_order = (serializer.lines[id(instance["metadata"].metadata)] for instance in instances)
         Path(predictions_output_file).write_text("".join(f"{line}\n" for line in in_order), "utf-8")
     return metrics
+
+
+def _check_types(model: Model, instances: Sequence[Instance]) -> None:
+    """Raises `ConfigurationError` if tags have no span of a type that the model finds."""
+    fields = [
+        each for instance in instances for each in instance.fields.values() if isinstance(each, TagField)
+    ]
+    tags = {tag for field in fields for tag in field.labels} - {"O"}
+    known = model.vocab.get_token_to_index_vocabulary(fields[0]._label_namespace) if fields else {}
+    if fields and tags.isdisjoint(known):
+        own, theirs = (", ".join(sorted({tag[2:] for tag in each} - {""})) for each in (known, tags))
+        raise ConfigError(
+            f"the model finds {own}, and the data have {theirs or 'no spans'}",
+            remedy="for the predicates of files with roles, add "
+            """--overrides '{"dataset_reader.format": "predicates"}'"""
+            if own == "V"
+            else "",
+        )
 
 
 class _RecordSerializer(SimpleSerializer):
@@ -232,14 +256,25 @@ _CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def print_error(error: BaseException) -> None:
     """Prints one line, with the notes of the error, and logs the traceback at debug level."""
     logger.debug("the error in full", exc_info=error)
-    line = "; ".join([_message(error), *getattr(error, "__notes__", [])])
-    print(_CODES.sub(lambda code: f"\\x{ord(code[0]):02x}", line), file=sys.stderr)
+    is_read = not (isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout.fileno()))
+    if is_read:
+        line = "; ".join([_message(error), *getattr(error, "__notes__", [])])
+        print(_CODES.sub(lambda code: f"\\x{ord(code[0]):02x}", line), file=sys.stderr)
     if isinstance(error, OSError):
         # If stdout itself fails, Python would flush it once more when it ends.
         try:
             sys.stdout.flush()
         except OSError:
+            is_read = False
+        if not is_read:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _has_no_reader(pipe: int) -> bool:
+    """Tells whether the reader of a pipe has ended, as `head` does when it has read enough."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return bool(poll.poll(0))
 
 
 def exit_code(error: BaseException) -> int:

@@ -9,7 +9,9 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from glob import glob
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,13 +19,14 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from allennlp.commands import train
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params, from_params
 from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import is_distributed
+from allennlp.common.util import SigTermReceived, is_distributed
 from allennlp.data import DatasetReader
-from allennlp.models.archival import Archive
+from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.modules.token_embedders import Embedding
 from allennlp.training import GradientDescentTrainer, Trainer
 from allennlp.training import util as training_util
@@ -34,6 +37,8 @@ from elmo_tasks.archives import usable_gpu
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
+from elmo_tasks.common.table import Table
+from elmo_tasks.compat.commands import is_command
 from elmo_tasks.compat.repairs import around, wrap
 from elmo_tasks.data.reader import check_readable
 
@@ -41,6 +46,10 @@ logger = logging.getLogger(__name__)
 
 _MAY_GROW = {"trainer.num_epochs": 20, "trainer.patience": None}
 """Keys that may grow when a run is resumed, with their defaults."""
+_BEST, _OF_CELLS = "best_validation_", ("confusion-", "precision-", "recall-")
+"""The prefixes of the metrics of the best epoch, and of those that are too many to show."""
+_VALIDATED = "validation_instances"
+ARCHIVE = "model.tar.gz"
 _LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
 """Attributes of a scheduler that follow from the number of epochs."""
 
@@ -84,7 +93,12 @@ def _create_or_recover(
     recover: bool,
     force: bool,
 ) -> None:
-    saved = Path(serialization_dir, "config.json")
+    folder = Path(serialization_dir)
+    saved = folder / CONFIG_NAME
+    if folder.is_dir() and not (recover or force) and any(folder.iterdir()):
+        remedy = "--recover continues it, --force removes it and starts over" if saved.exists() else ""
+        problem = "the folder already has a run" if saved.exists() else "the folder has other files"
+        raise ConfigError(problem, where=folder, remedy=remedy or "name another one")
     if recover and not force and saved.exists():
         before = Params.from_file(saved)
         _check_same(params, before)
@@ -138,6 +152,72 @@ def _keep_length_of_run(stock: Callable[..., None], self: Scheduler, state_dict:
     length = {name: value for name, value in vars(self).items() if name in _LENGTH_OF_RUN}
     stock(self, state_dict)
     vars(self).update(length)
+
+
+def tell_how_training_ends() -> None:
+    wrap(train, "train_model_from_file", _train_from_file)
+    wrap(TrainModel, "finish", _finish)
+
+
+def _train_from_file(stock: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    if not is_command():
+        return stock(*args, **options)
+    folder = Path(options["serialization_dir"])
+    with telling_how_to_recover(folder):
+        model = stock(*args, **options)
+    if not options["dry_run"] and options["node_rank"] == 0:
+        packages = [word for name in options["include_package"] for word in ("--include-package", name)]
+        command = shlex.join(["allennlp", "evaluate", str(folder / ARCHIVE), "TEST", *packages])
+        print(f"{end_of_training(folder)}\n\n{command}")
+    return model
+
+
+def _finish(stock: Callable[..., None], self: TrainModel, metrics: dict[str, Any]) -> None:
+    """Notes how many instances the scores are of."""
+    loader = getattr(self.trainer, "_validation_data_loader", None)
+    if (instances := getattr(loader, "_instances", None)) and not is_distributed():
+        metrics[_VALIDATED] = len(instances)
+    stock(self, metrics)
+
+
+@contextmanager
+def telling_how_to_recover(folder: Path) -> Iterator[None]:
+    """Adds to Ctrl-C and SIGTERM what is kept of the training in the folder, and how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SigTermReceived) as error:
+        if (folder / CONFIG_NAME).exists():
+            epochs = len(list(folder.glob("metrics_epoch_*.json")))
+            archive = folder / ARCHIVE
+            kept = f", the best of which is in {archive}" if archive.exists() else ""
+            error.add_note(f"epochs that are done: {epochs}{kept}")
+            error.add_note("the same command continues with --recover, and starts over with --force")
+        raise
+
+
+def end_of_training(folder: Path) -> str:
+    """Returns the scores of the best epoch, the reason for the end, and the archive."""
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    trainer = Params.from_file(folder / CONFIG_NAME)["trainer"]
+    epoch, best = metrics["epoch"] + 1, metrics.get("best_epoch", metrics["epoch"]) + 1
+    of = f" on {metrics[_VALIDATED]:,} validation instances" if _VALIDATED in metrics else ""
+    table = Table((f"score{of}", f"epoch {best}"))
+    for key, value in metrics.items():
+        name = key.removeprefix(_BEST)
+        if key.startswith(_BEST) and not name.startswith(_OF_CELLS):
+            table.add(name, round(value, 4))
+    reason, patience = "it was told to stop", trainer.get("patience")
+    if epoch >= trainer.get("num_epochs", 20):
+        reason = "this was the last one"
+    elif patience is not None and epoch - best >= patience:
+        reason = f"{patience} in a row were no better (trainer.patience)"
+    chosen = trainer.get("validation_metric", "-loss")
+    names = " and ".join(name.lstrip("+-") for name in ([chosen] if isinstance(chosen, str) else chosen))
+    scores = f"\n{table.markdown()}\nEpoch {best} has the best {names}. " if table.rows else "\n"
+    return (
+        f"{scores}Training ended after epoch {epoch}: {reason}.\n"
+        f"The archive is {folder / ARCHIVE}, its config {folder / CONFIG_NAME}."
+    )
 
 
 def check_vocabulary_of_pretrained() -> None:

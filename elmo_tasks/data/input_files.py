@@ -9,7 +9,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +34,8 @@ ID_KEYS = (
     *("doc_key", "doc_id", "sent_id", "sentence_id"),
 )
 """The fields of a record that tell which it is."""
+_LONGEST_ID = 64
+"""Characters; a longer value is a text or an address."""
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
 _OFFICE = (".xlsx", ".ods", ".docx", ".odt")
@@ -57,9 +59,15 @@ class NoWordsError(InputError):
     """The error of a record without words."""
 
 
-def ids_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values by which a record is named; predictions repeat them."""
-    return {key: values[key] for key in ID_KEYS if key in values}
+def ids_of(values: Mapping[str, Any], read: Collection[str | None] | None = None) -> dict[str, Any]:
+    """
+    Returns the values by which a record is named; predictions repeat them. They are known by their fields'
+    names or, where the fields that are `read` are given, are all others that are short.
+    """
+    if read is None:
+        return {key: values[key] for key in ID_KEYS if key in values}
+    short = {key: value for key, value in values.items() if type(value) in (str, int)}
+    return {key: value for key, value in short.items() if key not in read and len(str(value)) <= _LONGEST_ID}
 
 
 def value_or_error(

@@ -217,10 +217,13 @@ class LabelledTextReader(TaskReader):
         reads_answer = ANSWER in (label, *chain(*columns))
         if is_rejected(values) and not self.every_record and not reads_answer:
             return None
-        words = [_text(values, each) for each in columns]
-        return _Example(
-            ids_of(values), words, None if self.every_record else self._label(values, label, names)
-        )
+        ids = ids_of(values, {*chain(*columns), label})
+        try:
+            words = [_text(values, each) for each in columns]
+        except InputError as error:
+            error.ids = ids
+            raise
+        return _Example(ids, words, None if self.every_record else self._label(values, label, names))
 
     def _label(
         self, values: Mapping[str, Any], column: str | None, names: Mapping[str, Sequence[str]]

@@ -13,7 +13,7 @@ from elmo_tasks.archives import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
-from elmo_tasks.pipeline.command import predictor_of, read_json_records
+from elmo_tasks.pipeline.command import expected_form, predictor_of, read_json_records
 from elmo_tasks.pipeline.predictor import is_stateful, predict_records
 
 
@@ -73,7 +73,9 @@ class PredictShard:
                     write(self._predictor.dump_line(result).encode("utf-8"))
                     written += 1
             except (ConfigurationError, ElmoError) as error:
-                return {"number": shard.number, "error": str(error)}
+                is_first = not (shard.number or written)
+                hint = f"; {expected_form(self._predictor)}" if is_first else ""
+                return {"number": shard.number, "error": f"{error}{hint}"}
         return self._job.sink.done(shard, {"sentences": written})
 
     def _check_order(self, number: int | None) -> None:

@@ -425,7 +425,7 @@ def _check_settings(folder: Folder, plan: dict[str, Any], settings: Settings) ->
     planned = plan["settings"]
     differences = [
         f"{key} (was {planned.get(key)}, is {settings.get(key)})" if key.startswith("--") else key
-        for key in planned | settings
+        for key in settings  # a plan of an earlier version may have others
         if planned.get(key) != settings.get(key)
     ]
     if differences:

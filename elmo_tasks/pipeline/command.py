@@ -163,12 +163,17 @@ class PredictManager(predict._PredictManager):
             self._output_file = open(  # noqa: SIM115
                 self._output_path, "w", buffering=1, encoding="utf-8", newline="\n"
             )
+        index = -1
         try:
             for index, (record, result) in enumerate(results):
                 content = record.content
                 shown = str(content) if isinstance(content, Instance) else json.dumps(content)
                 self._maybe_print_to_console_and_file(index, self._predictor.dump_line(result), shown)
                 sys.stdout.flush()
+        except ConfigurationError as error:
+            if index < 0 and self._dataset_reader is None:
+                error.add_note(expected_form(self._predictor))
+            raise
         finally:
             if self._output_file is not None:
                 self._output_file.close()
@@ -188,6 +193,14 @@ class PredictManager(predict._PredictManager):
         except (ConfigurationError, OSError) as error:
             # It is raised after the results of the instances before it.
             yield InputRecord(error)
+
+
+def expected_form(predictor: Predictor) -> str:
+    """Returns what to do with a file that begins with something else than the predictor reads."""
+    forms = getattr(predictor, "forms", None) or [{}]
+    form = dict.fromkeys(forms[0], "...")
+    expected = f"the predictor reads a JSON object a line{f', such as {json.dumps(form)}' if form else ''}"
+    return f"{expected}; for data like those of the training, use `allennlp predict --use-dataset-reader`"
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:

@@ -31,7 +31,7 @@ from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import one_thread_each
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.fields import Metadata, NoPrediction
-from elmo_tasks.data.input_files import printable, shorten
+from elmo_tasks.data.input_files import ids_of, printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
 from elmo_tasks.pipeline.explanations import Interpretable
@@ -93,14 +93,16 @@ def predict_records(
     waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[InputRecord, JsonDict]]:
     """
-    Yields each record with the JSON object of its result, in order. The object of an instance begins with the
-    ids of its record, such as `id`. An error is raised after the results before it.
+    Yields each record with the JSON object of its result, in order. The object begins with the ids of its
+    record: those of an instance, such as `id`, or the short fields of an object that the predictor does not
+    read, if it is ours. An error is raised after the results before it.
 
     # Parameters
 
     batch_size : the most records that are read before they are predicted; by default `at_once`.
     waits : says whether the next record has yet to arrive, so that those before it are predicted first.
     """
+    known = [] if isinstance(predictor, AnyPredictor) else predictor.readable()
     for group in _groups(records, batch_size or predictor.at_once(), waits):
         metadata = [_metadata(record.content) for record in group]
         predicted = zip(group, metadata, strict=True)
@@ -112,7 +114,10 @@ def predict_records(
                 result = {"no_prediction": about.reason}
             else:
                 result = predictor.to_json(value_of(next(results)))
-            yield record, (dict(about.ids) if isinstance(about, Metadata) else {}) | result
+            ids = about.ids if isinstance(about, Metadata) else {}
+            if isinstance(record.content, dict) and known:
+                ids = ids_of(record.content, known)
+            yield record, {**ids, **result}
 
 
 def is_stateful(model: Model) -> bool:
@@ -166,6 +171,10 @@ class TaskPredictor(Interpretable):
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, unwrapped_reader(dataset_reader), frozen)
+
+    def readable(self) -> list[str]:
+        """Returns the fields that an input may have."""
+        return [*dict.fromkeys(chain(*self.forms)), *self.optional_fields]
 
     def task(self) -> str:
         """Returns the name of the task, which is the name of the predictor's package."""

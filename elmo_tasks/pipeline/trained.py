@@ -1,7 +1,6 @@
 """Trained models as Python objects: `load` opens an archive, and its results are named tuples."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
@@ -42,10 +41,10 @@ class TrainedModel(Generic[Value]):
         Predicts one example: the texts that the task reads, in order, such as passage and question; or the
         fields of `allennlp predict` by their names, such as `tokens`. Others are a `ConfigurationError`.
         """
-        readable = [*dict.fromkeys(chain(*self.predictor.forms)), *self.predictor.optional_fields]
+        known = self.predictor.readable()
         for name in fields:
-            if readable and name not in readable:
-                raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(readable)}")
+            if known and name not in known:
+                raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(known)}")
         (result,) = self.predictor.stream([InputRecord(self._texts(texts, fields))])
         return result.value
 
@@ -85,8 +84,9 @@ class TrainedModel(Generic[Value]):
         if not complete or content.keys() & others.keys() or not all(isinstance(text, str) for text in texts):
             named = [f"{name}={value!r}" for name, value in others.items()]
             shown = ", ".join([*map(repr, texts), *named]) or "nothing"
+            several = "; predict_batch takes a list" if any(isinstance(text, list) for text in texts) else ""
             raise ConfigurationError(
-                f"the model needs a string for each of: {', '.join(names)}; it got {shorten(shown)}"
+                f"the model needs a string for each of: {', '.join(names)}; it got {shorten(shown)}{several}"
             )
         return content | others
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Optional
 
 import torch
 import torch.distributed as dist
-from allennlp.common.util import is_distributed
+from allennlp.common.util import SigTermReceived, is_distributed
 from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 from torch import nn
@@ -187,6 +187,12 @@ def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tens
 
 
 def _save(state: dict[str, Any], path: str | Path) -> None:
-    # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
-    with naming_when_full(path), atomic_file(Path(path), partial="checkpoint.partial") as file:
-        torch.save(state, file)
+    try:
+        # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
+        with naming_when_full(path), atomic_file(Path(path), partial="checkpoint.partial") as file:
+            torch.save(state, file)
+    except RuntimeError as error:
+        # So it does when a signal stops it.
+        if isinstance(error.__context__, KeyboardInterrupt | SigTermReceived):
+            raise error.__context__ from None
+        raise

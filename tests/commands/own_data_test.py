@@ -6,6 +6,7 @@ import pytest
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
+from elmo_tasks.commands.own_data import PREDICTIONS
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import METRICS
 from tests.errors import mentions
@@ -28,15 +29,22 @@ def test_classify_holds_out_a_part_and_shows_how_to_predict(tmp_path, allennlp):
     assert (train["fraction"], dev["fraction"], dev["rest"]) == (0.9, 0.9, True)
     held_out = DatasetReader.from_params(Params(dev)).read(str(tmp_path / "mine.csv"))
     texts = [" ".join(each["metadata"].metadata.sentence1) for each in held_out]
-    predictions = shown.partition("\nPredictions:\n")[2].partition("\n\n")[0].splitlines()
+    predictions = shown.partition("\nPredictions:\n")[2].partition("\nAll, ")[0].splitlines()
     assert [line.partition(": ")[2] for line in predictions] == texts
-    assert (tmp_path / "run" / METRICS).exists()
+    lines = (tmp_path / "run" / PREDICTIONS).read_text().splitlines()
+    words = [" ".join(json.loads(line)["sentence1_tokens"]) for line in lines]
+    assert words == texts
+    assert all(("warm" in line) == ('"gold_label": "good"' in line) for line in lines)
+    assert "2 validation instances" in shown
+    assert json.loads((tmp_path / "run" / METRICS).read_text())["validation_instances"] == 2
+    trained_on = allennlp("elmo", "confusion", tmp_path / "run", tmp_path / "mine.csv", tmp_path / "c.svg")
+    assert mentions(trained_on, "of 20", "trained on")
     (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
     words = shown.strip().splitlines()[-1].split()[1:]
     names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.jsonl"}
     allennlp(*(names.get(word, word) for word in words))
     assert json.loads((tmp_path / "out.jsonl").read_text())["label"] in ("good", "bad")
-    assert "already exists" in allennlp(*arguments, status=1)
+    assert mentions(allennlp(*arguments, status=1), "run", "--recover", "--force")
 
 
 def test_classify_pairs(tmp_path, allennlp):

@@ -1,6 +1,8 @@
 """How a command that fails ends; progress in a terminal, and in a file."""
 
+import json
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -15,7 +17,9 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.common import progress
 from elmo_tasks.compat import commands
+from elmo_tasks.compat.training import end_of_training, telling_how_to_recover
 from tests.compat.repairs_test import stock
+from tests.errors import mentions
 from tests.forked import FORKED
 
 
@@ -30,6 +34,43 @@ def training(monkeypatch):
 
 def end(error: BaseException) -> None:
     sys.excepthook(type(error), error, None)
+
+
+def test_a_reader_of_the_output_that_has_read_enough(monkeypatch, capsys):
+    reader, writer = os.pipe()
+    monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
+    os.close(reader)
+    commands.print_error(BrokenPipeError(32, "Broken pipe"))
+    print("more", flush=True)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "last", "reason"),
+    [
+        ({"num_epochs": 4}, 4, "last"),
+        ({"num_epochs": 9, "patience": 2}, 4, "trainer.patience"),
+        ({"num_epochs": 9, "patience": 3}, 4, "told to stop"),
+    ],
+)
+def test_the_end_of_a_training(tmp_path, trainer, last, reason):
+    metrics = {"epoch": last - 1, "best_epoch": 1, "validation_instances": 30}
+    scores = {"best_validation_f1": 0.75, "best_validation_precision-A": 0.125}
+    trainer = {**trainer, "validation_metric": "+f1"}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics | scores))
+    (tmp_path / "config.json").write_text(json.dumps({"trainer": trainer}))
+    shown = end_of_training(tmp_path)
+    assert mentions(shown, "30", "epoch 2", "| f1 | 0.7500 |", f"after epoch {last}", reason, str(tmp_path))
+    assert "0.125" not in shown
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SigTermReceived])
+def test_what_a_stopped_training_keeps(tmp_path, signal):
+    for name in ("config.json", "metrics_epoch_0.json", "metrics_epoch_1.json", "model.tar.gz"):
+        (tmp_path / name).touch()
+    with pytest.raises(signal) as caught, telling_how_to_recover(tmp_path):
+        raise signal
+    assert mentions("; ".join(caught.value.__notes__), "2", "model.tar.gz", "--recover")
 
 
 @pytest.mark.usefixtures("training")

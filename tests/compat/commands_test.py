@@ -65,6 +65,12 @@ class TestEvaluate:
         assert [record["tokens"] for record in records] == [sentence.words for sentence in gold]
         assert [record["metadata"]["gold_tags"] for record in records] == [each.gold_tags for each in gold]
 
+    def test_data_of_other_types_than_the_model_finds(self, archive, monkeypatch):
+        predicates = json.dumps({"dataset_reader.format": "predicates"})
+        for overrides, found in (("{}", "no spans"), (predicates, "data have V")):
+            with pytest.raises(ConfigurationError, match=f"the model finds LOC.*{found}"):
+                evaluate_from_archive(archive, "fixtures/srl/dev.conll", cmd_overrides=overrides)
+
     def test_all_data_whatever_an_epoch_of_the_training_is(self, archive, sizes, monkeypatch):
         evaluate_from_archive(archive, DEV)
         expected = sum(sizes)

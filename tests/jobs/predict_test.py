@@ -69,7 +69,10 @@ def test_every_task(config, tmp_path, monkeypatch):
     other = {"when": datetime(2026, 1, 1), "share": math.nan, "picture": b"\xff"}
     rows = [{**dict.fromkeys(columns), **one, **other} for one in objects]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
-    assert predicted(job, tmp_path / "in.parquet", 100) == expected
+    lines = predicted(job, tmp_path / "in.parquet", 100).splitlines()
+    assert list(map(json.loads, lines)) == [
+        {"when": "2026-01-01 00:00:00", **json.loads(line)} for line in expected.splitlines()
+    ]
 
 
 def test_bytes_are_text(tmp_path, monkeypatch):

@@ -54,7 +54,7 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
             opened(stopped, resume=True, **changes)
         return str(caught.value).removeprefix(f"{stopped / 'out'} cannot be resumed, ").partition(";")[0]
 
-    assert message(settings={"--layers": "top"}) == "this differs: --layers (was all, is top), the biLM"
+    assert message(settings={"--layers": "top"}) == "this differs: --layers (was all, is top)"
     with monkeypatch.context() as newer:
         newer.setattr(runs, "VERSION", runs.VERSION + 1)
         assert "version" in message()

@@ -6,10 +6,12 @@ from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline import command
 from elmo_tasks.pipeline.command import PredictManager, get_predictor
+from tests.errors import mentions
 from tests.pipeline.archives import predictor_of
 from tests.pipeline.fake import Doubling
 from tests.records import json_lines
@@ -115,6 +117,28 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
     assert all(line["answer" if task == "squad" else "label"] for line in predicted)
     assert set(last) == {key, "no_prediction"}
     assert f"in, line {len(RECORDS[task])}" in last["no_prediction"]
+
+
+@pytest.mark.parametrize("reads_dataset", [False, True])
+def test_short_fields_that_are_not_read_are_repeated(tmp_path, reads_dataset):
+    predictor, files = predictor_of("agnews"), [str(tmp_path / name) for name in ("in.jsonl", "out")]
+    text = {"description": "Oil falls"} if reads_dataset else {"sentence": "Oil falls"}
+    others = {"ticket": "T-1", "page": 3, "address": "x" * 99, "tags": ["a"]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(text | others))
+    predictor._dataset_reader.format = "jsonl"
+    PredictManager(predictor, *files, None, False, reads_dataset).run()
+    line = json.loads((tmp_path / "out").read_text())
+    assert line.keys() - others.keys() == {"sentence1_tokens", "label", "probabilities"}
+    assert line.items() >= {"ticket": "T-1", "page": 3}.items()
+    assert "address" not in line
+
+
+@pytest.mark.parametrize("text", ["title,description\n", '{"review": "Oil falls"}\n'])
+def test_a_file_in_another_form_names_the_form(tmp_path, text):
+    (tmp_path / "in").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        PredictManager(predictor_of("agnews"), str(tmp_path / "in"), None, None, False, False).run()
+    assert mentions(*caught.value.__notes__, '{"sentence": "..."}', "--use-dataset-reader")
 
 
 def test_no_such_device():

@@ -1,6 +1,7 @@
 """
 Sentences with entities: `columns`, `conll2012`, `conllu`, `json`, `parquet`, `csv`, `wikiner`, `lines`,
-`atis`, `brat` and `spacy`. `docs/data.md` shows a file of each format.
+`atis`, `brat` and `spacy`. `docs/data.md` shows a file of each format. `predicates` are those of files with
+roles, see `roles`, as entities.
 """
 
 import re
@@ -11,7 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
+from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format, roles
 from elmo_tasks.data.formats.columns import (
     EntityOptions,
     EntitySentence,
@@ -37,12 +38,14 @@ from elmo_tasks.data.formats.records import (
     record_format,
 )
 from elmo_tasks.data.input_files import (
+    LINES,
     FileSample,
     InputError,
     NoWordsError,
     Record,
     check_found,
     counterpart,
+    first_lines,
     ids_of,
     main_files,
     nonblank_lines,
@@ -412,6 +415,19 @@ def _detect_name(sample: FileSample, *, end: str) -> float:
     return CERTAIN if sample.files[0].name.endswith(end) else 0.0
 
 
+def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
+    """Reads a file with roles; each of its predicates is an entity of one word."""
+    sample = FileSample([path], options.encoding, first_lines(path, LINES, options.encoding))
+    format = max(roles.FORMATS, key=lambda format: format.detect(sample))
+    for sentence in format.read(path, roles.RoleOptions(encoding=options.encoding)):
+        if isinstance(sentence, InputError):
+            yield sentence
+            continue
+        predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
+        spans = [Span(index, index + 1, roles.PREDICATE) for index in predicates] if sentence.marked else None
+        yield EntitySentence(sentence.words, sentence.lines, spans=spans, ids=sentence.ids)
+
+
 FORMATS = (
     Format("columns", detect_columns, read_columns),
     *(
@@ -426,4 +442,5 @@ FORMATS = (
     Format("atis", partial(_detect_name, end=_IN), _read_atis),
     Format("brat", _detect_brat, _read_brat),
     Format("spacy", partial(_detect_name, end=".spacy"), _read_spacy),
+    Format("predicates", lambda sample: 0.0, _read_predicates),
 )
