@@ -15,7 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.page.tabs import Field, Tab
+from elmo_tasks.page.tabs import Tab
 from elmo_tasks.page.templates import ASSETS, HERE, template
 from elmo_tasks.page.words import WordsInContext
 from elmo_tasks.serving.answers import Limits
@@ -65,19 +65,18 @@ class Page:
             self._links.append(("/elmo", "Words in context", "the biLM itself"))
         self._tabs = tabs
         self._words = words
-        self._asks: dict[str, Ask] = {}
+        self._asks: dict[str, tuple[Ask, Tab | WordsInContext]] = {}
         self._live: dict[str, dict[str, Any]] = {}
-        """The answers to the first example of each tab, by its name."""
-        self._cosines: dict[str, float] = {}
-        """The cosines of the first example of a word in context."""
+        """The answers to the first example of each tab, by its path."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
         app.api_route("/", methods=_READING_METHODS, include_in_schema=False)(self._overview)
         for tab in tabs:
-            ask = self._asks[tab.name] = _ask_model(app.state.models[tab.name], tab)
-            self._add(app, f"/show/{tab.name}", "model.html", ask, tab.fields, {"tab": tab})
+            self._add(
+                app, f"/show/{tab.name}", "model.html", _ask_model(app.state.models[tab.name], tab), tab
+            )
         app.api_route("/show/{name:path}", methods=_READING_METHODS, include_in_schema=False)(self._no_model)
         if words is not None:
-            self._add(app, "/elmo", "elmo.html", _ask_words(words, limits), words.fields, {"words": words})
+            self._add(app, "/elmo", "elmo.html", _ask_words(words, limits), words)
 
     async def _overview(self) -> Response:
         return await self._render_overview()
@@ -86,38 +85,26 @@ class Page:
         return await self._render_overview(f"The service has no model {name!r}. It has these:", 404)
 
     async def _render_overview(self, error: str | None = None, status: int = 200) -> Response:
-        await asyncio.gather(*map(self._answer_example, self._tabs), self._compare_example())
-        values = {"tabs": self._tabs, "live": self._live, "words": self._words, "cosines": self._cosines}
+        await asyncio.gather(*map(self._answer_example, self._asks))
+        values = {"tabs": self._tabs, "live": self._live, "words": self._words}
         return self._render("index.html", "/", {**values, "error": error}, status)
 
-    async def _answer_example(self, tab: Tab) -> None:
+    async def _answer_example(self, path: str) -> None:
         """Keeps the answer to the first example of a tab; a model that is busy or fails shows none."""
-        if tab.examples and tab.name not in self._live:
+        ask, tab = self._asks[path]
+        if tab.examples and path not in self._live:
             with suppress(HTTPException, ConfigurationError, ElmoError):
-                self._live[tab.name] = await self._asks[tab.name](tab.examples[0])
+                self._live[path] = await ask(tab.examples[0])
 
-    async def _compare_example(self) -> None:
-        if self._words is not None and self._words.examples and not self._cosines:
-            with suppress(HTTPException):
-                async with in_time(self._limits):
-                    self._cosines = await asyncio.to_thread(self._words.compare, self._words.examples[0])
-
-    def _add(
-        self,
-        app: FastAPI,
-        path: str,
-        name: str,
-        ask: Ask,
-        fields: tuple[Field, ...],
-        values: dict[str, Any],
-    ) -> None:
-        """Adds a route with a form and its answer, by the template `name` with `values`."""
+    def _add(self, app: FastAPI, path: str, name: str, ask: Ask, tab: Tab | WordsInContext) -> None:
+        """Adds a route with the form of a tab and its answer, by the template `name`."""
+        self._asks[path] = ask, tab
 
         def render(
             form: Form, status: int = 200, *, answer: dict[str, Any] | None = None, error: str | None = None
         ) -> Response:
-            shown = {"form": form, "fields": fields, "answer": answer, "error": error}
-            return self._render(name, path, {"link": _link(path, form), **shown, **values}, status)
+            shown = {"form": form, "answer": answer, "error": error, "tab": tab}
+            return self._render(name, path, {"link": _link(path, form), **shown}, status)
 
         async def show(request: Request, form: Form) -> Response:
             try:

@@ -38,8 +38,6 @@ TASK_TITLES = {
 _LONG_FIELDS = ("document", "passage")
 _FIELD_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
 _FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "MOD", "NEG", "LOC", "ADV")))
-_MAX_DIGITS = 9
-"""The most digits of an index; Python reads no more than 4,300."""
 
 
 class Field(NamedTuple):
@@ -71,31 +69,21 @@ JSON_FIELD = Field("json", "Input, as a JSON object", rows=6)
 
 @dataclass(frozen=True, kw_only=True)
 class Tab:
-    """
-    The tab of a model on the page.
-
-    # Parameters
-
-    name : name of the model.
-    task : package of the task.
-    fields : the fields of the form.
-    examples : example inputs, by field.
-    colours : the number of the colour of each of the model's types of entities, or of its roles.
-    card : a line that says what the model is, on which data it was trained, its score, and what it cannot do.
-    mixes : the mixes that the model has learned.
-    explains : whether the model can explain which words a prediction depends on.
-    tokenize : the predictor's tokenizer, if a field may have words in place of their indices.
-    """
+    """The tab of a model on the page."""
 
     name: str
     task: str
+    """The package of the task."""
     fields: tuple[Field, ...]
     examples: list[dict[str, str]]
     colours: Mapping[str, int]
+    """The number of the colour of each type of entities, or of each role."""
     card: str = ""
+    """Says what the model is, on which data it was trained, its score, and what it cannot do."""
     mixes: list[LearnedMix]
     explains: bool
     tokenize: Callable[[str], Words] | None = None
+    """The predictor's tokenizer, if a field may have words in place of their indices."""
 
     @classmethod
     def of(cls, name: str, predictor: TaskPredictor, *, archive: str = "") -> "Tab":
@@ -183,7 +171,7 @@ def _indices(text: str, words: list[str]) -> list[int]:
     indices = []
     for part in re.split(r"[\s,]+", text.strip().strip(",")):
         index = index_of(part, words)
-        if index is None and part.isdecimal() and len(part) <= _MAX_DIGITS:
+        if index is None and part.isdecimal() and len(part) < 10:
             index = int(part)
         if index is None or index >= len(words):
             raise ConfigurationError(

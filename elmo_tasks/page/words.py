@@ -92,26 +92,14 @@ class WordsInContext:
         # Raises
         `ConfigurationError`: a sentence does not have the word, or is too long.
         """
-        one, other = self._occurrences(form)
-        with self._lock:
-            answer: dict[str, Any] = {"neighbours": self._neighbours(one) if self.corpus else {}}
-            if other is not None:
-                answer["cosines"] = self._cosines(one, other)
-        return answer
-
-    def compare(self, form: Mapping[str, str]) -> dict[str, float]:
-        """Returns the `cosines` of a form with two sentences."""
-        one, other = self._occurrences(form)
-        assert other is not None
-        with self._lock:
-            return self._cosines(one, other)
-
-    def _occurrences(self, form: Mapping[str, str]) -> tuple[Occurrence, Occurrence | None]:
         word = form.get("word", "").strip()
         one = self._occurrence("A sentence with it", form.get("sentence", ""), word)
-        if self.corpus and not form.get("other", "").strip():
-            return one, None
-        return one, self._occurrence("Another sentence with it", form["other"], word)
+        with self._lock:
+            answer: dict[str, Any] = {"neighbours": self._neighbours(one) if self.corpus else {}}
+            if not self.corpus or form.get("other", "").strip():
+                other = self._occurrence("Another sentence with it", form.get("other", ""), word)
+                answer["cosines"] = self._cosines(one, other)
+        return answer
 
     def _occurrence(self, label: str, sentence: str, word: str) -> Occurrence:
         words = self._tokenize(sentence).words
