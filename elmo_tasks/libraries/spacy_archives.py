@@ -1,5 +1,6 @@
 """
-spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_coref` sets `doc.spans["coref"]`.
+spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_coref` and `elmo_srl` set
+`doc.spans`, and `elmo_classifier` sets `doc.cats`.
 
     nlp.add_pipe("elmo_ner")  # or config={"archive": "runs/ner/model.tar.gz"}
 
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from spacy.language import Language
-from spacy.scorer import get_ner_prf
+from spacy.scorer import Scorer, get_ner_prf
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
@@ -29,14 +30,18 @@ _ARCHIVE = "model.tar.gz"
 
 class ArchivePipe(FilesPipe):
     """
-    The base of components that run the predictor of an archive, which must have the registered name
-    `predictor`. The archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as
-    `elmo:ner`.
+    The base of components that run the predictor of an archive, which must have one of the registered
+    names `predictors`. The archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as
+    `elmo:ner`. `batch_size` is the number of sentences, or of texts to classify, in a batch.
     """
 
-    def __init__(self, *, name: str, archive: str, predictor: str, cuda_device: Device) -> None:
+    def __init__(
+        self, *, name: str, archive: str, predictors: list[str], cuda_device: Device, batch_size: int = 1
+    ) -> None:
+        check_value(batch_size, PositiveInt, "batch_size")
+        self._batch_size = batch_size
         super().__init__(name=name, sources={_ARCHIVE: archive})
-        self._predictor_name = predictor
+        self._predictor_names = predictors
         self._cuda_device = cuda_device
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
@@ -55,13 +60,23 @@ class ArchivePipe(FilesPipe):
                 "models, `allennlp elmo ensemble` makes one archive"
             )
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
-        expected = Predictor.by_name(self._predictor_name)
+        expected = tuple(map(Predictor.by_name, self._predictor_names))
         if not isinstance(predictor, expected):
+            names = " or ".join(each.__name__ for each in expected)
             raise ConfigurationError(
-                f"{self.name} needs an archive with the predictor {expected.__name__}; the predictor of "
-                f"{source} is {type(predictor).__name__}"
+                f"{self.name} needs an archive with the predictor {names}; the predictor of {source} is "
+                f"{type(predictor).__name__}"
             )
         return predictor
+
+    def of_sentences(self, docs: list[Doc]) -> Iterator[tuple[Doc, list[int], Any]]:
+        """Yields the doc, the indices of the tokens, and the result of each sentence, the shortest first."""
+        parts = [(doc, line) for doc in docs for each in sentences(doc) for line in _lines(doc, each)]
+        # Sentences of similar length together need less padding.
+        for batch in minibatch(sorted(parts, key=lambda part: len(part[1])), self._batch_size):
+            inputs = [{"tokens": [doc[i].text for i in token_indices]} for doc, token_indices in batch]
+            for part, result in zip(batch, self.content.predict_all(inputs), strict=True):
+                yield *part, result
 
     @contextmanager
     def local(self, source: str) -> Iterator[Path]:
@@ -90,7 +105,6 @@ class NerPipe(ArchivePipe):
 
     overwrite_ents : whether an entity replaces overlapping entities of earlier components, and tokens that
         are blocked (`Doc.set_ents`); if not, it is left out.
-    batch_size : the sentences of a batch.
     The others : see `ArchivePipe`.
     """
 
@@ -103,9 +117,13 @@ class NerPipe(ArchivePipe):
         batch_size: int = 32,
         overwrite_ents: bool = False,
     ) -> None:
-        check_value(batch_size, PositiveInt, "batch_size")
-        super().__init__(name=name, archive=archive, predictor="elmo_ner", cuda_device=cuda_device)
-        self._batch_size = batch_size
+        super().__init__(
+            name=name,
+            archive=archive,
+            predictors=["elmo_ner"],
+            cuda_device=cuda_device,
+            batch_size=batch_size,
+        )
         self._overwrite_ents = overwrite_ents
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
@@ -113,24 +131,14 @@ class NerPipe(ArchivePipe):
         return get_ner_prf(examples, **options)
 
     def annotate(self, docs: list[Doc]) -> None:
-        lines = [
-            (doc_index, line)
-            for doc_index, doc in enumerate(docs)
-            for sentence in sentences(doc)
-            for line in _lines(doc, sentence)
-        ]
-        # Sentences of similar length together need less padding.
-        lines.sort(key=lambda item: len(item[1]))
-        entities: list[list[Span]] = [[] for _ in docs]
-        for batch in minibatch(lines, self._batch_size):
-            inputs = [{"tokens": [docs[doc_index][i].text for i in line]} for doc_index, line in batch]
-            results = self.content.predict_all(inputs)
-            for (doc_index, line), result in zip(batch, results, strict=True):
-                entities[doc_index] += (
-                    Span(docs[doc_index], line[span.start], line[span.end - 1] + 1, label=span.label)
-                    for span in result.spans
-                )
-        for doc, spans in zip(docs, entities, strict=True):
+        entities: dict[int, list[Span]] = {id(doc): [] for doc in docs}
+        for doc, token_indices, result in self.of_sentences(docs):
+            entities[id(doc)] += (
+                Span(doc, token_indices[span.start], token_indices[span.end - 1] + 1, label=span.label)
+                for span in result.spans
+            )
+        for doc in docs:
+            spans = entities[id(doc)]
             earlier = [*doc.ents, *_blocked(doc)]
             # `set_ents` does not remove the ids of replaced entities.
             for token in (token for span in earlier for token in span):
@@ -178,7 +186,7 @@ class CorefPipe(ArchivePipe):
         cuda_device: Device = -1,
         spans_key: str = "coref",
     ) -> None:
-        super().__init__(name=name, archive=archive, predictor="elmo_coref", cuda_device=cuda_device)
+        super().__init__(name=name, archive=archive, predictors=["elmo_coref"], cuda_device=cuda_device)
         self._spans_key = spans_key
 
     def annotate(self, docs: list[Doc]) -> None:
@@ -202,5 +210,83 @@ class CorefPipe(ArchivePipe):
         ]
 
 
+class SrlPipe(ArchivePipe):
+    """
+    A component that sets the arguments of all predicates as one group of spans. A span's label is its role,
+    `V` for the predicate itself, and its `id_` is the index of the predicate's token. The group's key in
+    `doc.spans` is `spans_key`; for the other parameters see `ArchivePipe`.
+    """
+
+    def __init__(
+        self,
+        nlp: Language,
+        name: str,
+        archive: str = "elmo:srl",
+        cuda_device: Device = -1,
+        batch_size: int = 32,
+        spans_key: str = "srl",
+    ) -> None:
+        super().__init__(
+            name=name,
+            archive=archive,
+            predictors=["elmo_srl"],
+            cuda_device=cuda_device,
+            batch_size=batch_size,
+        )
+        self._spans_key = spans_key
+
+    def annotate(self, docs: list[Doc]) -> None:
+        roles: dict[int, list[Span]] = {id(doc): [] for doc in docs}
+        for doc, token_indices, result in self.of_sentences(docs):
+            for predicate in result.to_json()["predicates"]:
+                number = str(token_indices[predicate["index"]])
+                roles[id(doc)] += (
+                    Span(doc, token_indices[start], token_indices[end - 1] + 1, each["label"], span_id=number)
+                    for each in predicate["arguments"]
+                    for start, end in each["spans"]
+                )
+        for doc in docs:
+            doc.spans[self._spans_key] = sorted(roles[id(doc)], key=lambda span: (int(span.id_), span.start))
+
+
+class ClassifierPipe(ArchivePipe):
+    """
+    A component that sets the probability of each class of a classifier, or of a model of sentiment, in
+    `doc.cats`. A doc without words gets none. For the parameters see `ArchivePipe`.
+    """
+
+    def __init__(
+        self,
+        nlp: Language,
+        name: str,
+        archive: str = "elmo:topics",
+        cuda_device: Device = -1,
+        batch_size: int = 32,
+    ) -> None:
+        super().__init__(
+            name=name,
+            archive=archive,
+            predictors=["elmo_classifier", "elmo_sst"],
+            cuda_device=cuda_device,
+            batch_size=batch_size,
+        )
+
+    def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
+        """Returns spaCy's scores of classes, such as `cats_macro_f`."""
+        known = list(examples)
+        labels = sorted({label for each in known for label in each.predicted.cats})
+        return Scorer.score_cats(known, "cats", **{"labels": labels, "multi_label": False, **options})
+
+    def annotate(self, docs: list[Doc]) -> None:
+        results: list[Any] = []
+        for batch in minibatch(docs, self._batch_size):
+            words = ([token.text for token in doc if not token.is_space] for doc in batch)
+            results += self.content.predict_all({"tokens": each} for each in words)
+        for doc, result in zip(docs, results, strict=True):
+            doc.cats.update(result.probabilities)
+
+
 make_ner = Language.factory("elmo_ner", assigns=["doc.ents", "token.ent_iob", "token.ent_type"], func=NerPipe)
 make_coref = Language.factory("elmo_coref", assigns=["doc.spans"], func=CorefPipe)
+make_srl = Language.factory("elmo_srl", assigns=["doc.spans"], func=SrlPipe)
+make_classifier = Language.factory("elmo_classifier", assigns=["doc.cats"], func=ClassifierPipe)

@@ -188,6 +188,27 @@ def test_the_default_is_the_trained_model():
     assert [span.text for span in doc.spans["coref"]] == ["Ana Silva", "she"]
 
 
+def test_roles_and_classes(tmp_path):
+    nlp = spacy.blank("en")
+    for factory in ("elmo_srl", "elmo_classifier"):
+        nlp.add_pipe(factory)
+    doc, empty = nlp.pipe(["Ana sold the cello.\n\nShe needed money.", ""])
+    roles = [(span.label_, span.text, doc[int(span.id_)].text) for span in doc.spans["srl"]]
+    assert roles[:3] == [("ARG0", "Ana", "sold"), ("V", "sold", "sold"), ("ARG1", "the cello", "sold")]
+    assert ("ARG1", "money", "needed") in roles
+    assert sum(doc.cats.values()) == pytest.approx(1)
+    assert (empty.cats, list(empty.spans["srl"])) == ({}, [])
+    best = {label: label == max(doc.cats, key=doc.cats.get) for label in doc.cats}
+    scores = nlp.evaluate([Example.from_dict(nlp.make_doc(doc.text), {"cats": best})])
+    assert scores["cats_micro_f"] == 1
+    nlp.to_disk(tmp_path / "saved")
+    again = spacy.load(tmp_path / "saved")(doc.text)
+    assert [(span.label_, span.id_) for span in again.spans["srl"]] == [
+        (span.label_, span.id_) for span in doc.spans["srl"]
+    ]
+    assert again.cats == pytest.approx(doc.cats, abs=1e-5)
+
+
 def test_errors(ner, tmp_path):
     with pytest.raises(ConfigurationError, match=r"CorefPredictor.*NerPredictor"):
         pipeline("elmo_coref", ner)("text")
