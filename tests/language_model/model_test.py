@@ -187,6 +187,11 @@ def test_a_reader_of_another_input(text, kind, other):
         model(block)
 
 
+def test_unicode_characters_are_refused(text):
+    with pytest.raises(ConfigurationError, match="options: "):
+        build(text, encoding="unicode")
+
+
 def test_other_streams_than_before(text):
     model = build(text)
     scores(model, reader_of(streams=3), text)

@@ -200,3 +200,6 @@ def test_errors_of_the_command_are_one_line(tmp_path, capsys):
     files = write(tmp_path, {**published("v2.0", 1)[0], "version": "1.1"}, {})
     with pytest.raises(SystemExit, match="no answer"):
         main(files)
+    for predictions in ({}, {"a": 1}):
+        with pytest.raises(SystemExit, match="predictions"):
+            main(write(tmp_path, published("v2.0", 1)[0], predictions))

@@ -259,6 +259,9 @@ def test_wrong_columns(tmp_path, old, new, line, value):
     assert mentions(message, f"{tmp_path}/a, line {line}: ", value)
 
 
+RIGHT_TO_LEFT = {"index": 0, "arguments": [argument("A0", [1, 2], [0, 1])]}
+
+
 @pytest.mark.parametrize(
     ("content", "value"),
     [
@@ -267,6 +270,7 @@ def test_wrong_columns(tmp_path, old, new, line, value):
         (3, "index 3"),
         ({"index": 0}, "no arguments"),
         ({"index": 0, "arguments": [{"label": "A0", "spans": [[0, 0]]}]}, "A0"),
+        (json.dumps({"tokens": ["a", "b"], "predicates": [RIGHT_TO_LEFT]}), "A0"),
     ],
 )
 def test_wrong_json(tmp_path, content, value):
