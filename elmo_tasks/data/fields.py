@@ -19,9 +19,8 @@ logger = logging.getLogger(__name__)
 
 class Metadata:
     """
-    Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list.
-
-    Models of allennlp-models find the values by their own names, as in a dict.
+    Base class of the dataclasses in a `MetadataField`. AllenNLP would walk through a dict or a list; models
+    of allennlp-models find the values by their own names, as in a dict.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -65,10 +64,7 @@ def no_prediction(error: InputError) -> Instance:
 class ClosedLabelField(LabelField):
     """
     A label out of `classes`. All classes enter the vocabulary, in this order, even if the training data lacks
-    some.
-
-    # Raises
-    `ConfigurationError`, when indexed: the vocabulary does not have the class.
+    some. A class that a vocabulary does not have is a `ConfigurationError` when indexed.
     """
 
     def __init__(self, label: str, classes: Sequence[str]) -> None:
@@ -105,9 +101,6 @@ class TagField(SequenceLabelField):
       together.
     - A tag that the vocabulary lacks (of a type that the training data lacks) becomes `O`, with one warning
       for each type. Its spans remain in the gold tags of the instance, and count there as missed.
-
-    # Raises
-    `ConfigurationError`, when indexed: the vocabulary has no `O`.
     """
 
     prefixes: ClassVar[str] = "BILU"

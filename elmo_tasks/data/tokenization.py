@@ -109,10 +109,7 @@ def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
     - `characters`: each character that is not white space is a word. `whitespace`: words between blanks.
     - The registered name of a tokenizer without parameters, such as `elmo_syllables`.
     - A language by spaCy's code, such as `de`: its rules. `xx`: the rules that all languages share.
-    - Any other name: an installed spaCy model, such as `en_core_web_sm`.
-
-    # Raises
-    `ConfigurationError`: there is no such language, or the model is not installed; nothing is downloaded.
+    - Any other name: an installed spaCy model, such as `en_core_web_sm`; nothing is downloaded.
     """
     if choice is None:
         return SpacyRules()

@@ -69,10 +69,9 @@ class NerReader(TaskReader):
         scheme of each file.
     tag_names : the name of each tag, for files of JSON or Parquet with numbers in place of tags. Parquet may
         name them itself.
-    strict : whether oddities are errors: a `B-` that IOB1 does not allow, such as two after `O` in copies of
-        CoNLL 2003; an `I-` that opens an entity in IOB2, as in CoNLL 2002; a span that cuts a token, which
-        becomes the whole token; and a span that overlaps a longer one, which is left out. They are counted,
-        and a warning names the first of a file.
+    strict : whether oddities, which otherwise are counted, are errors: a `B-` that IOB1 does not allow, or an
+        `I-` that opens an entity in IOB2; a span that cuts a token, which becomes the whole token; and a span
+        that overlaps a longer one, which is left out.
     The others : see `TaskReader`.
     """
 
@@ -133,14 +132,9 @@ class NerReader(TaskReader):
         offsets: list[tuple[int, int]] | None = None,
     ) -> Instance:
         """
-        Returns the instance of one sentence; without `tags` for prediction.
-
-        `text` and `offsets` (characters `[start, end)` of each word in it) go together; by default the text
-        is the words joined by blanks.
-
-        # Raises
-        `ConfigurationError`: no words, other numbers of tags or offsets than words. `TagError` and
-        `MixedSchemeError`: impossible tags.
+        Returns the instance of one sentence; without `tags` for prediction. `text` and `offsets` (characters
+        `[start, end)` of each word in it) go together; by default the text is the words joined by blanks.
+        No words, other numbers of tags or offsets, and impossible tags (`TagError`) are errors.
         """
         words = [str(word) for word in words]
         content = join_words(words) if text is None or offsets is None else Words(text, words, offsets)

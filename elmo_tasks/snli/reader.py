@@ -42,8 +42,8 @@ class SnliPair(Metadata):
 @DatasetReader.register("elmo_snli")
 class SnliReader(LabelledTextReader):
     """
-    Reads a premise, a hypothesis and a label from JSON Lines, tsv, csv, JSON or Parquet. Pairs with the label
-    `-`, or -1, on which the annotators did not agree, are left out, and counted in the log.
+    Reads a premise, a hypothesis and a label. Pairs with the label `-`, or -1, on which the annotators did
+    not agree, are left out, and counted in the log.
 
     Formats: https://nlp.stanford.edu/projects/snli/, https://cims.nyu.edu/~sbowman/multinli/,
     https://github.com/facebookresearch/anli and https://zenodo.org/records/2787612 (SICK). Instances have
@@ -54,9 +54,8 @@ class SnliReader(LabelledTextReader):
 
     classes : by default entailment, neutral and contradiction, in the files also `e`, `n` and `c`, or in
         capitals.
-    premise, hypothesis, label : the columns; by default the names of SNLI (`sentence1`, `sentence2`,
-        `gold_label`), or else `premise` or `context`, `hypothesis` or `hypo`, `label`, or the names of SICK,
-        in any case.
+    premise, hypothesis, label : the columns; by default those of `COLUMN_NAMES`, such as `sentence1`,
+        `sentence2` and `gold_label`, in any case.
     The others : see `LabelledTextReader`.
     """
 

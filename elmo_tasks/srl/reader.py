@@ -69,8 +69,8 @@ class SrlProposition(Metadata):
 class SentenceInstance(Instance):
     """
     A text with the instances of its predicates, which the model reads instead; `None` if they are to be
-    found. An instance has the words of a sentence of the text; `starts` has for each its first word, 0 if it
-    is not given. `reason` says why the text has no prediction.
+    found. `starts` has for each the first word of its sentence in the text. `reason` says why the text has no
+    prediction.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SrlReader(TaskReader):
     keep_without_predicates : also make an instance of a sentence without predicates, for prediction; it takes
         no part in loss and metric.
     strict : whether to refuse arguments inside of others, such as `(ARG0(ARG1*))`. Otherwise the outer one is
-        kept; the inner ones are counted, and a warning names the first one of a file.
+        kept, and the inner ones are counted.
     The others : see `TaskReader`.
     """
 

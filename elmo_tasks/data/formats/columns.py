@@ -194,9 +194,6 @@ def gold_files(
     """
     Returns the files of `path`, see `input_files` and `main_files`, without skeletons, and without automatic
     annotation of documents whose gold annotation is among them. The log says how many files are left out.
-
-    # Raises
-    `InputError`: there are only skeletons.
     """
     files = input_files(path)
     with_words = {file: None for file in files if not file.name.endswith(_SKELETONS)}
