@@ -214,8 +214,7 @@ def with_vectors(file: str) -> dict[str, Any]:
 
 def tracked(run: TrainingRun, *, uri: str, experiment: str) -> TrainingRun:
     """Returns the same run, logged to MLflow."""
-    names = {"experiment": experiment, "run_name": str(run)}
-    callback = {"type": "elmo_mlflow", **names}
+    callback = {"type": "elmo_mlflow", "experiment": experiment, "run_name": str(run)}
     callbacks = [*run.config["trainer"].get("callbacks", []), callback]
     config = with_overrides(run.config, {"trainer.callbacks": callbacks})
     return run._replace(config=config, tracking_uri=uri)
@@ -321,10 +320,8 @@ def _epochs_to_best(run: TrainingRun, other: TrainingRun) -> int | None:
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
     wanted = score(other)
     assert wanted is not None
-    reached = (
-        epochs for epochs, value in enumerate(run.scores(metric), start=1) if sign * value >= sign * wanted
-    )
-    return next(reached, None)
+    scores = enumerate(run.scores(metric), start=1)
+    return next((epochs for epochs, value in scores if sign * value >= sign * wanted), None)
 
 
 def _mean(numbers: Iterable[int | None]) -> float | None:

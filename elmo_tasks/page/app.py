@@ -45,16 +45,7 @@ Ask = Callable[[Form], Awaitable[dict[str, Any]]]
 
 
 class Page:
-    """
-    The page of a service, which adds itself to an app.
-
-    # Parameters
-
-    app : an app of `create_app`, with the models.
-    tabs : the models' tabs, in the order in which they are shown.
-    limits : the limits of a request.
-    words : the content of the tab "ELMo", if there is one.
-    """
+    """The page of a service, which adds itself to an app of `create_app`; `words` are the tab of the biLM."""
 
     def __init__(
         self, app: FastAPI, *, tabs: list[Tab], limits: Limits, words: WordsInContext | None = None

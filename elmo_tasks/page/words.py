@@ -32,15 +32,9 @@ class Neighbour(NamedTuple):
 
 class WordsInContext:
     """
-    An explorer of words in context. It finds the neighbours of a word in its sentence, and its cosine to the
-    same word in another sentence.
-
-    # Parameters
-
-    encoder : the biLM.
-    static : static vectors to compare it with.
-    corpus : tokenised sentences, whose vectors are computed at once. Neighbours are found among their words.
-    max_tokens : the most tokens of a sentence.
+    An explorer of words in context. It finds the neighbours of a word in its sentence, among the words of the
+    tokenised sentences of `corpus`, and in `static` vectors; and its cosine to the same word in another
+    sentence. The vectors of the corpus are computed when it is made.
     """
 
     examples = (

@@ -1,7 +1,4 @@
-"""
-Answers of a service to inputs: the line that `allennlp predict` writes, with the names of its labels, or a
-refusal.
-"""
+"""Answers of a service: the line that `allennlp predict` writes and the names of its labels, or a refusal."""
 
 import json
 import logging
@@ -21,29 +18,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """
-    The limits of a service.
-
-    # Parameters
-
-    max_bytes : the size of a request.
-    max_tokens : the tokens of an input, and of a batch.
-    max_queue : the inputs of a model that are read, wait or are predicted.
-    max_connections, max_connections_of_client : the open connections, of all clients and of an address; at
-        most half of the files that the process may open.
-    timeout : seconds for the headers of a request, for its body, and for the answer.
-    batch_size : the inputs of a batch.
-    batch_wait : seconds for which an incomplete batch waits for more inputs.
-    """
+    """The limits of a service."""
 
     max_bytes: int = 1 << 20
+    """Of a request."""
     max_tokens: int = 10_000
+    """Of an input, and of a batch."""
     max_queue: int = 256
+    """The inputs of a model that are read, wait or are predicted."""
     max_connections: int = 1024
+    """At most half of the files that the process may open."""
     max_connections_of_client: int = 256
     timeout: int = 60
+    """Seconds for the headers of a request, for its body, and for the answer."""
     batch_size: int = 32
     batch_wait: float = 0.002
+    """Seconds for which an incomplete batch waits for more inputs."""
 
 
 class Refusal(NamedTuple):

@@ -53,15 +53,7 @@ class Queue:
 
 @dataclass(kw_only=True)
 class ServedModel(Queue):
-    """
-    A model that answers inputs within the limits.
-
-    # Parameters
-
-    answer : answers queries, in order.
-    description : describes the model's inputs and outputs.
-    schema : JSON schema of a request.
-    """
+    """A model that answers inputs within the limits, in order; with the JSON schema of a request."""
 
     answer: Callable[[list[Query]], Awaitable[list[Reply]]]
     description: str
