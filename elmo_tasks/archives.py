@@ -269,7 +269,6 @@ class _OfflineError(ConnectionError):
 
 
 def refuse_to_fetch(what: str) -> NoReturn:
-    """Raises the error of something that would have to be fetched."""
     raise _OfflineError(f"its config needs {what}, and opening an archive fetches nothing")
 
 
@@ -299,11 +298,8 @@ def _take_cached_files() -> None:
 
 def check_config(folder: Path) -> None:
     """
-    Checks the config of an unpacked archive.
-
-    # Raises
-    `ConfigError`: it is not plain JSON, as AllenNLP writes it; or, unless `TRUST` is set, it names something
-    to build by a Python path, or lets a model hub's code run.
+    Checks that the config of an unpacked archive is plain JSON, as AllenNLP writes it; and, unless `TRUST` is
+    set, that it names nothing to build by a Python path, and lets no model hub's code run.
     """
     if not (folder / CONFIG_NAME).exists():
         return

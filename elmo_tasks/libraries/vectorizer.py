@@ -78,7 +78,6 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         Returns the vectors of sentences. *Shape:* `(sentences, dim)`, float32.
 
-        # Raises
         `ValueError`: a parameter has an impossible value; a string in place of sentences, or of a tokenizer's
         tokens; a sentence that is neither a string nor a list of strings. `ElmoError`: see `ElmoEmbedder`.
         """

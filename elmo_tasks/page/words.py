@@ -82,8 +82,6 @@ class WordsInContext:
         """
         Returns `neighbours`: for the name of each layer and static table, a list of `Neighbour`, or `None` if
         the table does not have the word. With two sentences it also returns `cosines` by the same names.
-
-        # Raises
         `ConfigurationError`: a sentence does not have the word, or is too long.
         """
         word = form.get("word", "").strip()

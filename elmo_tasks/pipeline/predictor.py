@@ -493,7 +493,7 @@ def _checked(max_tokens: int | None, content: JsonDict | Instance) -> JsonDict |
 
 
 def as_task_predictor(predictor: Predictor) -> TaskPredictor:
-    """Returns a predictor of ours as it is, and another one behind the interface of ours."""
+    """Returns a predictor of ours unchanged, and another one behind the interface of ours."""
     return predictor if isinstance(predictor, TaskPredictor) else AnyPredictor(predictor)
 
 
