@@ -112,7 +112,7 @@ class Serve(Verb):
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         with (
             socket.create_server((self.host, self.port), family=family, backlog=1024) as listening,
-            self._models(limits, _owner(listening)) as (models, tabs),
+            self._models(limits, listening.getsockname()[:2]) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
             Page(app, tabs=tabs, limits=limits, words=self.page.words(limits))
@@ -124,8 +124,10 @@ class Serve(Verb):
             make_server(app, limits).run(sockets=[listening])
 
     @contextmanager
-    def _models(self, limits: Limits, owner: str) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
-        """Runs the models; gives them by their names, and their tabs. For `owner`, see `replicated`."""
+    def _models(
+        self, limits: Limits, address: tuple[str, int]
+    ) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
+        """Runs the models; gives them by their names, and their tabs."""
         from elmo_tasks.page.tabs import Tab
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
@@ -143,7 +145,7 @@ class Serve(Verb):
         with replicated(
             archives,
             limits,
-            owner=owner,
+            owner="-".join(map(str, (socket.gethostname(), *address))),  # two never listen at one address
             replicas=ray.replicas or 1,
             address=ray.ray_address,
             device=device,
@@ -154,12 +156,6 @@ class Serve(Verb):
 def address(host: str, port: int) -> str:
     """Returns the URL of a socket's address, which may be one of IPv6."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _owner(listening: socket.socket) -> str:
-    """Returns a name that no other service has: two never listen at one address."""
-    host, port = listening.getsockname()[:2]
-    return f"{socket.gethostname()}-{host}-{port}"
 
 
 @contextmanager

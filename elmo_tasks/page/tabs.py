@@ -105,11 +105,8 @@ class Tab:
             score = f"on dev data {about['score']}"
             card = f"{about['task']}; trained on {about['data']}; {score}. {about['limits']}"
         names = [field.name for field in fields]
-        examples = [
-            {name: one[name] for name in names}
-            for one in about.get("examples", [])
-            if one.keys() >= set(names)
-        ]
+        of_task = [example for example in about.get("examples", []) if example.keys() >= set(names)]
+        examples = [{name: example[name] for name in names} for example in of_task]
         tokenize = None
         if "predicates" in predictor.optional_fields:
             fields.append(PREDICATES_FIELD)

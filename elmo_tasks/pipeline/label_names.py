@@ -42,15 +42,15 @@ _NAMES = {
     "ARGM-REC": "each other",
     "ARGM-TMP": "when",
 }
-_SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
-"""The classes of SST-5, whose labels are `0` to `4`."""
+_SENTIMENTS = {"0": "very negative", "1": "negative", "2": "neutral", "3": "positive", "4": "very positive"}
+"""The classes of SST-5."""
 
 
 def label_names(labels: Sequence[str]) -> dict[str, str]:
     """Returns the names of an answer's labels, or of a model's classes, without those that have none."""
-    sentiments = dict(zip("01234", _SENTIMENTS, strict=True))
-    names = sentiments if sentiments.keys() == set(labels) else {label: label_name(label) for label in labels}
-    return {label: name for label, name in names.items() if name}
+    if _SENTIMENTS.keys() == set(labels):
+        return _SENTIMENTS
+    return {label: name for label in labels if (name := label_name(label))}
 
 
 def label_name(label: str) -> str:
