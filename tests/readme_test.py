@@ -22,7 +22,7 @@ from elmo_tasks.archives import trained_archives
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
 from tests.elmo.many_langs import make_folder, make_zip
-from tests.forked import Command
+from tests.forked import Command, exit_code
 from tests.training_configs_test import ON_THE_PAGES
 
 PROJECT = Path(__file__).parent.parent
@@ -78,15 +78,6 @@ def in_one_epoch(words: list[str]) -> list[str]:
     short = {"trainer.num_epochs": 1, "data_loader.batches_per_epoch": batches}
     words[index] = json.dumps(given | short)
     return words
-
-
-def exit_code() -> int:
-    """Runs the command in `sys.argv` in this process, which has all of AllenNLP in memory."""
-    try:
-        allennlp.commands.main(prog="allennlp")
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 SHORTENED = {
@@ -234,11 +225,9 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_links_lead_to_files_and_titles():
-    every_page = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("pretrained/*/*.md")]
+    pages = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("pretrained/*/*.md")]
     link = re.compile(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)")
-    links = [
-        (page, *parts) for page in every_page for parts in link.findall(page.read_text(encoding="utf-8"))
-    ]
+    links = [(page, *parts) for page in pages for parts in link.findall(page.read_text(encoding="utf-8"))]
     assert len(links) > 100
     for page, target, anchor in links:
         linked = page.parent / target if target else page

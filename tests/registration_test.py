@@ -132,9 +132,8 @@ except ModuleNotFoundError as error:
     print(error)
 import elmo_tasks.ner
 """)
-    assert mentions(
-        done.stderr.splitlines()[-1], "ModuleNotFoundError", "elmo_tasks.ner", "elmo_tasks[allennlp]"
-    )
+    error = done.stderr.splitlines()[-1]
+    assert mentions(error, "ModuleNotFoundError", "elmo_tasks.ner", "elmo_tasks[allennlp]")
     dropout, precision, params = done.stdout.splitlines()
     assert mentions(dropout, "ElmoError", "dropout", "1.0")
     assert mentions(precision, "ElmoError", "precision", "bfloat16", "trainable")

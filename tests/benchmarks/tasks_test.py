@@ -19,12 +19,7 @@ WORDS = "model.text_field_embedder.token_embedders.tokens.embedding_dim"
 SMALL = {
     "ner": {"model.hidden_sizes": [4, 4], WORDS: 5},
     "srl": {"model.hidden_size": 4, "model.num_layers": 2, "model.predicate_dim": 3, WORDS: 5},
-    "coref": {
-        "model.hidden_sizes": [4],
-        "model.feedforward_sizes": [4, 4],
-        "model.max_span_width": 3,
-        WORDS: 5,
-    },
+    "coref": {"model.hidden_sizes": [4], "model.feedforward_sizes": [4], "model.max_span_width": 3, WORDS: 5},
     "squad": {"model.hidden_size": 4, "model.linear_size": 4, WORDS: 5},
     "snli": {"model.hidden_size": 4, WORDS: 5},
     "sst": {"model.hidden_size": 4, "model.projection_size": 5, "model.classifier_sizes": [4, 4], WORDS: 5},

@@ -14,6 +14,7 @@ from elmo_tasks.elmo import files
 from elmo_tasks.training.experiments import TrainingRun
 from tests.commands.texts import TEXT
 from tests.elmo.files import FILLING, make_files
+from tests.forked import exit_code
 from tests.training.runs import finish
 
 Verb = Callable[..., int]
@@ -26,11 +27,7 @@ def elmo(monkeypatch: pytest.MonkeyPatch) -> Verb:
 
     def run(*arguments: Any) -> int:
         monkeypatch.setattr(sys, "argv", ["allennlp", "elmo", *map(str, arguments)])
-        try:
-            allennlp.commands.main(prog="allennlp")
-        except SystemExit as end:
-            return int(end.code or 0)
-        return 0
+        return exit_code()
 
     return run
 

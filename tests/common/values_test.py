@@ -122,9 +122,8 @@ def parameters(base: Any, name: str) -> dict[str, Parameter]:
 def build(base: Any, name: str, **changes: Any) -> Any:
     # AllenNLP empties blocks while it reads them.
     block = deepcopy(BLOCKS[base][name] | changes) | ({"type": name} if name else {})
-    return base.from_params(
-        Params({"above": {"block": block}}).pop("above").pop("block"), **EXTRAS.get(base, {})
-    )
+    params = Params({"above": {"block": block}}).pop("above").pop("block")
+    return base.from_params(params, **EXTRAS.get(base, {}))
 
 
 OF_EXTRAS = {"fastapi", "gensim", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn"}

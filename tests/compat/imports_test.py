@@ -215,18 +215,9 @@ class TestPlugin:
     def test_it_finds_the_plugin_and_neither_downloads_nor_prints(self, tmp_path):
         (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
         report = tmp_path / "report"
-        done = subprocess.run(
-            [ALLENNLP, "--version"],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(tmp_path),
-                "REPORT": str(report),
-                "ALLENNLP_LOG_LEVEL": "WARNING",
-            },
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
+        changes = {"PYTHONPATH": str(tmp_path), "REPORT": str(report), "ALLENNLP_LOG_LEVEL": "WARNING"}
+        options = {"env": os.environ | changes, "cwd": tmp_path}
+        done = subprocess.run([ALLENNLP, "--version"], capture_output=True, text=True, **options)
         assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
         assert report.read_text() == "collects: True, frozen: True\nimported: True\n"
 

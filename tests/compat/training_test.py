@@ -32,12 +32,7 @@ NER = str(bundled("training_configs/ner.jsonnet").resolve())
 SHORT = {"train_data_path": DEV, "model.hidden_sizes": [8]}
 """Overrides that make a training short."""
 TASKS = ("ner", "squad", "bilm")
-WRONG = {
-    "missing": None,
-    "empty": b"",
-    "not UTF-8": b"caf\xe9 U-N O\n",
-    "far below": b"a b\n" * 999 + b"\xe9\n",
-}
+WRONG = {"missing": None, "empty": b"", "Latin": b"caf\xe9 U-N O\n", "below": b"a b\n" * 999 + b"\xe9\n"}
 
 
 def config_of(task: str, **overrides) -> Params:
@@ -127,9 +122,7 @@ def test_force_keeps_what_the_run_reads(tmp_path, name):
         folder.mkdir()
         for file in ("a.conll", "a.zip"):
             (folder / file).touch()
-    inside, beside = (
-        Params({"train_data_path": f"{tmp_path}/{folder}/{name}"}) for folder in ("run", "run2")
-    )
+    inside, beside = (Params({"train_data_path": f"{tmp_path}/{each}/{name}"}) for each in ("run", "run2"))
     with pytest.raises(ConfigurationError, match=r"^--force .* train_data_path "):
         training_util.create_serialization_dir(inside, run, recover=False, force=True)
     assert (run / "a.conll").exists()

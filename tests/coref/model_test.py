@@ -65,9 +65,8 @@ def test_attention_is_a_softmax_over_the_tokens_of_a_span():
     scores = (100 * torch.randn(9, dtype=torch.double)).requires_grad_()
     candidates = candidate_spans(torch.tensor([5, 4]), 4)
     found = attended_spans(vectors, scores, candidates, 4)
-    expected = torch.stack(
-        [scores[i : j + 1].softmax(0) @ vectors[i : j + 1] for i, j in candidates.tolist()]
-    )
+    parts = (slice(first, last + 1) for first, last in candidates.tolist())
+    expected = torch.stack([scores[part].softmax(0) @ vectors[part] for part in parts])
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(found)
     gradients = (torch.autograd.grad((out * weights).sum(), (vectors, scores)) for out in (found, expected))

@@ -53,22 +53,14 @@ def test_the_text_keeps_its_white_space():
         ),
         # Large and small letters
         ("So said the man .\nHe left .", [[(2, 3), (5, 5)]], "So said the man . The man left ."),
-        (
-            "The Moonstone sank .\nWe saw it .",
-            [[(0, 1), (6, 6)]],
-            "The Moonstone sank . We saw the Moonstone .",
-        ),
+        ("The Moonstone ran .\nI saw it .", [[(0, 1), (6, 6)]], "The Moonstone ran . I saw the Moonstone ."),
         # The name's own 's
         (
             *("Ana 's hat fell .\nShe ran , hers in hand .", [[(0, 1), (5, 5), (8, 8)]]),
             "Ana 's hat fell . Ana ran , Ana's in hand .",
         ),
         # her
-        (
-            "Ana ran .\nWe saw her , with her .",
-            [[(0, 0), (5, 5), (8, 8)]],
-            "Ana ran . We saw Ana , with Ana .",
-        ),
+        ("Ana ran .\nI saw her , with her .", [[(0, 0), (5, 5), (8, 8)]], "Ana ran . I saw Ana , with Ana ."),
         ("Ana ran .\nWe saw her\nold hat .", [[(0, 0), (5, 5)]], "Ana ran . We saw Ana old hat ."),
         ("Ana ran .\nWe saw her old hat .", [[(0, 0), (5, 5)]], "Ana ran . We saw Ana's old hat ."),
     ],

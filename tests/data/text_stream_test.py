@@ -28,13 +28,8 @@ def test_lines(tmp_path):
     plain.write_bytes(MIXED.encode())
     packed.write_bytes(gzip.compress(MIXED.encode()))
     empty.write_bytes(b"")
-    expected = [
-        ["한국어", "문장", ",", "ελληνικά", "и", "русский", "😀", "words"],
-        None,
-        ["다음", "문장"],
-        ["last"],
-        None,
-    ]
+    first = ["한국어", "문장", ",", "ελληνικά", "и", "русский", "😀", "words"]
+    expected = [first, None, ["다음", "문장"], ["last"], None]
     for files in ([plain], [packed], [plain, empty]):
         found = [line and line.split() for line in file_sentences(files)]
         assert found == expected + [None] * (len(files) - 1)
@@ -140,9 +135,7 @@ X
 
 
 def proteins(text: str) -> list[Protein]:
-    return list(
-        read_fasta(("proteins.fasta", number, line) for number, line in enumerate(text.splitlines(), 1))
-    )
+    return list(read_fasta(("proteins.fasta", i, line) for i, line in enumerate(text.splitlines(), 1)))
 
 
 def test_residues_of_a_record_are_tokens_and_its_name_the_key():

@@ -40,9 +40,8 @@ def exported(folder, input="characters"):
 
 def start(folder, words=None, softmax=FULL):
     """A model from the files of an export."""
-    vocab = Vocabulary.from_params(
-        Params({"type": "elmo_words", "words_file": words or str(folder / "vocab.txt")})
-    )
+    words = words or str(folder / "vocab.txt")
+    vocab = Vocabulary.from_params(Params({"type": "elmo_words", "words_file": words}))
     files = {"options_file": str(folder / "options.json"), "weight_file": str(folder / "weights.hdf5")}
     return Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(softmax), **files}), vocab=vocab)
 

@@ -134,9 +134,7 @@ def test_other_bilms_and_other_starts_run_on_their_own(tmp_path, bilm, monkeypat
 
 
 def test_state_is_carried_for_each_member(tmp_path, bilm):
-    models = [
-        write_run(tmp_path / name, seed=seed, bilm=bilm, stateful=True) for seed, name in enumerate("ab")
-    ]
+    models = [write_run(tmp_path / name, seed=i, bilm=bilm, stateful=True) for i, name in enumerate("ab")]
     ensemble = ensemble_of(tmp_path / "a", tmp_path / "b")
     batch = dev_batch(models[0], tmp_path / "a")
     emissions = []

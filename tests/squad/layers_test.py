@@ -143,10 +143,8 @@ def head_and_inputs() -> tuple[NoAnswerHead, list[torch.Tensor]]:
     head = NoAnswerHead(dim=5, start_dim=3, end_dim=2)
     mask = mask_of(*HEAD_LENGTHS)
     layers = [torch.randn(*mask.shape, size) for size in (5, 3, 2)]
-    log_probabilities = [
-        torch.randn(mask.shape).masked_fill(~mask, -torch.inf).log_softmax(1) for _ in range(2)
-    ]
-    return head, [*layers, *log_probabilities, mask]
+    scores = [torch.randn(mask.shape).masked_fill(~mask, -torch.inf).log_softmax(1) for _ in range(2)]
+    return head, [*layers, *scores, mask]
 
 
 def test_no_answer_by_hand():

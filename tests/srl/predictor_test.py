@@ -63,11 +63,11 @@ def test_arguments_have_their_text_and_can_be_written_as_json(predictor):
 
 
 TWO_SENTENCES = '"Did it  rain?" he asked. Anna sold the bicycle and left.'
-FIRST_WORDS = 9
+BEFORE = 9
 
 
 def test_each_sentence_of_a_text_is_read_by_itself(predictor):
-    result = predictor.predict_json({"sentence": TWO_SENTENCES, "predicates": [3, FIRST_WORDS + 1]})
+    result = predictor.predict_json({"sentence": TWO_SENTENCES, "predicates": [3, BEFORE + 1]})
     alone = [
         predictor.predict_json({"sentence": TWO_SENTENCES.partition(" Anna")[0], "predicates": [3]}),
         predictor.predict_json({"sentence": SENTENCE, "predicates": [1]}),
@@ -76,17 +76,15 @@ def test_each_sentence_of_a_text_is_read_by_itself(predictor):
     first, second = (one["predicates"][0] for one in alone)
     assert result["predicates"][0] == first | {"tags": first["tags"] + 7 * ["O"]}
     found = result["predicates"][1]
-    assert found["index"] == FIRST_WORDS + second["index"]
-    assert found["tags"] == FIRST_WORDS * ["O"] + second["tags"]
+    assert found["index"] == BEFORE + second["index"]
+    assert found["tags"] == BEFORE * ["O"] + second["tags"]
     assert found["description"] == second["description"]
     assert TWO_SENTENCES[found["char_start"] : found["char_end"]] == "sold"
     for argument, other in zip(found["arguments"], second["arguments"], strict=True):
         assert argument["text"] == other["text"]
-        assert [[start - FIRST_WORDS, end - FIRST_WORDS] for start, end in argument["spans"]] == other[
-            "spans"
-        ]
+        assert [[start - BEFORE, end - BEFORE] for start, end in argument["spans"]] == other["spans"]
     # Tokens are one sentence, whatever they are.
-    assert predictor.read({"sentence": TWO_SENTENCES, "predicates": []}).starts == [0, FIRST_WORDS]
+    assert predictor.read({"sentence": TWO_SENTENCES, "predicates": []}).starts == [0, BEFORE]
     assert predictor.read({"tokens": result["tokens"], "predicates": []}).starts == [0]
 
 

@@ -30,9 +30,7 @@ GROUPS = {7: 5, -3: 30, 12: 6, 4: 31, 9: 5}
 
 
 def instances(count: int) -> list[Instance]:
-    return [
-        Instance({"tokens": TextField([Token("a")] * (1 + i % 7), token_indexers={})}) for i in range(count)
-    ]
+    return [Instance({"tokens": TextField([Token("a")] * (1 + i % 7), {})}) for i in range(count)]
 
 
 def test_alone_it_is_the_stock_sampler():
