@@ -98,8 +98,7 @@ def open_archive(
     Jsonnet. `OSError`: nothing is there, or the machine fails, for example with a full disk.
     """
     path = local_archive(archive_file)
-    with block_errors():
-        gpu = usable_gpu(cuda_device)
+    gpu = -1 if cuda_device == -1 else usable_gpu(cuda_device)
     with jsonnet_errors("overrides"):
         override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
     if weights_file is not None:
@@ -146,10 +145,11 @@ def _read(
 
 
 def usable_gpu(device: Device) -> int:
-    """Returns AllenNLP's index of a device, see `gpu_index`; `ElmoError`: it is not there."""
-    index = gpu_index(device)
-    if index >= 0:
-        chosen_device(index, option="cuda_device")
+    """Returns AllenNLP's index of a device, see `gpu_index`; `ConfigError`: it is not there."""
+    with block_errors():
+        index = gpu_index(device)
+        if index >= 0:
+            chosen_device(index, option="cuda_device")
     return index
 
 
