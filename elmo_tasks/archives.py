@@ -104,7 +104,7 @@ def open_archive(
     if weights_file is not None:
         weights_file = cached_path(weights_file)
     outer, real = _archives_being_opened.get(), os.path.realpath(path)
-    with _as_archive_errors(archive_file), only_registered_names(override_block):
+    with archive_errors(archive_file), only_registered_names(override_block):
         if real in outer:
             raise ConfigError("the config opens the archive itself")
         token = _archives_being_opened.set((*outer, real))
@@ -192,7 +192,7 @@ def _check_numbers(model: Model) -> None:
 
 
 @contextmanager
-def _as_archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
+def archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
     """Turns errors into an `ArchiveError` that names the archive, except for failures of the machine."""
     try:
         yield
@@ -310,16 +310,19 @@ def check_config(folder: Path) -> None:
         _check_vocabulary(folder / "vocabulary")
 
 
-def _read_config(folder: Path) -> Any:
+def _read_config(folder: Path) -> dict[str, Any]:
     """Reads the config of an unpacked archive, as JSON with the commas at the ends that Jsonnet allows."""
     text = read_utf8(folder / CONFIG_NAME, max_bytes=MAX_CONFIG, where=CONFIG_NAME)
     try:
-        return json.loads(_STRING_OR_LAST_COMMA.sub(lambda match: match[1] or "", text))
+        config = json.loads(_STRING_OR_LAST_COMMA.sub(lambda match: match[1] or "", text))
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{CONFIG_NAME} is not JSON ({error})",
             remedy="if it is Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`",
         ) from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"{CONFIG_NAME} is not an object of JSON")
+    return config
 
 
 def _check_vocabulary(folder: Path) -> None:

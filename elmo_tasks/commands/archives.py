@@ -12,7 +12,14 @@ from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks import __version__
-from elmo_tasks.archives import extracted_archive, packed_archive, slim, trained_archives, trained_card
+from elmo_tasks.archives import (
+    archive_errors,
+    extracted_archive,
+    packed_archive,
+    slim,
+    trained_archives,
+    trained_card,
+)
 from elmo_tasks.commands.base import (
     DType,
     Input,
@@ -199,7 +206,8 @@ class Slim(Verb):
 
     def run(self) -> None:
         path = packed_archive(self.archive)
-        with partial_file(self.output, force=self.force) as staged, extracted_archive(path) as folder:
+        staged_file = partial_file(self.output, force=self.force)
+        with staged_file as staged, archive_errors(self.archive), extracted_archive(path) as folder:
             slim(folder, staged, dtype=self.dtype, version=__version__)
         before, after = (file.stat().st_size / 1e6 for file in (path, self.output))
         print(f"{self.output}: {after:.1f} MB, {before:.1f} MB before")

@@ -4,7 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 from elmo_tasks.common.errors import ElmoError, FilePath
@@ -26,14 +26,28 @@ _FEW = 3
 """The rows of a table, at least; two sentences may have as many tabs by chance."""
 _TABLES = {".csv", ".tsv"}
 _warned: set[tuple[str, ...]] = set()
-_BOUNDARIES = re.compile(r"\s*(<s>|<bos>|\[CLS\])\s|.*\s(</s>|<eos>|\[SEP\])\s*$", re.IGNORECASE)
+_NO_WORDS = {
+    re.compile(pattern, re.IGNORECASE): what
+    for pattern, what in {
+        r"</?s>|<[be]os>|\[(CLS|SEP)\]": "the biLM adds it to each sentence itself; remove it",
+        r"<pad>|\[PAD\]": "the biLM pads sentences itself; remove it",
+        r"<(unk|mask)>|\[(UNK|MASK)\]": "it stands for a word; write the word itself",
+        r"##\w+|\w+@@|@[-,.]@|\S+</w>|\u2581\S+": "it is a piece of a word; join the pieces",
+        r"-[LR][RSC]B-": "it stands for a bracket; write the bracket itself",
+        r"\S*&([lg]t|amp|quot|apos|nbsp|#\w+);\S*|</?(a|b|i|p|br|em|div|span|strong)[/>]*": (
+            "it is HTML; write plain text"
+        ),
+    }.items()
+}
+"""Tokens that are read otherwise than they are meant, with the reason and what to do."""
 
 
 def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, and warns once if it looks like a table, or if it contains the
-    boundary tokens of sentences, such as `<s>`. CoNLL-U, another file with a token and its tags a line, JSON
-    Lines, FASTA, and lines that end with carriage returns alone are an `ElmoError`, with the line.
+    Yields the numbered lines of a text, and warns once if it looks like a table, and once of each kind of
+    tokens that are not words, such as `<s>`, `[PAD]`, `##ing` and `&amp;`. CoNLL-U, another file with a token
+    and its tags a line, JSON Lines, FASTA, and lines that end with carriage returns alone are an `ElmoError`,
+    with the line.
     """
     first_lines = list(islice(lines, CHECKED))
     rows = [each for each in first_lines if each[1].strip()]
@@ -43,13 +57,11 @@ def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Itera
     cells = [row.split("\t") for _, row in rows if not row.startswith(_COMMENTS)]
     if _is_table(cells) or not _TABLES.isdisjoint(Path(path).suffixes):
         warn_once("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
+    no_words = dict(_NO_WORDS)
     for line_number, line in first_lines:
-        if boundary := _BOUNDARIES.match(line):
-            warn_once(
-                "%s: %s is read as a word, although the biLM adds it to each sentence itself; remove it",
-                str(path),
-                boundary[1] or boundary[2],
-            )
+        for token, (pattern, what) in product(line.split(), list(no_words.items())):
+            if pattern.fullmatch(token) and no_words.pop(pattern, None):
+                warn_once("%s: %s is read as a word, although %s", str(path), token, what)
         yield line_number, line
     yield from lines
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
 
 from allennlp.data import Instance
 from allennlp.data.fields import Field, MetadataField, TextField
+from allennlp.data.vocabulary import DEFAULT_PADDING_TOKEN
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
@@ -97,8 +98,9 @@ class LabelledTextReader(TaskReader):
             raise InputError(f"the format {format} names its columns itself", key="columns")
         if columns is not None and len(set(columns)) < len(columns):
             raise InputError(f"{', '.join(columns)} has a name twice", key="columns")
-        if isinstance(classes, str) or len(set(classes)) < max(2, len(classes)):
-            raise InputError(f"{classes!r} is not a list of two names or more, each once", key="classes")
+        if isinstance(classes, str) or len({*classes} - {DEFAULT_PADDING_TOKEN}) < max(2, len(classes)):
+            problem = f"{classes!r} is not a list of two names or more, each once"
+            raise InputError(f"{problem}, and not {DEFAULT_PADDING_TOKEN}", key="classes")
         self.classes = list(map(str, classes))  # AllenNLP makes None of a "None" in a config
         labels = {name: name for name in self.classes} if label_names is None else label_names
         self.label_names: Mapping[str, str] = {label: str(name) for label, name in labels.items()}

@@ -65,14 +65,11 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
 class ShardedReader(StrictParams, DatasetReader):
     """Base class of readers that distribute their instances to the workers themselves."""
 
-    def __init__(
-        self, *, max_instances: Optional[NonNegativeInt] = None, serialization_dir: Optional[Name] = None
-    ) -> None:
+    def __init__(self, *, max_instances: Optional[NonNegativeInt] = None) -> None:
         super().__init__(
             max_instances=max_instances,
             manual_distributed_sharding=True,
             manual_multiprocess_sharding=True,
-            serialization_dir=serialization_dir,
         )
 
     def check(self, path: Any) -> None:

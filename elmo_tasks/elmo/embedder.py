@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
 import torch
 from torch import nn
+from torch.autograd import Function
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.values import FileName, NonNegativeFloat, Probability, checked
@@ -23,6 +25,7 @@ from elmo_tasks.elmo.files import (
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model import LstmState, ScalarMix
+from elmo_tasks.elmo.model.encoders import is_traced
 from elmo_tasks.elmo.model.scalar_mix import LayerChoice, Weights
 
 Placement = Literal["none", "input", "output", "input+output"]
@@ -277,16 +280,59 @@ class Elmo(nn.Module):
                 f"a {type(ids).__name__} is not a tensor of ids", remedy="use padded_ids(sentences)"
             )
         outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
-        encode = self.encoder.encode
-        if torch.compiler.is_compiling():
-            # `torch.compile` cannot trace the caches and kernels.
-            encode = torch.compiler.disable(encode)
-        layers = encode(self.bilm, ids.flatten(0, len(outer) - 1), self.start)
+        if self.start_hidden.is_meta:
+            raise ElmoError(
+                "the weights are on the device meta, which holds no values",
+                remedy="move them with to_empty, and load a state dict",
+            )
+        layers = self._encode(self.bilm, ids.flatten(0, len(outer) - 1))
         mixed = {
             representation: self.dropout(mix(layers)).unflatten(0, outer)
             for representation, mix in self.mixes.items()
         }
         return ElmoRepresentations(mixed.get("input"), mixed.get("output"))
+
+    def _encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, tokens, *id)` to `(layers, batch, tokens, dim)`."""
+        encode = self.encoder.encode
+        is_frozen = isinstance(bilm, FrozenBiLm)
+        if torch.compiler.is_exporting():
+            if is_frozen:
+                raise ElmoError(
+                    "torch.export cannot trace a frozen biLM",
+                    remedy="call requires_grad_(True) of the Elmo before the export",
+                )
+        elif torch.compiler.is_compiling():
+            # `torch.compile` cannot trace the caches and kernels.
+            encode = torch.compiler.disable(encode)
+        elif is_frozen and is_traced():
+            encode = partial(OutsideTransforms.apply, encode)
+        return encode(bilm, ids, self.start)
+
+
+class OutsideTransforms(Function):
+    """`apply(encode, bilm, ids, start)`: the layers of a frozen biLM, as constants of `torch.func`."""
+
+    @staticmethod
+    def forward(encode: Any, bilm: FrozenBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
+        return encode(bilm, ids, start)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[Any, ...],
+        encode: Any,
+        bilm: FrozenBiLm,
+        ids: torch.Tensor,
+        start: LstmState,
+    ) -> tuple[torch.Tensor, int]:
+        ids = ids.movedim(in_dims[2], 0)
+        layers = OutsideTransforms.apply(encode, bilm, ids.flatten(0, 1), start)
+        return layers.unflatten(1, ids.shape[:2]), 1
 
 
 def _check_requirement(key: str, is_set: bool, requirement: str, is_met: bool) -> None:

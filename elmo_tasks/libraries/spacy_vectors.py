@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
@@ -147,8 +148,30 @@ _TOKEN_HOOKS: dict[str, Callable[..., Any]] = {
     "similarity": _similarity,
 }
 
+
+class Layers(np.ndarray):
+    """An array that `doc.to_json` takes, and that spaCy's `srsly` writes as lists."""
+
+    def __json__(self) -> str:
+        return srsly.json_dumps(self.tolist())
+
+
+_LAYERS, _LAYERS_OF_JSON = "elmo_layers", ("._.", "elmo_layers", None, None)
+"""The keys of `doc.user_data`. The second is used by `Doc.from_json`, and by docs of earlier versions."""
+
+
+def _layers(doc: Doc) -> Layers | None:
+    data: dict[Any, Any] = doc.user_data
+    layers = data.get(_LAYERS, data.get(_LAYERS_OF_JSON))
+    return None if layers is None else np.asarray(layers, dtype=np.float32).view(Layers)
+
+
+def _set_layers(doc: Doc, layers: np.ndarray) -> None:
+    doc.user_data[_LAYERS] = layers
+
+
 if not Doc.has_extension("elmo_layers"):
-    Doc.set_extension("elmo_layers", default=None)
+    Doc.set_extension("elmo_layers", getter=_layers, setter=_set_layers)
 
 
 make_vectors = Language.factory("elmo", assigns=["doc.tensor", "doc._.elmo_layers"], func=VectorsPipe)

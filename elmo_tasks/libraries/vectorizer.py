@@ -83,7 +83,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         embedder = self._embedder()
         _check_iterable(X)
-        sentences = [self._tokens(index, sentence) for index, sentence in enumerate(X)]
+        # pyarrow's arrays yield objects of their own.
+        plain = X.to_pylist() if hasattr(X, "to_pylist") else X
+        sentences = [self._tokens(index, sentence) for index, sentence in enumerate(plain)]
         pool = _POOLING[self.pooling]
         pooled = np.zeros((len(sentences), embedder.dim), dtype=np.float32)
         for row, layers in zip(pooled, embedder.embed_sentences(sentences, self.batch_size), strict=True):

@@ -77,6 +77,8 @@ def test_another_bilm_is_refused(slim_archive, tmp_path, allennlp):
     write_run(tmp_path / "tiny", seed=1, bilm=bundled("fixtures/elmo").resolve())
     archive_model(tmp_path / "tiny")
     allennlp("elmo", "slim", tmp_path / "tiny/model.tar.gz", "-o", tmp_path / "out.tar.gz", status=1)
+    (tmp_path / "text.md").write_text("no archive")
+    allennlp("elmo", "slim", tmp_path / "text.md", "-o", tmp_path / "out.tar.gz", status=1)
     assert not (tmp_path / "out.tar.gz").exists()
 
 

@@ -99,6 +99,7 @@ def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_
         ({"format": "csv", "columns": ["text", "text"]}, "columns"),
         ({"classes": ["one"]}, "classes"),
         ({"classes": ["one", "one"]}, "classes"),
+        ({"classes": ["@@PADDING@@", "one"]}, "classes"),
         ({"label_names": {"0": "good", "1": "bed"}}, "label_names"),
     ],
 )

@@ -35,21 +35,30 @@ def test_what_is_refused(lines, message):
 
 
 @pytest.mark.parametrize(
-    ("line", "border"),
+    ("line", "token"),
     [
         ("<S> The cat . </S>", "<S>"),
         ("<bos> The cat . <eos>", "<bos>"),
         ("The cat . </s>", "</s>"),
         ("[CLS] The cat . [SEP]", "[CLS]"),
+        ("The cat . <pad> <PAD>", "<pad>"),
+        ("The [UNK] . <unk>", "[UNK]"),
+        ("un ##real", "##real"),
+        ("a fundament@@ al one", "fundament@@"),
+        ("well @-@ known", "@-@"),
+        ("\u2581The \u2581c at", "\u2581The"),
+        ("A -lrb- small -rrb- cat", "-lrb-"),
+        ("It &#39;s R&amp;D", "&#39;s"),
+        ("A <br /> b", "<br"),
     ],
 )
-def test_borders_that_are_typed_out_are_warned_of_once(caplog, line, border):
-    path = f"{border}.txt"
+def test_tokens_that_are_no_words_are_warned_of_once(caplog, line, token):
+    path = f"{token}.txt"
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert len(list(checked_sentences(path, iter([(1, line), (2, line)])))) == 2
     (record,) = caplog.records
-    assert record.getMessage().startswith(f"{path}: {border} ")
+    assert record.getMessage().startswith(f"{path}: {token} ")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,7 @@ def test_a_warning_waits_until_the_log_shows_it(caplog):
     "lines",
     [
         ["1\t2\t3", "The\tcat\tsat", "> MKTAY", "OK", ">>> x = 1", "print ( x )"],
-        ["", "a\rb", "a < s > b", "<sep> a", "s> a </ s>"],
+        ["", "a\rb", "a < s > b", "<sep> a", "s> a </ s>", "## a @@ b", "<x> AT&T; -LRB", "pad unk a@b.c"],
         [*["x"] * 200, CONLLU],
         ['{ "a" : 1 }', "is JSON .", "[ 1 ]"],
         ["by E-mail", "via E-mail", "a B-52"],

@@ -12,6 +12,7 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from torch.func import functional_call, vmap
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo, FrozenBiLm
@@ -240,6 +241,46 @@ def test_compiled(files, trainable):
     compiled = torch.compile(lambda ids: 2 * elmo(ids).input, backend="eager")
     for sentences in (SENTENCES, SENTENCES[:2]):
         assert torch.equal(compiled(batch(sentences)), 2 * elmo(batch(sentences)).input)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_transforms_of_functions(files, trainable):
+    elmo = Elmo(trainable=trainable, **files)
+    weights, ids = dict(elmo.named_parameters()), batch(NONEMPTY)
+
+    def loss(weights, ids):
+        return functional_call(elmo, weights, ids).input.square().sum()
+
+    expected = torch.autograd.grad(loss(weights, ids), list(weights.values()))
+    for found in (
+        torch.func.grad(loss)(weights, ids).values(),
+        # The gradients of each sentence
+        (each.sum(0) for each in vmap(torch.func.grad(loss), (None, 0))(weights, ids.unsqueeze(1)).values()),
+    ):
+        torch.testing.assert_close(list(found), list(expected), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_exported(files):
+    """A frozen biLM says what to do."""
+    elmo = Elmo(**files).eval()
+    expected = elmo(batch(NONEMPTY)).input
+    shapes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")},)
+    with pytest.raises(ElmoError, match="requires_grad_"):
+        torch.export.export(elmo, (batch(NONEMPTY),))
+    program = torch.export.export(elmo.requires_grad_(True), (batch(NONEMPTY[:2]),), dynamic_shapes=shapes)
+    torch.testing.assert_close(program.module()(batch(NONEMPTY)).input, expected)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_on_the_device_meta(files, trainable):
+    elmo = Elmo(trainable=trainable, **files).eval()
+    expected, state = elmo(batch(NONEMPTY)).input, elmo.state_dict()
+    elmo = copy.deepcopy(elmo).to("meta")
+    with pytest.raises(ElmoError, match="meta"):
+        elmo(batch(NONEMPTY))
+    elmo.to_empty(device="cpu").load_state_dict(state)
+    assert torch.equal(elmo(batch(NONEMPTY)).input, expected)
 
 
 @pytest.mark.parametrize("block", [{}, {"stateful": True}, {"layer_norm": True}, {"weights": "function"}])

@@ -1,9 +1,12 @@
 """`ElmoEmbedder` against the biLM itself."""
 
 import json
+import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 import torch
 
 import elmo_tasks
+from elmo_tasks import Elmo, load
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.embedding.embedder import ElmoEmbedder
@@ -82,6 +86,49 @@ def test_eight_threads(embedder, expected):
     with ThreadPoolExecutor(8) as pool:
         for embedded in pool.map(lambda _: list(embedder.embed_sentences(SENTENCES, 3)), range(16)):
             assert equal(embedded, expected)
+
+
+class Embedded(torch.utils.data.Dataset):
+    """A number that each of some models computes."""
+
+    def __init__(self) -> None:
+        self.models = ElmoEmbedder(), Elmo(), Elmo(trainable=True), load("sst")
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __getitem__(self, index: int) -> float:
+        model = self.models[index]
+        if isinstance(model, ElmoEmbedder):
+            return float(model.embed_sentence(["We", "play"]).sum())
+        if isinstance(model, Elmo):
+            return float(model(model.padded_ids([["We", "play"]])).input.sum())
+        return model("We play .").probabilities["4"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_in_workers_that_are_spawned(method):
+    data = Embedded()
+    expected = [data[index] for index in range(len(data))]
+    loader = torch.utils.data.DataLoader(data, num_workers=1, multiprocessing_context=method)
+    assert [number.item() for number in loader] == pytest.approx(expected)
+
+
+class Hasher(pickle.Pickler):
+    """Sees tensors by their values, as the `Hasher` of the package datasets."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        return (torch.tensor, (obj.tolist(),)) if isinstance(obj, torch.Tensor) else NotImplemented
+
+
+def test_calls_leave_the_hash_as_it_is(embedder):
+    hashes = []
+    for call in (embedder.bilm.prepare, lambda: embedder.embed_batch(SENTENCES), embedder.bilm.digest):
+        call()
+        Hasher(data := BytesIO()).dump(embedder.embed_batch)
+        hashes.append(data.getvalue())
+    assert len(set(hashes)) == 1
 
 
 @pytest.mark.slow

@@ -79,6 +79,17 @@ def test_strings_tokens_and_arrays_are_the_same(vectorizer, files):
     assert vectorizer.transform([]).shape == (0, 12)
 
 
+def test_columns_of_tables(vectorizer):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    expected = vectorizer.transform(TEXTS).tolist()
+    strings = (
+        pandas.Series(TEXTS, dtype="string"),
+        pandas.Series(TEXTS, dtype=pandas.ArrowDtype(pyarrow.string())),
+    )
+    for column in (*strings, pyarrow.array(TEXTS).dictionary_encode(), pyarrow.chunked_array([TOKENS])):
+        assert vectorizer.fit(column).transform(column).tolist() == expected
+
+
 def test_cloned_and_pickled_without_weights(vectorizer):
     assert list(vectorizer.get_feature_names_out()) == [f"elmovectorizer{number}" for number in range(12)]
     expected = vectorizer.transform(TEXTS)

@@ -268,19 +268,26 @@ def test_bad_questions_are_left_out_and_counted(tmp_path, caplog):
         {"id": "q1", "question": "?", "answers": [{"text": "Ada", "answer_start": 0}]},
         {"question": "?", "answers": [{"text": "Eve", "answer_start": 0}, {"text": "14", "answer_start": 9}]},
         {"id": "q5", "question": "?"},
+        5,
+        {"id": "q7", "question": "?", "answers": [{"text": "Ada", "answer_start": 0}]},
+    ]
+    content["data"][0]["paragraphs"] += [
+        None,
+        {"context": "A", "qas": 7},
+        {**paragraph, "qas": [{**paragraph["qas"][0], "id": "q8"}]},
     ]
     content["data"].append({"paragraphs": [{"context": " ", "qas": [{"id": "q6", "question": "?"}]}]})
     (tmp_path / "a").write_text(json.dumps(content))
     instances = list(SquadReader(skip_bad=True).read(str(tmp_path / "a")))
-    assert [each["metadata"].metadata.id for each in instances] == ["q1", "q2", None]
-    assert [span_of(each) for each in instances] == [(2, 2), (0, 0), (2, 2)]
-    assert "6 bad records" in caplog.text
+    assert [each["metadata"].metadata.id for each in instances] == ["q1", "q2", None, "q7", "q8"]
+    assert [span_of(each) for each in instances] == [(2, 2), (0, 0), (2, 2), (0, 0), (2, 2)]
+    assert "9 bad records" in caplog.text
     reader = SquadReader()
     reader.every_record = True
     instances = list(reader.read(str(tmp_path / "a")))
     problems = [getattr(each["metadata"].metadata, "reason", None) for each in instances]
-    assert list(map(bool, problems)) == [False, False, True, False, True, False, False, True]
-    assert [each["metadata"].metadata.ids.get("id") for each in instances][7:] == ["q6"]
+    assert "".join("-+"[problem is None] for problem in problems) == "++-+-++-+--+-"
+    assert instances[-1]["metadata"].metadata.ids["id"] == "q6"
     assert "span_start" not in instances[0].fields
 
 

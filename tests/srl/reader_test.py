@@ -269,6 +269,8 @@ RIGHT_TO_LEFT = {"index": 0, "arguments": [argument("A0", [1, 2], [0, 1])]}
         ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
         ({"index": 0}, "no arguments"),
+        ({"index": 0, "arguments": [{"label": "A0", "spans": [[0, 1.0]]}]}, "numbers"),
+        ({"index": 0, "arguments": [{"label": 5, "spans": [[0, 1]]}]}, "5"),
         ({"index": 0, "arguments": [{"label": "A0", "spans": [[0, 0]]}]}, "A0"),
         (json.dumps({"tokens": ["a", "b"], "predicates": [RIGHT_TO_LEFT]}), "A0"),
     ],

@@ -6,7 +6,7 @@ record, as JSON or Parquet, whose `answers` are as in SQuAD or lists by name; an
 https://github.com/mrqa/MRQA-Shared-Task-2019, whose `char_spans` have inclusive ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -105,16 +105,19 @@ class _Node(dict[str, Any]):
     """An object of the JSON that knows its place in the file, and checks its fields."""
 
     def __init__(self, content: Any, where: str) -> None:
+        self.problem, fields = "", content
         if not isinstance(content, dict):
-            raise InputError(f"{shorten_json(content, _LENGTH_SHOWN)} is not an object", where=where)
-        super().__init__({str(_OTHER_NAMES.get(key, key)): value for key, value in content.items()})
-        self.where = where + "".join(f" ({content[key]})" for key in _NAMES if key in content)
+            self.problem, fields = f"{shorten_json(content, _LENGTH_SHOWN)} is not an object", {}
+        super().__init__({str(_OTHER_NAMES.get(key, key)): value for key, value in fields.items()})
+        self.where = where + "".join(f" ({fields[key]})" for key in _NAMES if key in fields)
 
     def error(self, problem: str) -> InputError:
         return InputError(problem, where=self.where)
 
     def value(self, key: str, kind: type) -> Any:
         """Returns a field, which must be of that kind."""
+        if self.problem:
+            raise self.error(self.problem)
         if type(self.get(key)) is not kind:
             shown = shorten_json(self[key], _LENGTH_SHOWN) if key in self else "missing"
             raise self.error(f"{key!r} is {shown}, but must be a {_NAMES_OF_TYPES[kind]}")
@@ -151,7 +154,13 @@ class _Reader:
             yield from self._of_paragraph(node)
 
     def _of_paragraph(self, node: _Node) -> Iterator[Question | InputError]:
-        for question in node.children("qas", "question") if "qas" in node else [node]:
+        questions: Iterable[_Node] | InputError = [node]
+        if "qas" in node:
+            questions = value_or_error(self.path, None, node.children, "qas", "question")
+        if isinstance(questions, InputError):
+            yield questions
+            return
+        for question in questions:
             bad_answers: list[InputError] = []
             id = question.get("id", question.get("qid"))
             id = str(id) if type(id) is int else id
@@ -160,14 +169,13 @@ class _Reader:
             yield from bad_answers
 
     def _question(self, paragraph: _Node, node: _Node, id: Any, bad_answers: list[InputError]) -> Question:
-        passage = paragraph.text("context")
+        passage, text = paragraph.text("context"), node.text("question")
         if id is not None or self.ids:
             if not isinstance(id, str) or not id.strip():
                 raise node.error(f"the id is {shorten_json(id, _LENGTH_SHOWN)}, but must be a text")
             if id in self.places:
                 raise node.error(f"{self.places[id]} has the id {id!r}, too")
             self.places[id] = node.where
-        text = node.text("question")
         return Question(passage, id, text, _answers(node, passage, bad_answers) if self.answers else None)
 
 

@@ -375,6 +375,9 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
     arguments = [
         Argument(each["label"], tuple((start, end) for start, end in _list(each, "spans"))) for each in listed
     ]
+    for label, parts in arguments:
+        if not isinstance(label, str) or not all(type(end) is int for end in chain(*parts)):
+            raise ValueError(f"the label {label!r} is not a text, or a span has no whole numbers")
     spans = [span for argument in arguments for span in argument.spans]
     if not any(start <= index < end for start, end in spans):
         arguments.append(Argument(PREDICATE, ((index, index + 1),)))

@@ -8,7 +8,8 @@ device.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import cached_property, partial
+from functools import partial
+from io import BytesIO
 from threading import RLock
 from typing import Any, cast
 
@@ -122,10 +123,6 @@ class FrozenBiLm(nn.Module):
             meta_bilm: BiLm = self.__dict__["_meta_bilm"]
             return meta_bilm
 
-    @cached_property
-    def _names(self) -> list[str]:
-        return list(self._blueprint.state_dict())
-
     @property
     def reads(self) -> str:
         return self._blueprint.token_encoder.reads
@@ -206,7 +203,7 @@ class FrozenBiLm(nn.Module):
         with SHARED:
             # Packing empties `_weights`, so they are copied before the lock is released.
             weights = self._weights if self._kernels is None else self._kernels.weights()
-            return {name: weights[name] for name in self._names if name in weights}
+            return {name: weights[name] for name in self._blueprint.state_dict() if name in weights}
 
     def prepare(self) -> None:
         """Packs the weights, which the first use would do; for errors see `check_precision`."""
@@ -305,8 +302,17 @@ class FrozenBiLm(nn.Module):
         return weight.to(reference.device, reference.dtype if weight.is_floating_point() else weight.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy packs its own weights."""
-        return {**self.__dict__, "_weights": self.weights(), "_kernels": None}
+        """A copy packs its own weights, and the same weights have the same state."""
+        # As bytes: PyTorch would send tensors to a new process as open files, which end with these tensors.
+        weights = BytesIO()
+        torch.save(self.weights(), weights)
+        made_anew = {"_meta_bilm", "_kernels", "_digest"}
+        state = {name: value for name, value in self.__dict__.items() if name not in made_anew}
+        return {**state, "_weights": weights.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._kernels = self._digest = None
+        super().__setstate__({**state, "_weights": torch.load(BytesIO(state["_weights"]))})
 
 
 class Kernels:
@@ -328,7 +334,7 @@ class Kernels:
         check_precision(precision, embedding.device)
         pack_weight = partial(pack, precision=precision)
         self.present = encoder.present
-        self.bos_eos_ids = encoder.padded_ids([encoder.bos_eos])[0].to(embedding.device)
+        self.bos_eos_ids = encoder.bos_eos_ids.to(embedding.device)
         self.token_layer = FrozenTokens(encoder, _taken(weights, "token_encoder."), pack_weight)
         self._layers = {
             f"lstm.directions.{direction}.{layer}.": PackedLayer(

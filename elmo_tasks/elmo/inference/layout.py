@@ -93,7 +93,9 @@ def state_after_bos(run: Callable[..., Any], bos_eos_ids: torch.Tensor, start: L
     the sequences and their states; the last value that it returns are the final states.
     """
     lengths = torch.ones(2, dtype=torch.long, device=start.hidden.device)
-    *_, after = run(bos_eos_ids, lengths, LstmState(*(part.expand(-1, -1, 2, -1) for part in start)))
+    *_, after = run(
+        bos_eos_ids.to(lengths.device), lengths, LstmState(*(part.expand(-1, -1, 2, -1) for part in start))
+    )
     return LstmState(*(torch.stack([part[:, 0, :1], part[:, 1, 1:]], dim=1) for part in after))
 
 

@@ -37,7 +37,7 @@ from elmo_tasks.elmo.inference.trained_lstm import Clips, RecordedLayer, trained
 from elmo_tasks.elmo.inference.training_products import Product, Products, Workspace, product, weight_gradient
 from elmo_tasks.elmo.model.bilm import BiLm, structure
 from elmo_tasks.elmo.model.characters import shortened
-from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, WordEncoder, is_traced
 from elmo_tasks.elmo.model.lstm import LstmState
 from elmo_tasks.elmo.model.options import BiLmOptions
 
@@ -187,7 +187,7 @@ class TrainedBiLm(BiLm):
         self, ids: torch.Tensor, state: LstmState | None = None, has_bos_eos: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
         """See `FrozenBiLm.forward`. With foreign modules or hooks inside, `has_bos_eos` is an `ElmoError`."""
-        if structure(self) != self._structure:
+        if is_traced() or structure(self) != self._structure:
             if has_bos_eos:
                 self.check_structure()
             return super().forward(ids, state)
@@ -206,7 +206,7 @@ class TrainedBiLm(BiLm):
         )
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
-        if structure(self) != self._structure:
+        if is_traced() or structure(self) != self._structure:
             return super().encode(ids, start)
         if (frozen := self._without_gradients()) is not None:
             return frozen.encode(ids, start)

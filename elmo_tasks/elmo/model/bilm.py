@@ -111,7 +111,7 @@ def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Te
     `(batch,)`, and `(2, *id)`, to `(batch, tokens + 2, *id)`.
     """
     batch, tokens = ids.shape[:2]
-    begin, end = bos_eos_ids.to(ids.dtype)
+    begin, end = bos_eos_ids.to(ids)
     extended = ids.new_zeros(batch, tokens + 2, *ids.shape[2:])
     extended[:, 0] = begin
     extended[:, 1:-1] = ids

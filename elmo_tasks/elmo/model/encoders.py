@@ -64,12 +64,12 @@ class TokenEncoder(nn.Module, ABC):
     num_ids: ClassVar[int | None] = None
     """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
-    bos_eos_ids: torch.Tensor
-    """The ids of `bos_eos`, `(2, *id)`, in 64 bits, since gloo broadcasts no 16."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("bos_eos_ids", self.padded_ids([self.bos_eos])[0].long(), persistent=False)
+        # Not a buffer, which `to_empty` would leave without its values
+        self.bos_eos_ids = torch.from_numpy(self.ids(self.bos_eos).copy())
+        """The ids of `bos_eos`, `(2, *id)`, on the CPU."""
 
     @staticmethod
     @abstractmethod
@@ -103,7 +103,7 @@ class TokenEncoder(nn.Module, ABC):
             return f"the ids have the shape {tuple(ids.shape)} instead of {shape}"
         if ids.dtype not in (self.dtype, *self.also_dtypes):
             return f"the ids have the type {ids.dtype} instead of {self.dtype}"
-        if torch.compiler.is_exporting():
+        if is_traced():
             return ""
         if self.num_ids is not None and ids.numel():
             lowest, highest = map(int, ids.aminmax())
@@ -115,6 +115,14 @@ class TokenEncoder(nn.Module, ABC):
                 "a sentence has padding, ids of 0, before one of its words; padding comes after the last word"
             )
         return ""
+
+
+def is_traced() -> bool:
+    """
+    Returns whether `torch.export` or a transform of `torch.func` runs, whose tensors have no values that
+    Python or a kernel could read.
+    """
+    return torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active()
 
 
 def checked_words(index: int, words: Iterable[str]) -> list[str]:
