@@ -96,9 +96,13 @@ def _create_or_recover(
     folder = Path(serialization_dir)
     saved = folder / CONFIG_NAME
     if folder.is_dir() and not (recover or force) and any(folder.iterdir()):
-        remedy = "--recover continues it, --force removes it and starts over" if saved.exists() else ""
-        problem = "the folder already has a run" if saved.exists() else "the folder has other files"
-        raise ConfigError(problem, where=folder, remedy=remedy or "name another one")
+        problem, remedy = "the folder has other files", "name another one"
+        if saved.exists():
+            problem, remedy = (
+                "the folder has a run",
+                "--recover continues it, --force removes it and starts over",
+            )
+        raise ConfigError(problem, where=folder, remedy=remedy)
     if recover and not force and saved.exists():
         before = Params.from_file(saved)
         _check_same(params, before)
@@ -198,13 +202,16 @@ def telling_how_to_recover(folder: Path) -> Iterator[None]:
 def end_of_training(folder: Path) -> str:
     """Returns the scores of the best epoch, the reason for the end, and the archive."""
     metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    archive = f"The archive is {folder / ARCHIVE}, its config {folder / CONFIG_NAME}."
+    if "epoch" not in metrics:  # nothing was left to train, or the trainer is of another kind
+        return archive
     trainer = Params.from_file(folder / CONFIG_NAME)["trainer"]
     epoch, best = metrics["epoch"] + 1, metrics.get("best_epoch", metrics["epoch"]) + 1
     of = f" on {metrics[_VALIDATED]:,} validation instances" if _VALIDATED in metrics else ""
     table = Table((f"score{of}", f"epoch {best}"))
     for key, value in metrics.items():
         name = key.removeprefix(_BEST)
-        if key.startswith(_BEST) and not name.startswith(_OF_CELLS):
+        if key.startswith(_BEST) and not name.startswith(_OF_CELLS) and isinstance(value, float):
             table.add(name, round(value, 4))
     reason, patience = "it was told to stop", trainer.get("patience")
     if epoch >= trainer.get("num_epochs", 20):
@@ -214,10 +221,7 @@ def end_of_training(folder: Path) -> str:
     chosen = trainer.get("validation_metric", "-loss")
     names = " and ".join(name.lstrip("+-") for name in ([chosen] if isinstance(chosen, str) else chosen))
     scores = f"\n{table.markdown()}\nEpoch {best} has the best {names}. " if table.rows else "\n"
-    return (
-        f"{scores}Training ended after epoch {epoch}: {reason}.\n"
-        f"The archive is {folder / ARCHIVE}, its config {folder / CONFIG_NAME}."
-    )
+    return f"{scores}Training ended after epoch {epoch}: {reason}.\n{archive}"
 
 
 def check_vocabulary_of_pretrained() -> None:

@@ -8,12 +8,12 @@ AllenNLP is imported only when the archive is opened.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from spacy.language import Language
 from spacy.scorer import Scorer, get_ner_prf
@@ -30,19 +30,20 @@ _ARCHIVE = "model.tar.gz"
 
 class ArchivePipe(FilesPipe):
     """
-    The base of components that run the predictor of an archive, which must have one of the registered
-    names `predictors`. The archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as
-    `elmo:ner`. `batch_size` is the number of sentences, or of texts to classify, in a batch.
+    The base of components that run the predictor of an archive, one of the registered names `predictors`. The
+    archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`. `batch_size` is
+    the number of sentences, or of texts to classify, in a batch.
     """
 
+    predictors: ClassVar[Sequence[str]]
+
     def __init__(
-        self, *, name: str, archive: str, predictors: list[str], cuda_device: Device, batch_size: int = 1
+        self, nlp: Language, name: str, archive: str, cuda_device: Device = -1, batch_size: int = 32
     ) -> None:
         check_value(batch_size, PositiveInt, "batch_size")
-        self._batch_size = batch_size
         super().__init__(name=name, sources={_ARCHIVE: archive})
-        self._predictor_names = predictors
         self._cuda_device = cuda_device
+        self._batch_size = batch_size
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
         """Returns the predictor; `ConfigurationError`: of another task, or a folder without weights."""
@@ -60,7 +61,7 @@ class ArchivePipe(FilesPipe):
                 "models, `allennlp elmo ensemble` makes one archive"
             )
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
-        expected = tuple(map(Predictor.by_name, self._predictor_names))
+        expected = tuple(map(Predictor.by_name, self.predictors))
         if not isinstance(predictor, expected):
             names = " or ".join(each.__name__ for each in expected)
             raise ConfigurationError(
@@ -69,14 +70,21 @@ class ArchivePipe(FilesPipe):
             )
         return predictor
 
-    def of_sentences(self, docs: list[Doc]) -> Iterator[tuple[Doc, list[int], Any]]:
-        """Yields the doc, the indices of the tokens, and the result of each sentence, the shortest first."""
-        parts = [(doc, line) for doc in docs for each in sentences(doc) for line in _lines(doc, each)]
+    def of_sentences(self, docs: list[Doc]) -> list[list[tuple[list[int], Any]]]:
+        """Returns for each doc its sentences, as the indices of their tokens, with their results."""
+        parts = [
+            (number, line)
+            for number, doc in enumerate(docs)
+            for sentence in sentences(doc)
+            for line in _lines(doc, sentence)
+        ]
+        results: list[list[tuple[list[int], Any]]] = [[] for _ in docs]
         # Sentences of similar length together need less padding.
         for batch in minibatch(sorted(parts, key=lambda part: len(part[1])), self._batch_size):
-            inputs = [{"tokens": [doc[i].text for i in token_indices]} for doc, token_indices in batch]
-            for part, result in zip(batch, self.content.predict_all(inputs), strict=True):
-                yield *part, result
+            inputs = ({"tokens": [docs[number][i].text for i in line]} for number, line in batch)
+            for (number, line), result in zip(batch, self.content.predict_all(inputs), strict=True):
+                results[number].append((line, result))
+        return results
 
     @contextmanager
     def local(self, source: str) -> Iterator[Path]:
@@ -108,6 +116,8 @@ class NerPipe(ArchivePipe):
     The others : see `ArchivePipe`.
     """
 
+    predictors = ("elmo_ner",)
+
     def __init__(
         self,
         nlp: Language,
@@ -117,13 +127,7 @@ class NerPipe(ArchivePipe):
         batch_size: int = 32,
         overwrite_ents: bool = False,
     ) -> None:
-        super().__init__(
-            name=name,
-            archive=archive,
-            predictors=["elmo_ner"],
-            cuda_device=cuda_device,
-            batch_size=batch_size,
-        )
+        super().__init__(nlp, name, archive, cuda_device, batch_size)
         self._overwrite_ents = overwrite_ents
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
@@ -131,14 +135,12 @@ class NerPipe(ArchivePipe):
         return get_ner_prf(examples, **options)
 
     def annotate(self, docs: list[Doc]) -> None:
-        entities: dict[int, list[Span]] = {id(doc): [] for doc in docs}
-        for doc, token_indices, result in self.of_sentences(docs):
-            entities[id(doc)] += (
-                Span(doc, token_indices[span.start], token_indices[span.end - 1] + 1, label=span.label)
+        for doc, results in zip(docs, self.of_sentences(docs), strict=True):
+            spans = [
+                Span(doc, line[span.start], line[span.end - 1] + 1, label=span.label)
+                for line, result in results
                 for span in result.spans
-            )
-        for doc in docs:
-            spans = entities[id(doc)]
+            ]
             earlier = [*doc.ents, *_blocked(doc)]
             # `set_ents` does not remove the ids of replaced entities.
             for token in (token for span in earlier for token in span):
@@ -178,6 +180,8 @@ class CorefPipe(ArchivePipe):
     `spans_key`; for the other parameters see `ArchivePipe`.
     """
 
+    predictors = ("elmo_coref",)
+
     def __init__(
         self,
         nlp: Language,
@@ -186,7 +190,7 @@ class CorefPipe(ArchivePipe):
         cuda_device: Device = -1,
         spans_key: str = "coref",
     ) -> None:
-        super().__init__(name=name, archive=archive, predictors=["elmo_coref"], cuda_device=cuda_device)
+        super().__init__(nlp, name, archive, cuda_device)
         self._spans_key = spans_key
 
     def annotate(self, docs: list[Doc]) -> None:
@@ -217,6 +221,8 @@ class SrlPipe(ArchivePipe):
     `doc.spans` is `spans_key`; for the other parameters see `ArchivePipe`.
     """
 
+    predictors = ("elmo_srl",)
+
     def __init__(
         self,
         nlp: Language,
@@ -226,27 +232,21 @@ class SrlPipe(ArchivePipe):
         batch_size: int = 32,
         spans_key: str = "srl",
     ) -> None:
-        super().__init__(
-            name=name,
-            archive=archive,
-            predictors=["elmo_srl"],
-            cuda_device=cuda_device,
-            batch_size=batch_size,
-        )
+        super().__init__(nlp, name, archive, cuda_device, batch_size)
         self._spans_key = spans_key
 
     def annotate(self, docs: list[Doc]) -> None:
-        roles: dict[int, list[Span]] = {id(doc): [] for doc in docs}
-        for doc, token_indices, result in self.of_sentences(docs):
-            for predicate in result.to_json()["predicates"]:
-                number = str(token_indices[predicate["index"]])
-                roles[id(doc)] += (
-                    Span(doc, token_indices[start], token_indices[end - 1] + 1, each["label"], span_id=number)
-                    for each in predicate["arguments"]
-                    for start, end in each["spans"]
+        for doc, results in zip(docs, self.of_sentences(docs), strict=True):
+            spans = [
+                Span(
+                    doc, line[start], line[end - 1] + 1, each["label"], span_id=str(line[predicate["index"]])
                 )
-        for doc in docs:
-            doc.spans[self._spans_key] = sorted(roles[id(doc)], key=lambda span: (int(span.id_), span.start))
+                for line, result in results
+                for predicate in result.to_json()["predicates"]
+                for each in predicate["arguments"]
+                for start, end in each["spans"]
+            ]
+            doc.spans[self._spans_key] = sorted(spans, key=lambda span: (int(span.id_), span.start))
 
 
 class ClassifierPipe(ArchivePipe):
@@ -255,21 +255,7 @@ class ClassifierPipe(ArchivePipe):
     `doc.cats`. A doc without words gets none. For the parameters see `ArchivePipe`.
     """
 
-    def __init__(
-        self,
-        nlp: Language,
-        name: str,
-        archive: str = "elmo:topics",
-        cuda_device: Device = -1,
-        batch_size: int = 32,
-    ) -> None:
-        super().__init__(
-            name=name,
-            archive=archive,
-            predictors=["elmo_classifier", "elmo_sst"],
-            cuda_device=cuda_device,
-            batch_size=batch_size,
-        )
+    predictors = ("elmo_classifier", "elmo_sst")
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
         """Returns spaCy's scores of classes, such as `cats_macro_f`."""
@@ -289,4 +275,9 @@ class ClassifierPipe(ArchivePipe):
 make_ner = Language.factory("elmo_ner", assigns=["doc.ents", "token.ent_iob", "token.ent_type"], func=NerPipe)
 make_coref = Language.factory("elmo_coref", assigns=["doc.spans"], func=CorefPipe)
 make_srl = Language.factory("elmo_srl", assigns=["doc.spans"], func=SrlPipe)
-make_classifier = Language.factory("elmo_classifier", assigns=["doc.cats"], func=ClassifierPipe)
+make_classifier = Language.factory(
+    "elmo_classifier",
+    assigns=["doc.cats"],
+    func=ClassifierPipe,
+    default_config={"archive": "elmo:topics"},
+)
