@@ -98,10 +98,7 @@ def _create_or_recover(
     if folder.is_dir() and not (recover or force) and any(folder.iterdir()):
         problem, remedy = "the folder has other files", "name another one"
         if saved.exists():
-            problem, remedy = (
-                "the folder has a run",
-                "--recover continues it, --force removes it and starts over",
-            )
+            problem, remedy = "the folder has a run", "--recover continues it, --force starts over"
         raise ConfigError(problem, where=folder, remedy=remedy)
     if recover and not force and saved.exists():
         before = Params.from_file(saved)

@@ -31,8 +31,8 @@ _ARCHIVE = "model.tar.gz"
 class ArchivePipe(FilesPipe):
     """
     The base of components that run the predictor of an archive, one of the registered names `predictors`. The
-    archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`. `batch_size` is
-    the number of sentences, or of texts to classify, in a batch.
+    archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`. `batch_size`
+    is the number of sentences, or of texts to classify, in a batch.
     """
 
     predictors: ClassVar[Sequence[str]]
