@@ -242,6 +242,10 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
         raise ElmoError(f"not a complete HDF5 file of {content} ({reason})", where=source) from error
 
 
+class DatasetError(ElmoError, RuntimeError):
+    """A dataset that does not fit the options, for which PyTorch raises a `RuntimeError`."""
+
+
 class _Writing(FileIO):
     """A file that HDF5 writes. HDF5 must not learn of a failed write, after which it ends the process."""
 
@@ -290,7 +294,7 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
             index = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
             problem = f"holds {array[index]} at {index}, and weights are finite and at most {MAX_WEIGHT:,}"
     if problem:
-        raise ElmoError(f"dataset {dataset} {problem}", where=file.filename)
+        raise DatasetError(f"dataset {dataset} {problem}", where=file.filename)
     return array
 
 
