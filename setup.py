@@ -126,6 +126,8 @@ setup(
             "elmo = elmo_tasks.libraries.spacy_vectors:make_vectors",
             "elmo_ner = elmo_tasks.libraries.spacy_archives:make_ner",
             "elmo_coref = elmo_tasks.libraries.spacy_archives:make_coref",
+            "elmo_srl = elmo_tasks.libraries.spacy_archives:make_srl",
+            "elmo_classifier = elmo_tasks.libraries.spacy_archives:make_classifier",
         ]
     },
     # The explicit root makes the editable install a plain path, without an import hook at start-up.

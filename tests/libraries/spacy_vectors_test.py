@@ -131,5 +131,5 @@ def test_entry_points():
     """With them `nlp.add_pipe` finds the components without an import."""
     factories = {point.name: point.load() for point in entry_points(group="spacy_factories")}
     assert factories["elmo"] is spacy_vectors.make_vectors
-    assert factories["elmo_ner"] is spacy_archives.make_ner
-    assert factories["elmo_coref"] is spacy_archives.make_coref
+    for task in ("ner", "coref", "srl", "classifier"):
+        assert factories[f"elmo_{task}"] is getattr(spacy_archives, f"make_{task}")
