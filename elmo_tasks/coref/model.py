@@ -323,8 +323,8 @@ class CorefModel(ElmoModel):
         starts = lengths.cumsum(0) - lengths
         words, context, positions_of_parts = [], [], []
         rows = rows[lengths[rows].argsort(descending=True, stable=True)]
-        # A sentence is at least half as long as the longest in its part. A GPU takes longer to start a part than
-        # to read padding, so there only memory divides them.
+        # A sentence is at least half as long as the longest in its part. A GPU takes longer to start a part
+        # than to read padding, so there only memory divides them.
         min_ratio = 0.0 if lengths.is_cuda else 0.5
         sizes = batch_sizes(lengths[rows].tolist(), ENCODED_WORDS, min_ratio=min_ratio)
         for part in rows.split(list(sizes)):
