@@ -225,7 +225,7 @@ def counterpart(path: Path, name: str, other: str) -> Path | None:
     file_name = re.sub(rf"(?<![a-zA-Z]){re.escape(name)}(?![a-zA-Z])", other, path.name)
     if file_name == path.name:
         return None
-    folders = [path.parent] + [path.parent.with_name(other)] * (path.parent.name == name)
+    folders = [path.parent] + [path.parent.parent / other] * (path.parent.name == name)
     return next((file for folder in folders if (file := folder / file_name).is_file()), None)
 
 

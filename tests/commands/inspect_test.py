@@ -341,13 +341,14 @@ BRAT = "T1\tPER 0 4\tVera\nT2\tLOC 10 14\tOslo\nR1\tin Arg1:T1 Arg2:T2\n"
         ({"p.obj": "It is noon .\n", "p.subj": "a caf\xe9 we loved\n"}, CLASSES, {"obj": 1, "subj": 1}, ()),
     ],
 )
-def test_files_side_by_side(capsys, tmp_path, names_and_contents, task, labels, odd):
+def test_files_side_by_side(capsys, tmp_path, monkeypatch, names_and_contents, task, labels, odd):
     for name, content in names_and_contents.items():
         (tmp_path / name).write_text(content, encoding="cp1252")
+    monkeypatch.chdir(tmp_path)
     if task is None:
-        assert mentions(error_of(ConfigurationError, inspected, capsys, tmp_path), *odd)
+        assert mentions(error_of(ConfigurationError, inspected, capsys, "."), *odd)
         return
-    found = inspected(capsys, tmp_path)
+    found = inspected(capsys, ".")
     assert (found["task"], found["labels"]) == (task, labels)
     assert mentions(" ".join(found["warnings"]), *odd)
 
