@@ -238,8 +238,15 @@ fetch.
 """
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])')
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
-_SAFE: dict[str, tuple[bool | None, ...]] = {"trust_remote_code": (False, None), "weights_only": (True,)}
-"""Arguments with which transformers runs code from others, and the values for which it does not."""
+_SAFE: dict[str, tuple[bool | None, ...]] = {
+    "trust_remote_code": (False, None),
+    "weights_only": (True,),
+    **dict.fromkeys(("evalb_directory_path", "srl_eval_path", "vocab"), (None,)),
+}
+"""
+The safe values of arguments with which transformers runs code from others, AllenNLP's models run a scorer by
+a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock.
+"""
 _resolve_class_name = Registrable.resolve_class_name.__func__
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
 """The names in the overrides of the user, while an archive is opened; otherwise `None`."""
@@ -328,7 +335,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def _check_vocabulary(folder: Path) -> None:
     """Bounds the memory of a vocabulary, some 200 bytes a word: short words pack to a 20th of their size."""
     words = size = 0
-    for path in folder.glob("*.txt"):
+    # AllenNLP reads all files, whatever their names.
+    for path in filter(Path.is_file, folder.glob("*")):
         size += path.stat().st_size
         with open(path, "rb") as file:
             words += sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
@@ -345,7 +353,7 @@ def _check_value(path: tuple[str, ...], value: Any) -> None:
     if isinstance(value, str) and "://" in value:
         _take_cached_files()
     if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
-        raise ConfigError(f"{value!r} runs code from others", key=key, remedy=_REMEDY)
+        raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=_REMEDY)
     # These are built when the archive is open already; `resolve_registered` knows no archive then.
     late = path[0] in ("evaluation", "data_loader", "validation_data_loader")
     if isinstance(value, str) and path[0] != "trainer":  # nothing in it is built

@@ -66,6 +66,8 @@ class _EvaluationLoader:
             params.pop("batches_per_epoch", None)
         if "batch_size" in params and "batch_sampler" in params:
             params["batch_sampler"]["batch_size"] = params.pop("batch_size")
+        for key in extras:  # the user's data, even if the config names others
+            params.pop(key, None)
         return DataLoader.from_params(params=params, **extras)
 
 

@@ -125,6 +125,9 @@ class Folder:
                 return {os.path.basename(name) for name in self._store.ls(self._path, detail=False)}
         return set()
 
+    def is_link(self, name: str) -> bool:
+        return self._is_on_disk and os.path.islink(f"{self._path}/{name}")
+
     def read(self, name: str) -> bytes:
         return self._store.cat_file(f"{self._path}/{name}")
 

@@ -278,12 +278,13 @@ Outcome = dict[str, Any]
 def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: bool) -> bool:
     """
     Returns whether there is something to do. If so, the folder holds the plan of the run that is to be
-    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself. Other
-    files in the folder are an `ElmoError`, and without `resume` or `force` an output or an unfinished run.
+    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself. Links and
+    other files in the folder are an `ElmoError`; so are an output and an unfinished run without `resume` or
+    `force`.
     """
     names = folder.names() - {MARK, WORK}
     for name in sorted(names):
-        if not _OURS.fullmatch(name):
+        if not _OURS.fullmatch(name) or folder.is_link(name):
             raise ElmoError(
                 f"{folder.location} holds {name}, which this command did not write",
                 remedy="remove it, or name another OUT",

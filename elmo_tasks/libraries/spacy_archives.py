@@ -7,7 +7,6 @@ spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_cor
 AllenNLP is imported only when the archive is opened.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -90,7 +89,7 @@ class ArchivePipe(FilesPipe):
     def local(self, source: str) -> Iterator[Path]:
         """Yields the archive. For the folder of a run, it is made with the weights in use."""
         import torch
-        from allennlp.models.archival import CONFIG_NAME, archive_model
+        from allennlp.models.archival import archive_model
 
         from elmo_tasks.archives import local_archive
 
@@ -101,8 +100,7 @@ class ArchivePipe(FilesPipe):
         with TemporaryDirectory() as folder:
             weights = Path(folder, "weights.th")
             torch.save(self.content._model.state_dict(), weights)
-            config = json.loads((path / CONFIG_NAME).read_text(encoding="utf-8"))
-            yield Path(archive_model(path, str(weights), folder, config.get("include_in_archive")))
+            yield Path(archive_model(path, str(weights), folder))
 
 
 class NerPipe(ArchivePipe):

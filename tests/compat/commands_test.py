@@ -58,7 +58,8 @@ class TestEvaluate:
     )
     def test_a_line_for_each_record(self, archive, tmp_path, sampler):
         output = tmp_path / "predictions.jsonl"
-        overrides = json.dumps({"validation_data_loader": {"batch_sampler": sampler}})
+        loader = {"batch_sampler": sampler, "data_path": "not what the user names"}
+        overrides = json.dumps({"validation_data_loader": loader})
         evaluate_from_archive(archive, DEV, predictions_output_file=str(output), cmd_overrides=overrides)
         records = [json.loads(line) for line in output.read_text().splitlines()]
         gold = [instance["metadata"].metadata for instance in NerReader().read(DEV)]

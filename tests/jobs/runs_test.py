@@ -107,6 +107,15 @@ def test_must_run(tmp_path, files, there, plain, resume, force):
             assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("name", [PLAN, "part-000000.jsonl", "_part-000001.json"])
+@pytest.mark.parametrize("way", ["resume", "force"])
+def test_links_are_not_files_of_a_run(stopped, name, way):
+    (stopped / "out" / name).unlink(missing_ok=True)
+    (stopped / "out" / name).symlink_to("../text")
+    with pytest.raises(ElmoError, match=f"{name}, which this command did not write"):
+        opened(stopped, **{way: True})
+
+
 def test_force_that_is_killed_leaves_no_plan(stopped):
     """A plan and notes without their parts would be taken for shards that are done."""
     (stopped / "out" / MANIFEST).touch()

@@ -120,6 +120,9 @@ def from_hub(**options: object) -> dict:
         # Of both, transformers asks only whether they are empty.
         *((from_hub(trust_remote_code=value), "trust_remote_code:") for value in (True, "no", [False], {})),
         *((from_hub(weights_only=value), "weights_only:") for value in (False, 0, [])),
+        # A shell runs the scorers of AllenNLP's models.
+        *(({f"model.{key}": "; touch ran"}, f"{key}:") for key in ("evalb_directory_path", "srl_eval_path")),
+        ({f"{EMBEDDERS}.tokens.vocab": {"type": "from_files", "directory": "."}}, "vocab:"),
     ],
 )
 def test_no_name_is_imported_and_nothing_unpickled(run, config, tmp_path, changes, place, monkeypatch):
@@ -256,7 +259,7 @@ def test_an_archive_that_opens_itself(run, config, tmp_path):
     ("name", "content"),
     [
         ("vocabulary/more.txt", b"a\n" * 4_000_000),
-        ("vocabulary/more.txt", b"a" * (1 << 26)),
+        ("vocabulary/more", b"a" * (1 << 26)),
         ("bilm.json", b'{"digest": "", "prefixes": [' + b'"", ' * 20_000 + b'""]}'),
         ("config.json", b"[" + b"[], " * 2_000_000 + b"[]]"),
     ],
