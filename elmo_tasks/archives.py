@@ -40,7 +40,7 @@ from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.nn import util
 
-from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as, nearest_name
 from elmo_tasks.common.files import bundled, read_json_object, read_utf8, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
@@ -320,13 +320,9 @@ def check_config(folder: Path) -> None:
 def _read_config(folder: Path) -> dict[str, Any]:
     """Reads the config of an unpacked archive, as JSON with the commas at the ends that Jsonnet allows."""
     text = read_utf8(folder / CONFIG_NAME, max_bytes=MAX_CONFIG, where=CONFIG_NAME)
-    try:
+    remedy = "if it is Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`"
+    with errors_as(ConfigError, f"{CONFIG_NAME} is not JSON", (ValueError, RecursionError), remedy=remedy):
         config = json.loads(_STRING_OR_LAST_COMMA.sub(lambda match: match[1] or "", text))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{CONFIG_NAME} is not JSON ({error})",
-            remedy="if it is Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`",
-        ) from error
     if not isinstance(config, dict):
         raise ConfigError(f"{CONFIG_NAME} is not an object of JSON")
     return config

@@ -1,11 +1,9 @@
 """The verb `embed`: vectors of a text."""
 
-import argparse
 import os
 import time
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated
 
 import numpy as np
 from allennlp.common.checks import ConfigurationError
@@ -26,7 +24,7 @@ from elmo_tasks.commands.base import (
 from elmo_tasks.commands.partial_outputs import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
-from elmo_tasks.embedding.batches import BATCH_TOKENS, LAYERS, POOLS, BatchEncoder, check_layers
+from elmo_tasks.embedding.batches import BATCH_TOKENS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT
 from elmo_tasks.embedding.vector_file import check_name, check_writable
 from elmo_tasks.jobs.embed import EmbedJob
@@ -38,13 +36,6 @@ from elmo_tasks.jobs.sinks import Hdf5Sink
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
-
-
-def layer_choice(text: str) -> str:
-    """Reads the layers that are written."""
-    if text in LAYERS or text.isdecimal():
-        return text
-    raise argparse.ArgumentTypeError(f"{text!r} is neither {', '.join(LAYERS)} nor the number of a layer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +59,7 @@ class Embed(Verb):
 
     input: str = text_argument("IN")
     output: str = positional("OUT", "HDF5 file, or folder of Parquet files, to write")
-    layers: Annotated[str, layer_choice] = option(
+    layers: str = option(
         "all: (layers, tokens, dim), the token layer first; top, average, sum, or the number of a layer: "
         "(tokens, dim)",
         "all",

@@ -16,7 +16,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
 from elmo_tasks.common.table import Cell, Table, save, shown
-from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.input_files import check_found
 from elmo_tasks.page.templates import template
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ def find_results(path: Path) -> list[Path]:
     """
     files = [path] if path.is_file() else filter(_is_file, path.rglob("*.csv"))
     paths = sorted(file for file in files if file.with_suffix(".md").exists())
-    if not paths:
-        raise InputError("found no results: CSV files with a Markdown file of the same name", where=path)
+    check_found(paths, "results: CSV files with a Markdown file of the same name", path)
     return paths
 
 

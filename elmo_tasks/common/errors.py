@@ -2,8 +2,10 @@
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 FilePath = str | os.PathLike[str]
 _SHOWN = 1500
@@ -46,6 +48,26 @@ class ElmoError(ValueError):
         what = self.what if len(self.what) <= _SHOWN else f"{self.what[:_SHOWN]}..."
         sentence = ": ".join(filter(None, [self.key, place, what]))
         return f"{sentence}; {self.remedy}" if self.remedy else sentence
+
+
+@contextmanager
+def errors_as(
+    kind: type[ElmoError],
+    what: str,
+    caught: type[Exception] | tuple[type[Exception], ...] = Exception,
+    **parts: Any,
+) -> Iterator[None]:
+    """
+    Raises the errors of a library as a `kind` of `ElmoError`: `what` is wrong, with the first line of their
+    text, and the `parts` of `ElmoError`. An error of this kind is raised as it is.
+    """
+    try:
+        yield
+    except caught as error:
+        if isinstance(error, kind):
+            raise
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
+        raise kind(f"{what} ({reason})", **parts) from error
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, errors_as
 
 Returned = TypeVar("Returned")
 
@@ -209,15 +209,12 @@ def device_name(device: Device) -> str:
 
 def chosen_device(device: Device, *, option: str) -> torch.device:
     """Returns a device; `ElmoError`, with the name of the `option`, if it is not there."""
-    try:
+    # PyTorch raises any of these for a device that is not there.
+    missing = (RuntimeError, AssertionError, ImportError)
+    remedy = f"use {_DEVICE_NAMES}"
+    with errors_as(ElmoError, f"{device} cannot be used", missing, key=option, remedy=remedy):
         chosen = torch.device(device_name(device))
         torch.empty(0, device=chosen)
-    # PyTorch raises any of these for a device that is not there.
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ElmoError(
-            f"{device} cannot be used ({reason})", key=option, remedy=f"use {_DEVICE_NAMES}"
-        ) from error
     return chosen
 
 

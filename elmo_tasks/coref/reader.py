@@ -12,6 +12,7 @@ from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, LabelField, ListField, MetadataField, TensorField, TextField
 from allennlp.data.vocabulary import DEFAULT_OOV_TOKEN
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.values import Name
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.data.formats.columns import gold_files
@@ -55,10 +56,8 @@ class CorefReader(TaskReader):
     ) -> None:
         super().__init__(**kwargs)
         self.singletons = singletons
-        try:
+        with errors_as(InputError, "this is not a regular expression", re.error, key="genre_pattern"):
             self.genre_pattern = re.compile(genre_pattern)
-        except re.error as error:
-            raise InputError(f"this is not a regular expression: {error}", key="genre_pattern") from error
         if self.genre_pattern.groups != 1:
             raise InputError(f"{genre_pattern!r} needs one group in brackets", key="genre_pattern")
 

@@ -22,7 +22,7 @@ from allennlp.common import file_utils
 from allennlp.common.file_utils import cached_path
 
 from elmo_tasks.common import files as common_files
-from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as
 from elmo_tasks.common.files import is_archive, json_value, unpacked
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
@@ -255,7 +255,7 @@ def read_side_by_side(path: Path, other: Path, encoding: str) -> Iterator[tuple[
 def check_found(found: object, names: str, where: str | Path) -> None:
     """Raises `InputError` if nothing of this kind, such as `pairs`, was found in a file."""
     if not found:
-        raise InputError(f"the file has no {names}", where=where)
+        raise InputError(f"there are no {names}", where=where)
 
 
 def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[tuple[int, str]]:
@@ -339,11 +339,9 @@ def _content(path: str) -> str:
     if path.lower().endswith(_OFFICE):
         remedy = "save it as csv, or as plain text"
         raise InputError("this is an office document", where=path, remedy=remedy)
-    try:
+    # Each kind of archive raises its own classes, with no common base.
+    with errors_as(InputError, "the archive cannot be unpacked", where=path):
         return str(_unpacked(Path(path)))
-    except Exception as error:  # each kind of archive raises its own classes, with no common base
-        problem = f"the archive cannot be unpacked ({type(error).__name__}: {error})"
-        raise InputError(problem, where=path) from error
 
 
 def _unpacked(file: Path) -> Path:
@@ -352,7 +350,8 @@ def _unpacked(file: Path) -> Path:
 
 def _fetch(text: str) -> str:
     name, in_archive, member = text.partition("!")
-    try:
+    # Each kind of store and archive raises its own classes, with no common base.
+    with errors_as(InputError, "cannot be fetched", where=text):
         file = Path(cached_path(name))
         if not in_archive and not is_archive(file):
             return str(file)
@@ -360,8 +359,6 @@ def _fetch(text: str) -> str:
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
             raise FileNotFoundError(f"{member!r} not found in {name}")
         return str(path)
-    except Exception as error:  # each kind of store and archive raises its own classes, with no common base
-        raise InputError(f"cannot be fetched ({type(error).__name__}: {error})", where=text) from error
 
 
 def parse_json(text: str, path: str | Path, line: int) -> Any:

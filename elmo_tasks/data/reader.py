@@ -20,6 +20,7 @@ from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
@@ -58,8 +59,8 @@ def check_readable(reader: DatasetReader, path: Any) -> None:
     unwrapped = unwrapped_reader(reader)
     if isinstance(unwrapped, ShardedReader) and not isinstance(reader, InterleavingDatasetReader):
         unwrapped.check(path)
-    elif next(iter(reader.read(path)), None) is None:
-        raise InputError("the data have no instances", where=str(path))
+    else:
+        check_found(any(True for _ in reader.read(path)), "instances", str(path))
 
 
 class ShardedReader(StrictParams, DatasetReader):
@@ -118,10 +119,8 @@ class TaskReader(ShardedReader):
     ) -> None:
         super().__init__(**kwargs)
         self.token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
-        try:
+        with errors_as(InputError, "Python lacks it", LookupError, key="encoding"):
             codecs.lookup(encoding)
-        except LookupError as error:
-            raise ConfigurationError(f"encoding: Python has no {encoding!r}") from error
         self.encoding, self.skip_bad = encoding, skip_bad
         self.left_out: list[InputError] = []
         """The errors of the bad records that `skip_bad` has left out."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as
 from elmo_tasks.common.files import bundled, local_or_bundled, text_lines
 from elmo_tasks.common.machine import Device, chosen_device
 from elmo_tasks.common.packed_weights import check_precision
@@ -59,12 +59,9 @@ def _fetched(source: str) -> Path:
         if not path.exists():
             raise FileNotFoundError(f"file {source} not found{did_you_mean_path(source)}")
         return path
-    try:
+    remedy = "pip install elmo_tasks[allennlp]"
+    with errors_as(ElmoError, "a URL needs cached_path", ImportError, where=source, remedy=remedy):
         from cached_path import cached_path
-    except ModuleNotFoundError as error:
-        raise ElmoError(
-            "a URL needs the package cached_path", where=source, remedy="pip install elmo_tasks[allennlp]"
-        ) from error
     limit_http_waits()
     root = os.getenv("ALLENNLP_CACHE_ROOT", Path.home() / ".allennlp")
     return cached_path(source, cache_dir=Path(root, "cache"))

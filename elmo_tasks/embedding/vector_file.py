@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5f, h5p, h5s, h5t
 
-from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.errors import ElmoError, FilePath, errors_as
 from elmo_tasks.embedding.corpus import Corpus
 
 _OTHER_FORMATS = {
@@ -67,12 +67,9 @@ def _check_keys(path: Path, text: Corpus) -> None:
     link, float32 = _link_creation(), h5t.py_create(np.dtype(np.float32))
     with h5py.File(_create_file(path)) as file:
         for key, _ in text.keyed_lines():
-            try:
+            what = f"the key {key!r} is used twice, or is not the name of a dataset in HDF5"
+            with errors_as(ElmoError, what, ValueError):
                 h5d.create(file.id, key.encode(), float32, h5s.create(h5s.NULL), lcpl=link)
-            except ValueError as error:
-                raise ElmoError(
-                    f"the key {key!r} is used twice, or is not the name of a dataset in HDF5 ({error})"
-                ) from error
     path.unlink()
 
 

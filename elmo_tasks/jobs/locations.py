@@ -14,7 +14,7 @@ from urllib.parse import quote
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, errors_as
 
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
 _URI = re.compile(r"[\w+.-]+://")
@@ -172,13 +172,11 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
         if _URI.match(location):
             raise ElmoError("this store is not supported", where=location, remedy="use s3:// or gs://")
         return LocalFileSystem(), os.path.abspath(location)
-    try:
-        from fsspec.implementations.arrow import ArrowFSWrapper
-        from pyarrow.fs import FileSystem
+    from fsspec.implementations.arrow import ArrowFSWrapper
+    from pyarrow.fs import FileSystem
 
+    with errors_as(ElmoError, "this is no place in a store", ValueError, where=location):
         store, path = FileSystem.from_uri(location)
-    except ValueError as error:
-        raise ElmoError(str(error), where=location) from error
     return ArrowFSWrapper(store, skip_instance_cache=True), path
 
 

@@ -18,12 +18,13 @@ from codecs import BOM_UTF8
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from io import BufferedReader
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, errors_as
 from elmo_tasks.common.files import UNREADABLE, decompressed, json_value, not_utf8
 from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
@@ -36,6 +37,8 @@ MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
 """The default size of a shard is between these: some 3,000 and 180,000 words of English."""
 SHARDS_OF_A_WORKER = 16
 TEXT_COLUMNS = ("tokens", "text", "sentence")
+_UNREADABLE = (*UNREADABLE, ValueError, NotImplementedError)  # the last two from pyarrow
+_errors_of = partial(errors_as, ElmoError, "cannot read the file", _UNREADABLE)
 _ROWS = 1024
 """The rows of a Parquet file that become Python objects at a time."""
 
@@ -101,7 +104,7 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
     before = 0
     for source in sources:
         start, line = 0, 1
-        with _errors_of(source), open_source(source, reading.folder) as file:
+        with _errors_of(where=source), open_source(source, reading.folder) as file:
             for block in _blocks(_opened(file, source, reading).records(start, line), size, reading):
                 if reading.check_utf8:
                     _check_utf8(source, start, line, block)
@@ -122,7 +125,7 @@ class ShardReader:
 
     def lines(self, shard: Shard) -> list[Content]:
         """Returns the lines; `ElmoError` if the source cannot be read, or has changed."""
-        with _errors_of(shard.source):
+        with _errors_of(where=shard.source):
             if self._source is None or self._source.name != shard.source:
                 file = open_source(shard.source, self._reading.folder)
                 self._source = _opened(file, shard.source, self._reading)
@@ -203,14 +206,9 @@ class _ParquetRows:
     """The rows of a Parquet file."""
 
     def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
-        try:
+        remedy = "install it: make install EXTRAS='ray'"
+        with errors_as(ElmoError, "Parquet files need pyarrow", ImportError, where=name, remedy=remedy):
             from pyarrow.parquet import ParquetFile
-        except ModuleNotFoundError as error:
-            raise ElmoError(
-                "Parquet files need pyarrow, which is not installed",
-                where=name,
-                remedy="install it: make install EXTRAS='ray'",
-            ) from error
         self.name = name
         self._file = ParquetFile(file)
         self._reading = reading
@@ -246,17 +244,6 @@ class _ParquetRows:
             where=self.name,
             remedy="name a column by --column",
         )
-
-
-@contextmanager
-def _errors_of(source: str) -> Iterator[None]:
-    try:
-        yield
-    except ElmoError:
-        raise
-    except (*UNREADABLE, ValueError, NotImplementedError) as error:  # the last two from pyarrow
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ElmoError(f"cannot read the file: {reason}", where=source) from error
 
 
 PLAN = "_plan.json"

@@ -24,7 +24,8 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.models.archival import CONFIG_NAME, archive_model
 from allennlp.training import GradientDescentTrainer, TrainerCallback
 
-from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.errors import errors_as
+from elmo_tasks.common.strict_params import ConfigError, StrictParams
 from elmo_tasks.common.values import Name
 from elmo_tasks.elmo import Elmo, LstmState
 from elmo_tasks.training.sampling import ElmoBucketSampler
@@ -251,12 +252,9 @@ class MlflowCallback(StrictParams, TrainerCallback):
         run_name: Optional[Name] = None,
     ) -> None:
         super().__init__(serialization_dir)
-        try:
+        remedy = "pip install mlflow -c requirements.lock"
+        with errors_as(ConfigError, "elmo_mlflow needs MLflow", ImportError, remedy=remedy):
             import mlflow
-        except ImportError as error:
-            raise ConfigurationError(
-                "elmo_mlflow needs MLflow, which is not installed: pip install mlflow -c requirements.lock"
-            ) from error
         self._mlflow = mlflow
         self._folder = Path(serialization_dir).resolve()
         own = f"sqlite:///{self._folder / 'mlflow.db'}"
@@ -268,12 +266,10 @@ class MlflowCallback(StrictParams, TrainerCallback):
         super().on_start(trainer, is_primary, **kwargs)
         if not is_primary:
             return
-        try:
+        # Each kind of store raises its own classes, with no common base.
+        with errors_as(ConfigError, f"elmo_mlflow: tracking_uri {self._uri!r} cannot be used"):
             self._client = self._mlflow.MlflowClient(tracking_uri=self._uri)
             self._run_id = self._run()
-        except Exception as error:  # each kind of store raises its own classes, with no common base
-            reason = f"elmo_mlflow: tracking_uri {self._uri!r} cannot be used: {error}"
-            raise ConfigurationError(reason) from error
 
     def on_epoch(
         self,

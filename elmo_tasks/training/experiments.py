@@ -32,7 +32,9 @@ from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 from filelock import lock_descriptor
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.machine import end_with_parent
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.common.table import Table
 
 METRICS, BEST = "metrics.json", "best.th"
@@ -94,10 +96,8 @@ def plan(
     for seed in seeds:
         for name, overrides in variants.items():
             seeds_of_run = dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), seed)
-            try:
+            with errors_as(ConfigError, "the config cannot be overridden", ValueError, where=name):
                 own = with_overrides(config, {**overrides, **seeds_of_run})
-            except ValueError as error:
-                raise ConfigurationError(f"{name}: the config cannot be overridden: {error}") from error
             runs.append(TrainingRun(name, seed, own, folder / name / f"seed-{seed}"))
     return runs
 

@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import torch
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.files import UNREADABLE, decompressed
 from elmo_tasks.data.input_files import InputError, input_files, read_lines, shorten
 
@@ -161,16 +162,13 @@ def _vector_lines(path: str) -> Iterator[_VectorLine]:
 
 def _text_lines(file: Path) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines; in a binary file, a word is a line."""
-    with open(file, "rb") as packed:
-        try:
-            content = decompressed(packed)
-            words, dim = _binary_size(content)
-            if dim:
-                yield 1, f"{words} {dim}"
-                yield from enumerate(_binary_lines(file, content, words, dim), start=2)
-                return
-        except UNREADABLE as error:
-            raise InputError(str(error), where=file) from error
+    with errors_as(InputError, "cannot be read", UNREADABLE, where=file), open(file, "rb") as packed:
+        content = decompressed(packed)
+        words, dim = _binary_size(content)
+        if dim:
+            yield 1, f"{words} {dim}"
+            yield from enumerate(_binary_lines(file, content, words, dim), start=2)
+            return
     for line_number, text in read_lines(file):
         yield line_number, text.replace("\t", " ").rstrip()
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.progress import progress
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.vectors.files import VectorTable
 
 if TYPE_CHECKING:
@@ -64,13 +66,9 @@ def skip_gram(
     subsample : t: words with a relative frequency above t are left out at random, the more often the more
         frequent they are; 0 turns this off.
     """
-    try:
+    remedy = "pip install gensim (it has no files for Python 3.14 yet, so use 3.11 to 3.13)"
+    with errors_as(ConfigError, "word2vec needs gensim", ImportError, remedy=remedy):
         from gensim.models import Word2Vec
-    except ImportError as error:
-        raise ConfigurationError(
-            "word2vec needs gensim, which is not installed: pip install gensim (it has no files for "
-            "Python 3.14 yet, so use 3.11 to 3.13)"
-        ) from error
     model = Word2Vec(
         vector_size=dim,
         window=window,

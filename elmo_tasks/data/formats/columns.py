@@ -197,8 +197,7 @@ def gold_files(
     """
     files = input_files(path)
     with_words = {file: None for file in files if not file.name.endswith(_SKELETONS)}
-    if not with_words:
-        raise InputError("there are only skeleton files (*_skel), which have no words", where=path)
+    check_found(with_words, "files with words, only skeletons (*_skel)", str(path))
     names_of_gold = {file: file.with_name(file.name.replace(_AUTOMATIC, _GOLD)) for file in with_words}
     gold = [file for file, other in names_of_gold.items() if file == other or other not in with_words]
     if left_out := len(files) - len(gold):

@@ -13,6 +13,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
@@ -98,11 +99,9 @@ def check_sentences(name: str, sentences: Any) -> None:
 
 def _mentions(content: dict[str, Any], name: str, convert: Callable[..., list[int]]) -> list[list[list[int]]]:
     """Returns the clusters of a key, each of their mentions converted to its first and its last token."""
-    try:
+    problem = f'"{name}" has a mention outside of the document, or of another form'
+    with errors_as(InputError, problem, (KeyError, TypeError)):
         return [[convert(*mention) for mention in cluster] for cluster in content[name]]
-    except (KeyError, TypeError) as error:
-        problem = f'"{name}" has a mention outside of the document, or of another form'
-        raise InputError(f"{problem}: {shorten_json(content[name])}") from error
 
 
 def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format, roles
 from elmo_tasks.data.formats.columns import (
     EntityOptions,
@@ -401,10 +402,9 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
         lines, text = [doc_number] * len(words), Words(part.text, words, offsets)
         return EntitySentence(words, lines, characters=entities if tagged else None, text=text)
 
-    try:
+    # zlib, msgpack and spaCy raise their own classes.
+    with errors_as(InputError, "spaCy cannot read it as a DocBin", where=path):
         docs = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
-    except Exception as error:  # zlib, msgpack and spaCy raise their own classes
-        raise InputError(f"spaCy cannot read it as a DocBin: {error}", where=path) from error
     tagged = any(doc.has_annotation("ENT_IOB") for doc in docs)
     for doc_number, doc in enumerate(docs, start=1):
         for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:

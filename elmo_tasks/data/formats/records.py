@@ -17,6 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.input_files import (
     FileSample,
     InputError,
@@ -304,15 +305,12 @@ def _names(feature: Any) -> list[str] | None:
 
 
 def _open(path: Path) -> tuple[Any, Any]:
-    try:
+    remedy = "pip install pyarrow"
+    with errors_as(InputError, "Parquet needs pyarrow", ImportError, where=path, remedy=remedy):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise InputError("Parquet needs pyarrow", where=path, remedy="pip install pyarrow") from error
-    try:
+    with errors_as(InputError, "not Parquet", (pyarrow.ArrowException, OSError), where=path):
         return pyarrow, parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"not Parquet: {error}", where=path) from error
 
 
 # Any of them

@@ -18,6 +18,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
@@ -343,12 +344,11 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
         if not is_list or len(values) != len(words):
             raise InputError(f'{shorten_json(content)} needs "{name}", a text for each token')
     sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids_of(content))
-    try:
+    remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
+    damaged = (KeyError, TypeError, ValueError)
+    with errors_as(InputError, "a predicate cannot be read", damaged, remedy=remedy):
         predicates = _list(content, "predicates") or []
         sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
-    except (KeyError, TypeError, ValueError) as error:
-        remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
-        raise InputError(f"a predicate cannot be read: {error}", remedy=remedy) from error
     return sentence
 
 

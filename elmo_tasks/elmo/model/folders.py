@@ -18,13 +18,14 @@ import shutil
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import torch
 
-from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.errors import ElmoError, FilePath, errors_as
 from elmo_tasks.common.files import MAX_JSON, read_json_object, read_utf8
 from elmo_tasks.elmo.model.characters import (
     BEGIN_SENTENCE,
@@ -49,6 +50,8 @@ MAX_UNPACKED_BYTES = 1 << 34
 MAX_TEXT = 1 << 26
 """The largest file of text; the largest dictionaries of ELMoForManyLangs have some MB."""
 _ZIP_MAGIC = b"PK\3\4"
+# zipfile raises errors of many kinds for a damaged file
+_zip_errors = partial(errors_as, ElmoError, "the zip cannot be unpacked")
 
 
 @contextmanager
@@ -59,7 +62,7 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
         yield BiLmFolder(path)
     elif path.is_file() and _first_bytes(path) == _ZIP_MAGIC:
         with TemporaryDirectory() as scratch:
-            with _zip_errors(str(path)):
+            with _zip_errors(where=path):
                 folder = BiLmFolder(path, Path(scratch))
             try:
                 yield folder
@@ -68,14 +71,6 @@ def opened_folder(path: FilePath) -> Iterator["BiLmFolder | None"]:
                 raise
     else:
         yield None
-
-
-@contextmanager
-def _zip_errors(where: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # zipfile raises errors of many kinds for a damaged file
-        raise ElmoError(f"the zip cannot be unpacked ({error})", where=where) from error
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -135,7 +130,7 @@ class BiLmFolder:
             )
         if not target.exists():
             with (
-                _zip_errors(self.where(name)),
+                _zip_errors(where=self.where(name)),
                 zipfile.ZipFile(self._path) as archive,
                 archive.open(member) as packed,
                 open(target, "wb") as unpacked,

@@ -1,7 +1,7 @@
 """The sizes of a biLM, as its official `options.json` states them (bilm-tf, AllenNLP)."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, Literal, get_type_hints
 
 from elmo_tasks.common.errors import ElmoError, FilePath
 from elmo_tasks.common.files import read_json_object
@@ -17,44 +17,19 @@ UNICODE = "unicode"
 _Units = Annotated[int, Range(1, MAX_UNITS)]
 _Words = Annotated[int, Range(1, MAX_WORDS)]
 _Clip = Annotated[float, Range(0, MAX_UNITS)]
-_Section = dict[str, tuple[Any, Any]]
-"""Options by their paths: the kinds of their values, and their defaults, `None` where one is required."""
-_LSTM: _Section = {
-    "lstm.dim": (_Units, None),
-    "lstm.projection_dim": (_Units, None),
-    "lstm.n_layers": (Annotated[int, Range(1, MAX_LAYERS)], None),
-    "lstm.cell_clip": (_Clip, 0.0),
-    "lstm.proj_clip": (_Clip, 0.0),
-    "lstm.use_skip_connections": (bool, False),
-}
-_CHARACTERS: _Section = {
-    "char_cnn.n_characters": (int, None),
-    "char_cnn.encoding": (str, "utf-8"),
-    "char_cnn.max_characters_per_token": (
-        Annotated[int, Range(MIN_CHARACTERS, CHARACTERS_PER_WORD)],
-        CHARACTERS_PER_WORD,
-    ),
-    "char_cnn.embedding.dim": (_Units, None),
-    "char_cnn.activation": (Literal["relu", "tanh"], None),
-    "char_cnn.n_highway": (Annotated[int, Range(0, MAX_LAYERS)], 0),
-}
-_DICTIONARIES: _Section = {
-    "char_cnn.n_characters": (_Units, None),
-    "char_cnn.n_words": (Annotated[int, Range(0, MAX_WORDS)], 0),
-    "char_cnn.word_dim": (Annotated[int, Range(0, MAX_UNITS)], 0),
-}
-_TABLE: _Section = {"n_tokens_vocab": (_Words, None)}
+# A field whose metadata has a path is an option: its annotation is the kind of the value at this path in the
+# JSON, and without a default it is required.
 
 
 @dataclass(frozen=True, kw_only=True)
 class DictionaryOptions:
     """The sizes of the dictionaries of a token layer that reads Unicode characters."""
 
-    n_characters: int
+    n_characters: _Units = field(metadata={"path": "char_cnn.n_characters"})
     """Rows of the characters' table."""
-    n_words: int = 0
+    n_words: Annotated[int, Range(0, MAX_WORDS)] = field(default=0, metadata={"path": "char_cnn.n_words"})
     """Rows of the words' table."""
-    word_dim: int = 0
+    word_dim: Annotated[int, Range(0, MAX_UNITS)] = field(default=0, metadata={"path": "char_cnn.word_dim"})
     """The size of a word's vector in it; 0 for no such table."""
 
 
@@ -64,12 +39,16 @@ class CharacterOptions:
 
     filters: tuple[tuple[int, int], ...]
     """(width, count) of each character convolution."""
-    dim: int
+    dim: _Units = field(metadata={"path": "char_cnn.embedding.dim"})
     """The size of a character's vector."""
-    activation: str
-    """`relu` or `tanh`, after the character convolution."""
-    n_highway: int
-    max_characters: int = CHARACTERS_PER_WORD
+    activation: Literal["relu", "tanh"] = field(metadata={"path": "char_cnn.activation"})
+    """What follows the character convolution."""
+    n_highway: Annotated[int, Range(0, MAX_LAYERS)] = field(
+        default=0, metadata={"path": "char_cnn.n_highway"}
+    )
+    max_characters: Annotated[int, Range(MIN_CHARACTERS, CHARACTERS_PER_WORD)] = field(
+        default=CHARACTERS_PER_WORD, metadata={"path": "char_cnn.max_characters_per_token"}
+    )
     """The characters that are read of a word, with its begin and end mark; ids always have 50."""
     dictionaries: DictionaryOptions | None = None
     """The dictionaries of Unicode characters; `None` for UTF-8 bytes, which need none."""
@@ -83,7 +62,7 @@ class CharacterOptions:
 class WordOptions:
     """The size of a token layer that reads words."""
 
-    n_tokens: int
+    n_tokens: _Words = field(metadata={"path": "n_tokens_vocab"})
     """Words in the table, with `<S>`, `</S>` and `<UNK>`."""
 
 
@@ -93,16 +72,16 @@ class BiLmOptions:
 
     tokens: CharacterOptions | WordOptions
     """The token layer; it reads characters if there is a `char_cnn`, as in bilm-tf."""
-    dim: int
+    dim: _Units = field(metadata={"path": "lstm.dim"})
     """Cells of an LSTM layer, for each direction."""
-    projection_dim: int
+    projection_dim: _Units = field(metadata={"path": "lstm.projection_dim"})
     """The size of an LSTM layer's output, for each direction."""
-    n_layers: int
-    cell_clip: float
+    n_layers: Annotated[int, Range(1, MAX_LAYERS)] = field(metadata={"path": "lstm.n_layers"})
+    cell_clip: _Clip = field(default=0.0, metadata={"path": "lstm.cell_clip"})
     """The bound of a cell's value; 0 for none."""
-    proj_clip: float
+    proj_clip: _Clip = field(default=0.0, metadata={"path": "lstm.proj_clip"})
     """The bound of a projected output's value; 0 for none."""
-    use_skip_connections: bool
+    use_skip_connections: bool = field(default=False, metadata={"path": "lstm.use_skip_connections"})
     """Add the input of each LSTM layer but the first to its output."""
 
     @property
@@ -129,34 +108,21 @@ class BiLmOptions:
         # Raises
         `ElmoError`, with `where` and the key: a wrong or missing value.
         """
-        section = dict(_LSTM)
+        tokens: CharacterOptions | WordOptions
         if content.get("char_cnn") is not None:
             # bilm-tf writes n_tokens_vocab here, too: the words of its softmax.
-            section |= {"char_cnn": (dict, None), **_CHARACTERS}
-            section |= _DICTIONARIES if _value(content, "char_cnn.encoding", None) == UNICODE else {}
+            tokens = _character_options(content, where)
         elif content.get("n_tokens_vocab") is not None:
-            section |= _TABLE
+            tokens = WordOptions(**_read(WordOptions, content, where))
         else:
             raise ElmoError(
                 "the options have neither char_cnn, of a biLM that reads characters, nor n_tokens_vocab, of "
                 "one that reads words",
                 where=where,
             )
-        options = _read(content, section, where)
-        tokens: CharacterOptions | WordOptions
-        if "char_cnn" in options:
-            tokens = _character_options(content, options, where)
-        else:
-            tokens = WordOptions(n_tokens=options["n_tokens_vocab"])
-        return cls(
-            tokens=tokens,
-            dim=options["lstm.dim"],
-            projection_dim=options["lstm.projection_dim"],
-            n_layers=options["lstm.n_layers"],
-            cell_clip=float(options["lstm.cell_clip"]),
-            proj_clip=float(options["lstm.proj_clip"]),
-            use_skip_connections=options["lstm.use_skip_connections"],
-        )
+        options = _read(cls, content, where)
+        clips = {name: float(options[name]) for name in ("cell_clip", "proj_clip")}
+        return cls(tokens=tokens, **options | clips)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the options in the layout of `options.json`."""
@@ -184,46 +150,44 @@ class BiLmOptions:
         return {"lstm": lstm, "char_cnn": char_cnn}
 
 
-def _character_options(content: dict[str, Any], options: dict[str, Any], where: str) -> CharacterOptions:
-    dictionaries = None
-    if options["char_cnn.encoding"] == UNICODE:
-        dictionaries = DictionaryOptions(
-            n_characters=options["char_cnn.n_characters"],
-            n_words=options["char_cnn.n_words"],
-            word_dim=options["char_cnn.word_dim"],
-        )
-    elif options["char_cnn.n_characters"] != NUM_CHARACTERS:
+def _character_options(content: dict[str, Any], where: str) -> CharacterOptions:
+    dictionaries, count = None, _value(content, "char_cnn.n_characters")
+    if _value(content, "char_cnn.encoding") == UNICODE:
+        dictionaries = DictionaryOptions(**_read(DictionaryOptions, content, where))
+    elif count != NUM_CHARACTERS:
         raise ElmoError(
-            f"char_cnn.n_characters is {options['char_cnn.n_characters']}; a trained model needs "
-            f"{NUM_CHARACTERS}, although bilm-tf trains with 261",
+            f"char_cnn.n_characters is {count}; a trained model needs {NUM_CHARACTERS}, although bilm-tf "
+            "trains with 261",
             where=where,
         )
-    length = options["char_cnn.max_characters_per_token"]
-    width: Any = Annotated[int, Range(1, length)]
-    kind = Annotated[list[tuple[width, _Units]], NotEmpty()]
-    (filters,) = _read(content, {"char_cnn.filters": (kind, None)}, where).values()
-    return CharacterOptions(
-        filters=tuple((width, count) for width, count in filters),
-        dim=options["char_cnn.embedding.dim"],
-        activation=options["char_cnn.activation"],
-        n_highway=options["char_cnn.n_highway"],
-        max_characters=length,
-        dictionaries=dictionaries,
-    )
+    options = _read(CharacterOptions, content, where)
+    width: Any = Annotated[int, Range(1, options["max_characters"])]
+    filters = _value(content, path := "char_cnn.filters")
+    _check(filters, Annotated[list[tuple[width, _Units]], NotEmpty()], path, where)
+    pairs = tuple((width, count) for width, count in filters)
+    return CharacterOptions(filters=pairs, dictionaries=dictionaries, **options)
 
 
-def _value(content: Any, path: str, default: Any) -> Any:
+def _value(content: Any, path: str) -> Any:
+    """Returns the value at a path, `None` if there is none."""
     for key in path.split("."):
         content = content.get(key) if isinstance(content, dict) else None
-    return default if content is None else content
+    return content
 
 
-def _read(content: dict[str, Any], section: _Section, where: str) -> dict[str, Any]:
-    """Returns the options of a section by their paths; a wrong or missing value is an `ElmoError`."""
-    options = {path: _value(content, path, default) for path, (_, default) in section.items()}
+def _read(options: type[Any], content: dict[str, Any], where: str) -> dict[str, Any]:
+    """Returns the values of the fields with a path; a wrong or missing one is an `ElmoError`."""
+    kinds, values = get_type_hints(options, include_extras=True), {}
+    for each in fields(options):
+        if (path := each.metadata.get("path")) is not None:
+            value = _value(content, path)
+            values[each.name] = each.default if value is None and each.default is not MISSING else value
+            _check(values[each.name], kinds[each.name], path, where)
+    return values
+
+
+def _check(value: Any, kind: Any, path: str, where: str) -> None:
     try:
-        for path, (kind, _) in section.items():
-            check_value(options[path], kind, path)
+        check_value(value, kind, path)
     except ElmoError as error:
         raise ElmoError(f"{error.key}: {error.what}", where=where, remedy=error.remedy) from None
-    return options

@@ -33,7 +33,7 @@ import h5py
 import numpy as np
 import torch
 
-from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.errors import ElmoError, FilePath, errors_as
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 
@@ -232,14 +232,11 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     Opens an HDF5 file. One that is damaged or cut off, another file, or a folder is an `ElmoError`, which
     says that it should hold `content`.
     """
-    try:
-        with h5py.File(source, "r") as file:
-            yield file
-    except (FileNotFoundError, ElmoError):
-        raise
-    except Exception as error:  # h5py raises errors of many kinds for a damaged file
-        reason = "it is a folder" if os.path.isdir(source) else error
-        raise ElmoError(f"not a complete HDF5 file of {content} ({reason})", where=source) from error
+    os.stat(source)  # raises FileNotFoundError
+    # h5py raises errors of many kinds for a damaged file.
+    what = f"not a complete HDF5 file of {content}"
+    with errors_as(ElmoError, what, where=source), h5py.File(source, "r") as file:
+        yield file
 
 
 class DatasetError(ElmoError, RuntimeError):
