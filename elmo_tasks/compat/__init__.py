@@ -84,6 +84,12 @@ CHANGES = (
         "compat/repairs_test.py::test_only_the_renaming_of_amp_is_silenced",
     ),
     Change(
+        repairs.name_missing_devices,
+        "PyTorch refuses to make `torch.device(0)` without a GPU before AllenNLP can say that there is none",
+        "allennlp.common.util.int_to_device",
+        "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
+    ),
+    Change(
         repairs.warn_of_idle_regularizers,
         "a regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our "
         "embedder replaces AllenNLP's",

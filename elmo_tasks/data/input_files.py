@@ -221,8 +221,8 @@ def first_lines(path: Path, count: int, encoding: str) -> list[str]:
 
 
 def counterpart(path: Path, name: str, other: str) -> Path | None:
-    """Returns the file with another word in its name, as `train.props.gz` of `train.words.gz`, if it is."""
-    file_name = re.sub(rf"(?<![a-zA-Z]){re.escape(name)}(?![a-zA-Z])", other, path.name)
+    """Returns the file with another last word in its name, as `train.props.gz` of `train.words.gz`."""
+    file_name = re.sub(rf"(.*)(?<![a-zA-Z]){re.escape(name)}(?![a-zA-Z])", rf"\1{other}", path.name)
     if file_name == path.name:
         return None
     folders = [path.parent] + [path.parent.parent / other] * (path.parent.name == name)

@@ -232,12 +232,14 @@ def variants_at_chance(runs: list[TrainingRun]) -> list[str]:
     Returns the variants with a run that has learned nothing: with an F1 of 0, or an accuracy within two
     standard errors of that of the most frequent label of the validation data.
     """
-    config, bound = runs[0].config, 0.0
+    config, bound, labels = runs[0].config, 0.0, Counter[str]()
     metric = config["trainer"]["validation_metric"]
     if metric == "+accuracy":
         block = config.get("validation_dataset_reader") or config["dataset_reader"]
         reader = DatasetReader.from_params(Params(block).duplicate())
-        labels = Counter(instance["label"].label for instance in reader.read(config["validation_data_path"]))
+        instances = reader.read(config["validation_data_path"])
+        labels.update(each["label"].label for each in instances if "label" in each.fields)
+    if labels:
         share = max(labels.values()) / labels.total()
         bound = share + 2 * math.sqrt(share * (1 - share) / labels.total())
     low = [run.variant for run in runs if metric.startswith("+") and (score(run) or 0) <= bound]

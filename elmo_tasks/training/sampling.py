@@ -165,7 +165,7 @@ class SampleReader(ShardedReader):
     fraction : the part to draw, above 0, up to 1; at least one instance.
     seed : seed of the draw.
     rest : read the instances that are not drawn, in place of those that are.
-    max_instances, serialization_dir : see `ShardedReader`; the instances are the drawn ones.
+    max_instances : the number of drawn instances to read, the first ones.
     """
 
     def __init__(

@@ -334,7 +334,7 @@ BRAT = "T1\tPER 0 4\tVera\nT2\tLOC 10 14\tOslo\nR1\tin Arg1:T1 Arg2:T2\n"
 @pytest.mark.parametrize(
     ("names_and_contents", "task", "labels", "odd"),
     [
-        ({"a.ann": BRAT, "a.txt": "Vera left Oslo.\nBob came.\n"}, "ner", {"PER": 1, "LOC": 1}, ()),
+        ({"txt.ann": BRAT, "txt.txt": "Vera left Oslo.\nBob came.\n"}, "ner", {"PER": 1, "LOC": 1}, ()),
         ({"a.ann": BRAT, "a.txt": "Vera left Rome.\nBob came.\nSo.\n"}, None, {}, ("line 1", "Oslo")),
         ({"x_text.txt": "a fine day\nbad\n", "x_labels.txt": "0\n1\n"}, CLASSES, {"0": 1, "1": 1}, ()),
         ({"x.text": "so\nno\n", "x.label": "0\n1\n", "map": "0 a\n"}, CLASSES, {"0": 1, "1": 1}, ("map",)),

@@ -141,7 +141,7 @@ def _in_command():  # type: ignore[no-untyped-def]
 
 
 def _import(name, globals=None, locals=None, fromlist=(), level=0):  # type: ignore[no-untyped-def]
-    module = globals["__name__"] if globals is not None and locals is globals else ""  # not in a function
+    module = (globals or {}).get("__name__", "") if locals is globals else ""  # not in a function
     own = module.partition(".")[0]
     if own not in IMPORTING or module.startswith(f"{CLIENTS}."):
         return _stock_import(name, globals, locals, fromlist, level)

@@ -200,7 +200,7 @@ def _read_atis(path: Path, options: EntityOptions) -> Sentences:
 
 def _read_brat(path: Path, options: EntityOptions) -> Sentences:
     """Reads each line of a text as a sentence, with the entities of its `.ann` file."""
-    annotations = path.with_suffix(f".{_ANNOTATIONS}")
+    path, annotations = path.with_suffix(f".{_TEXT_OF_BRAT}"), path.with_suffix(f".{_ANNOTATIONS}")
     spans: list[tuple[Span, str]] = []
     for line_number, line in nonblank_lines(annotations, options.encoding):
         if match := _BRAT_ENTITY.match(line):
