@@ -86,8 +86,10 @@ def test_names(slim_archive, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "bundled", lambda name: tmp_path / name)
     with pytest.raises(ConfigurationError, match=r"elmo:ner.*elmo_tasks"):
         elmo_tasks.load("ner")
-    (tmp_path / "models/elmo_tasks_models").mkdir(parents=True)
-    (tmp_path / "models/elmo_tasks_models/ner.tar.gz").write_bytes(slim_archive.read_bytes())
+    folder = tmp_path / "models/elmo_tasks_models"
+    folder.mkdir(parents=True)
+    (folder / "ner.tar.gz").write_bytes(slim_archive.read_bytes())
+    (folder / "models.json").write_text('{"ner": {"task": "persons"}}')
     found = elmo_tasks.load("ner")
     by_path = elmo_tasks.load(slim_archive)
     assert found(TEXT) == by_path.predict(TEXT) == found.predict_batch([TEXT, ""])[0]
