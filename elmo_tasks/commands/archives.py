@@ -1,7 +1,6 @@
 """The verbs about trained models: `mix`, `confusion`, `models` and `slim`."""
 
 import os
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -44,7 +43,6 @@ from elmo_tasks.training.sampling import ElmoBucketSampler
 from elmo_tasks.vectors.encoder import LearnedMix, read_mixes
 
 
-@dataclass(frozen=True, kw_only=True)
 class Mix(Verb):
     name = "mix"
     help = "The mix weights that models have learned."
@@ -81,7 +79,6 @@ def _row_names(mixes: list[tuple[str, LearnedMix]]) -> list[str]:
     return [f"{run_name(archive)}: {row}" for (archive, _), row in zip(mixes, rows, strict=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Confusion(ModelVerb):
     name = "confusion"
     help = "The confusion matrix of a classifier."
@@ -173,7 +170,6 @@ def _classification_metric(name: str, model: Model) -> ClassificationMetric:
     return metric
 
 
-@dataclass(frozen=True, kw_only=True)
 class Models(Verb):
     name = "models"
     help = "The models that come trained."
@@ -191,7 +187,6 @@ class Models(Verb):
         print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Slim(Verb):
     name = "slim"
     help = "An archive without its biLM."

@@ -24,6 +24,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -43,9 +44,10 @@ Number = TypeVar("Number", int, float)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Verb(ABC):
     """
-    A verb of `allennlp elmo`: a frozen dataclass of its arguments.
+    A verb of `allennlp elmo`. A class of one becomes a frozen dataclass of its arguments.
 
     An error in the user's input or machine (`USER_ERRORS`) ends it with one line on stderr and exit code 1;
     the traceback is logged at debug level. SIGINT ends it with 130, SIGTERM with 143.
@@ -56,6 +58,9 @@ class Verb(ABC):
     """A few words, for the list of verbs."""
     description: ClassVar[str]
     """A few sentences, for `--help` of the verb."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     @abstractmethod
     def run(self) -> None:
@@ -288,7 +293,6 @@ def run_name(archive: str) -> str:
     return path.parent.name if path.suffix == ".gz" else path.name
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelVerb(Verb):
     """A verb that runs the model of an archive."""
 

@@ -9,7 +9,6 @@ The mean of the states between the sentences of a text is a start that it knows.
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +56,6 @@ FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.tx
 ONNX = "bilm.onnx"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Export(Verb):
     name = "export"
     help = "A trained biLM, in the official layout."
@@ -240,7 +238,6 @@ def _softmax_in_words(softmax: Softmax | None) -> str:
     return "without the adaptive softmax, which has no place in this layout"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Calibrate(Verb):
     name = "calibrate"
     help = "An initial LSTM state, from a text."

@@ -3,7 +3,6 @@
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +33,6 @@ INSTRUCTIONS = {
 Facts = Iterator[tuple[str, str]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Doctor(Verb):
     name = "doctor"
     help = "What is installed here, and what this machine can do."

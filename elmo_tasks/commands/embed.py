@@ -46,7 +46,6 @@ class EmbedRayArguments(RayArguments):
     skip_bad: bool = flag("lines that cannot be read go to OUT/_rejected.jsonl")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Embed(Verb):
     name = "embed"
     help = "Vectors of a text, to HDF5, or on Ray to Parquet."
@@ -65,9 +64,7 @@ class Embed(Verb):
         "all",
     )
     pool: str = option(
-        "mean: of the tokens, or residues; (layers, dim), of one layer (dim,)",
-        "none",
-        choices=POOLS,
+        "mean: of the tokens, or residues; (layers, dim), of one layer (dim,)", "none", choices=POOLS
     )
     format: str = option("format of IN: a sentence a line, or proteins", "text", choices=FORMATS)
     tokenize: str | None = option(
@@ -119,17 +116,12 @@ class Embed(Verb):
                 # The parts are on the disk until the file is complete.
                 size = 2 * vectors * dim * np.dtype(self.dtype).itemsize
                 check_writable(work, text, size=size, with_index=with_index)
-            leading = (encoder.num_layers,) if self.layers == "all" else ()
-
-            def shape(tokens: int) -> tuple[int, ...]:
-                return (*leading, tokens, dim) if self.pool == "none" else (*leading, dim)
-
             job = EmbedJob(
                 encoder=encoder,
                 device=self.bilm.device,
-                reading=Reading(str(work), check_utf8=False),
+                reading=Reading(str(work)),
                 sink=Hdf5Sink(
-                    folder, output, text=text, shape=shape, dtype=self.dtype, with_index=with_index
+                    folder, output, text=text, shape=encoder.shape, dtype=self.dtype, with_index=with_index
                 ),
                 has_keys=text.has_keys,
             )
@@ -174,7 +166,7 @@ class Embed(Verb):
             # Ray shows a worker its own GPU alone, as the first.
             device=self.bilm.device.partition(":")[0],
             skip_bad=ray.skip_bad,
-            reading=Reading(os.getcwd(), column=ray.column, check_utf8=not ray.skip_bad),
+            reading=Reading(os.getcwd(), column=ray.column),
             sink=ParquetSink(
                 folder,
                 layers=encoder.num_layers,

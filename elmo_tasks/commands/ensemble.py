@@ -1,7 +1,6 @@
 """The verb `ensemble`: several archives of one task as one archive, and how AllenNLP opens it."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,6 @@ COPIED_KEYS = (
 """The keys of a config, except the model, that `evaluate` and `predict` read."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ensemble(Verb):
     name = "ensemble"
     help = "Several archives of one task, as one archive."

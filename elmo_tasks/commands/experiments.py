@@ -8,7 +8,6 @@ Tables 2 and 3 and Figure 1 of Peters et al. 2018.
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +22,8 @@ from elmo_tasks.commands.base import Positive, Seed, Verb, number, option, posit
 from elmo_tasks.commands.partial_outputs import partial_folder
 from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.vectors import VECTOR_METHODS, train_file
+from elmo_tasks.common.errors import errors_as
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.common.table import Cell, Table, bars, curves
 from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.model.scalar_mix import Weights
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunVerb(Verb):
     """A verb that trains variants of a config."""
 
@@ -131,7 +131,6 @@ def _vectors_option(method: str) -> Any:
     return option(help, metavar="FILE")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compare(RunVerb):
     name = "compare"
     help = "Mixes, gamma and static vectors, compared."
@@ -175,13 +174,10 @@ class Compare(RunVerb):
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
     """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
-    try:
+    needed = "the config needs an embedding and an indexer named 'tokens'"
+    with errors_as(ConfigError, needed, KeyError, where=method):
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
         indexer = unwrapped_block(config["dataset_reader"])["token_indexers"]["tokens"]
-    except KeyError as error:
-        raise ConfigurationError(
-            f"{method}: {error} is missing; the config needs an embedding and an indexer named 'tokens'"
-        ) from error
     lowercase = indexer.get("lowercase_tokens", False)
     return text_vectors(config, method, output, folder, dim=dim, lowercase=lowercase)
 
@@ -224,7 +220,6 @@ TABLES = ("layers", "placement", "samples")
 Fraction = Annotated[float, number(float, "a number above 0, up to 1", lambda value: 0 < value <= 1)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ablate(RunVerb):
     name = "ablate"
     help = "Layers, placement and data, as in the paper's tables."

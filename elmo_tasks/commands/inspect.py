@@ -88,7 +88,6 @@ class Inspection:
     """How sure it is that the data are of this task, from 0 to 1."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Inspect(Verb):
     name = "inspect"
     help = "The format of a data file, and its reader block."

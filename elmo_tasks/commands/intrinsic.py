@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,6 @@ def _pairs_option(test: str) -> Any:
     return option(f"word pairs with scores, as in {SIMILARITY[test]}", metavar="FILE")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Intrinsic(Verb):
     name = "intrinsic"
     help = "Word similarity and analogies."
@@ -143,7 +141,6 @@ _STATIC_IN_SENTENCE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Probe(Verb):
     """A verb that trains a probe on each kind of vectors."""
 
@@ -164,7 +161,6 @@ class Probe(Verb):
         """Returns the accuracy for each kind of vectors, and for a baseline; works in `folder`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TagProbe(Probe):
     name = "pos"
     help = "Parts of speech."
@@ -186,7 +182,6 @@ class TagProbe(Probe):
         return table
 
 
-@dataclass(frozen=True, kw_only=True)
 class SensesProbe(Probe):
     name = "wsd"
     help = "Word senses."
@@ -214,7 +209,6 @@ class SensesProbe(Probe):
         return table
 
 
-@dataclass(frozen=True, kw_only=True)
 class UseProbe(Probe):
     name = "wic"
     help = "Word in Context: the same sense, or not."
@@ -255,7 +249,6 @@ PROBE = VerbGroup(
 _NEIGHBOR_COLUMNS = ("query", "vectors", "rank", "cosine", "line", "neighbor")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Neighbors(Verb):
     name = "neighbors"
     help = "Nearest neighbours of a word in context."

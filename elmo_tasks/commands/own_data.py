@@ -4,7 +4,6 @@ import json
 import shlex
 from abc import abstractmethod
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,7 +30,6 @@ PREDICTIONS = "validation.jsonl"
 _EXAMPLES, _LONGEST = 3, 200
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainOnOwnData(Verb):
     """Base class of verbs that make a config for data, and train by it."""
 
@@ -131,7 +129,6 @@ class TrainOnOwnData(Verb):
         """Returns what the data say, in place of a prediction."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Classify(TrainOnOwnData):
     name = "classify"
     help = "A classifier of your own texts or pairs of texts."
@@ -147,7 +144,6 @@ class Classify(TrainOnOwnData):
         return {"gold_label": instance["label"].label}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Tag(TrainOnOwnData):
     name = "tag"
     help = "A model of entities in your own texts."

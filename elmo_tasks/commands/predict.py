@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -50,7 +49,6 @@ from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training.sampling import GroupedBucketSampler
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predict(Verb):
     name = "predict"
     help = "Predictions of an archive, to JSON Lines."
@@ -104,7 +102,7 @@ class Predict(Verb):
                 batch_size=self.batch_size,
                 cuda_device=self.device,
                 named=not piped,
-                reading=Reading(base, objects=True, multiple=self.batch_size or 1, check_utf8=False),
+                reading=Reading(base, objects=True, multiple=self.batch_size or 1),
                 sink=JsonLinesSink(folder, output),
             )
             size = self.ray.shard_bytes
@@ -123,7 +121,6 @@ def _archive_digest(archive: Path) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True)
 class SquadPredictions(ModelVerb):
     name = "squad-predictions"
     help = "Answers in SQuAD's official format."
@@ -166,7 +163,6 @@ def predictions(predictor: TaskPredictor, instances: list[Instance], *, batch_si
     return answers
 
 
-@dataclass(frozen=True, kw_only=True)
 class Explain(ModelVerb):
     name = "explain"
     help = "Which words a prediction rests on."
@@ -196,10 +192,7 @@ class Explain(ModelVerb):
             raise ConfigurationError(f"{output} is the name of a page; {other} gets one next to it")
         if self.input != "-":
             json_lines_file(self.input)  # a clear error if nothing is there
-        with (
-            partial_file(page, force=self.force) as html,
-            partial_file(output, force=self.force) as path,
-        ):
+        with partial_file(page, force=self.force) as html, partial_file(output, force=self.force) as path:
             archive = self.open()
             predictor = task_predictor(archive)
             if not can_explain(predictor):

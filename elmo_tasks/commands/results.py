@@ -142,7 +142,6 @@ class ReportEntry:
         return f"{score} {shown(row[index])}: {', '.join(names)}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Report(Verb):
     name = "report"
     help = "Tables and pictures of results, as one HTML file."

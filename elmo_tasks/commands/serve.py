@@ -4,7 +4,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,9 @@ from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
 from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.machine import chosen_device, gpu_index
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.serving.answers import Limits
 
 if TYPE_CHECKING:
@@ -76,7 +78,6 @@ class PageArguments:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Serve(Verb):
     name = "serve"
     help = "Answer over HTTP."
@@ -158,15 +159,10 @@ def address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-@contextmanager
-def _extra(name: str) -> Iterator[None]:
+def _extra(name: str) -> AbstractContextManager[None]:
     """Names the extra that an import within this context needs."""
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{error.name} is not installed; install the extra {name}: make install EXTRAS={name}"
-        ) from error
+    remedy = f"install the extra {name}: make install EXTRAS={name}"
+    return errors_as(ConfigError, "a package is missing", ImportError, remedy=remedy)
 
 
 def _token(path: Path | None) -> str | None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +38,6 @@ def _output_argument() -> Any:
     return positional("OUT", "file to write; gzip if it ends in .gz")
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainVectors(Verb):
     """A verb that trains vectors; its name is the name of the method."""
 
@@ -63,7 +61,6 @@ class TrainVectors(Verb):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Word2Vec(TrainVectors):
     name = "word2vec"
     help = "skip-gram with negative sampling"
@@ -74,7 +71,6 @@ class Word2Vec(TrainVectors):
     epochs: Positive = option("passes over the text", _WORD2VEC["epochs"])
 
 
-@dataclass(frozen=True, kw_only=True)
 class Svd(TrainVectors):
     name = "svd"
     help = "decomposed counts of words near each other"
@@ -103,7 +99,6 @@ def train_file(
     print(f"{output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ElmoVectors(Verb):
     name = "elmo"
     help = "a biLM's vectors of words alone, or averaged over contexts"

@@ -48,11 +48,7 @@ class CorefReader(TaskReader):
     formats = FORMATS
 
     def __init__(
-        self,
-        *,
-        singletons: bool = True,
-        genre_pattern: Name = "^([a-z]{2})(?:/|$)",
-        **kwargs: Any,
+        self, *, singletons: bool = True, genre_pattern: Name = "^([a-z]{2})(?:/|$)", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.singletons = singletons

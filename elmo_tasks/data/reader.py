@@ -68,9 +68,7 @@ class ShardedReader(StrictParams, DatasetReader):
 
     def __init__(self, *, max_instances: Optional[NonNegativeInt] = None) -> None:
         super().__init__(
-            max_instances=max_instances,
-            manual_distributed_sharding=True,
-            manual_multiprocess_sharding=True,
+            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
         )
 
     def check(self, path: Any) -> None:

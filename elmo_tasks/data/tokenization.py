@@ -15,7 +15,8 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token, Tokenizer
 
-from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.errors import errors_as
+from elmo_tasks.common.strict_params import ConfigError, StrictParams
 from elmo_tasks.common.values import Name
 
 if TYPE_CHECKING:
@@ -190,23 +191,17 @@ def raw_word(line: str) -> str | None:
 def _installed_model(name: str) -> "Language":
     import spacy  # takes a third of a second
 
-    try:
+    remedy = f"`python -m spacy download {name}`, or choose characters, whitespace, or a language such as en"
+    with errors_as(ConfigError, f"there is no spaCy model {name!r}", OSError, key="tokenizer", remedy=remedy):
         return spacy.load(name)
-    except OSError as error:
-        raise ConfigurationError(
-            f"tokenizer: the spaCy model {name!r} is not installed; install it with `python -m spacy "
-            f"download {name}`, or choose characters, whitespace, or a language such as en"
-        ) from error
 
 
 def language_rules(language: str, *, sentences: bool = False) -> "Language":
     """Returns spaCy's rules for a language by its code, if there are any, or a `ConfigurationError`."""
     import spacy
 
-    try:
+    with errors_as(ConfigError, f"spaCy has no {language!r}", ImportError, key="language"):
         rules = spacy.blank(language)
-    except ImportError as error:
-        raise ConfigurationError(f"language: spaCy has no {language!r}: {error}") from error
     if sentences:
         rules.add_pipe("sentencizer")
     return rules

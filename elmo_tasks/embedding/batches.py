@@ -102,6 +102,11 @@ class BatchEncoder:
         """The layers of a vector."""
         return self.bilm.num_layers if self.layers == "all" else 1
 
+    def shape(self, tokens: int) -> tuple[int, ...]:
+        """Returns the shape in a file of the vectors of a sentence with so many tokens."""
+        leading = (self.num_layers,) if self.layers == "all" else ()
+        return (*leading, *((tokens,) if self.pool == "none" else ()), self.bilm.options.output_dim)
+
     def vectors(self, window: Sequence[NumberedSentence]) -> list[np.ndarray]:
         """
         Returns the vectors of each sentence, in their order. A batch that does not fit into the device's

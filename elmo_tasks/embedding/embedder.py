@@ -184,14 +184,11 @@ class ElmoEmbedder:
             sentences = (
                 NumberedSentence(line_number, line.split()) for line_number, line in enumerate(text, start=1)
             )
-            leading = (encoder.num_layers,) if output_format == "all" else ()
             vectors = (each for window in windows(sentences) for each in encoder.vectors(window))
             bar = progress_bar(
                 vectors, work="embed", total=len(text), unit="lines", disable=not self.progress
             )
-            write_vectors(
-                path, text, bar, shape=lambda tokens: (*leading, tokens, self.dim), with_index=with_index
-            )
+            write_vectors(path, text, bar, shape=encoder.shape, with_index=with_index)
             put_in_place(path, output)
 
     def _embed(self, window: list[NumberedSentence], batch_size: int) -> list[np.ndarray]:

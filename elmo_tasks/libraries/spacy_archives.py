@@ -274,8 +274,5 @@ make_ner = Language.factory("elmo_ner", assigns=["doc.ents", "token.ent_iob", "t
 make_coref = Language.factory("elmo_coref", assigns=["doc.spans"], func=CorefPipe)
 make_srl = Language.factory("elmo_srl", assigns=["doc.spans"], func=SrlPipe)
 make_classifier = Language.factory(
-    "elmo_classifier",
-    assigns=["doc.cats"],
-    func=ClassifierPipe,
-    default_config={"archive": "elmo:topics"},
+    "elmo_classifier", assigns=["doc.cats"], func=ClassifierPipe, default_config={"archive": "elmo:topics"}
 )

@@ -9,7 +9,9 @@ from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import TRAINED, trained_archives, trained_card
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.files import json_value
+from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.page.templates import COLOURS
@@ -133,10 +135,8 @@ class Tab:
         """
         content: JsonDict = {}
         if self.fields == (JSON_FIELD,):
-            try:
+            with errors_as(ConfigError, "The input is not a JSON object", (ValueError, TypeError)):
                 return dict(json_value(form.get(JSON_FIELD.name, "")))
-            except (ValueError, TypeError) as error:
-                raise ConfigurationError(f"The input is not a JSON object: {error}.") from error
         for field in self.fields:
             text = form.get(field.name, "").replace("\r\n", "\n")
             if field.required and not text.strip():

@@ -111,11 +111,7 @@ def _marked(text: str, start: int, end: int, waiting: list[Mark]) -> Markup:
         html += Markup(
             '<mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small></mark>'
         ).format(
-            mark.colour,
-            mark.name,
-            _marked(text, mark.start, inner_end, waiting),
-            mark.label,
-            mark.number,
+            mark.colour, mark.name, _marked(text, mark.start, inner_end, waiting), mark.label, mark.number
         )
         start = inner_end
     return html + escape(text[start:end])

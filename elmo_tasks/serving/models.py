@@ -97,10 +97,7 @@ def served(
     # The parameters are the predictor's: an input cannot give them.
     description, _, _ = (inspect.getdoc(predictor) or "").partition("\n\n# Parameters")
     return ServedModel(
-        answer=answer,
-        description=description,
-        schema=request_schema(predictor),
-        limits=limits,
+        answer=answer, description=description, schema=request_schema(predictor), limits=limits
     )
 
 

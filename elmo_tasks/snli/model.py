@@ -107,11 +107,7 @@ class SnliModel(Classifier):
         hidden = self.hidden(self.dropout(pairs)).relu()
         # (batch, labels)
         logits = self.output(self.dropout(hidden))
-        return {
-            "logits": logits,
-            "premise_to_hypothesis": to_hypothesis,
-            "hypothesis_to_premise": to_premise,
-        }
+        return {"logits": logits, "premise_to_hypothesis": to_hypothesis, "hypothesis_to_premise": to_premise}
 
     def results(self, outputs: Outputs) -> list[SnliResult]:
         """Returns the label of each pair, and the alignments without padding."""

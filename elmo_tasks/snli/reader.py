@@ -90,10 +90,7 @@ class SnliReader(LabelledTextReader):
         return [[each] if isinstance(each, str) else each for each in (premise, hypothesis)], label
 
     def text_to_instance(
-        self,
-        premise: str | list[str],
-        hypothesis: str | list[str],
-        label: str | None = None,
+        self, premise: str | list[str], hypothesis: str | list[str], label: str | None = None
     ) -> Instance:
         """Returns the instance of one pair, see `instance`; without `label` for prediction."""
         return self.instance([premise, hypothesis], label)

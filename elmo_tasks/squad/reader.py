@@ -197,12 +197,7 @@ class SquadReader(TaskReader):
             yield "answer" if answers else "no answer"
 
     def text_to_instance(
-        self,
-        question: str,
-        passage: str,
-        answers: list[Answer] | None = None,
-        *,
-        id: str | None = None,
+        self, question: str, passage: str, answers: list[Answer] | None = None, *, id: str | None = None
     ) -> Instance:
         """Returns the instance of a question. Without words in it, or in the passage, it is an error."""
         passage_text = self._passage_text(passage)

@@ -81,11 +81,7 @@ class TrainingRun(NamedTuple):
 
 
 def plan(
-    config: dict[str, Any],
-    variants: Mapping[str, Mapping[str, Any]],
-    *,
-    seeds: Iterable[int],
-    folder: Path,
+    config: dict[str, Any], variants: Mapping[str, Mapping[str, Any]], *, seeds: Iterable[int], folder: Path
 ) -> list[TrainingRun]:
     """
     Returns the runs of all variants of a complete config and seeds, grouped by seed, each in a folder such as

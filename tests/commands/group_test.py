@@ -33,7 +33,7 @@ class TestHelp:
         assert "SUPPRESS" not in shown
 
 
-@pytest.mark.parametrize("arguments", [(), ("encode",), ("embed",), ("embed", "in", "out", "--layer", "x")])
+@pytest.mark.parametrize("arguments", [(), ("encode",), ("embed",), ("embed", "in", "out", "--dtype", "x")])
 def test_wrong_usage(elmo, capsys, arguments):
     assert elmo(*arguments) == 2
     assert "usage: allennlp elmo" in capsys.readouterr().err

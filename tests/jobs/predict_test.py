@@ -31,7 +31,7 @@ def job_of(folder: Path, archive: str | bytes = "", **reading) -> predict.Predic
         archive=archive,
         predictor_args={},
         batch_size=reading.get("multiple", 1),
-        reading=Reading(".", objects=True, check_utf8=False, **reading),
+        reading=Reading(".", objects=True, **reading),
         sink=JsonLinesSink(Folder(str(folder / "parts")), str(folder / "out")),
     )
 

@@ -86,11 +86,7 @@ class ColumnLayout:
         return len(cells) == len(self.names)
 
     def sentences(
-        self,
-        path: Path,
-        lines: Iterable[tuple[int, str]] | None = None,
-        *,
-        separators: tuple[str, ...] = (),
+        self, path: Path, lines: Iterable[tuple[int, str]] | None = None, *, separators: tuple[str, ...] = ()
     ) -> Iterator[Lines]:
         """Yields the lines of each sentence, see `line_groups`, without comments; warns of a long one."""
         warned = False

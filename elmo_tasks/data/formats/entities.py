@@ -267,8 +267,6 @@ def _from_record(
     content: Words | None = None
     if tokens and _is_list_of(values[tokens], str):
         words = values[tokens]
-        if "" in words:
-            raise InputError("a word is empty")
     elif text:
         content = _words_of_text(values, text, tokens, options)
         words = content.words
@@ -276,7 +274,8 @@ def _from_record(
         raise InputError('the record has neither "tokens" nor "text"')
     if not words:
         raise NoWordsError("the record has no words")
-    sentence = EntitySentence(words, [line] * len(words), text=content, ids=ids_of(record))
+    sentence = sentence_of(words, [line] * len(words), None)
+    sentence.text, sentence.ids = content, ids_of(record)
     if not options.every_record:
         _annotate(sentence, values, classes, options)
     return sentence
@@ -294,10 +293,7 @@ def _words_of_text(values: dict[str, Any], text: str, tokens: str, options: Enti
 
 
 def _annotate(
-    sentence: EntitySentence,
-    values: dict[str, Any],
-    classes: dict[str, list[str]],
-    options: EntityOptions,
+    sentence: EntitySentence, values: dict[str, Any], classes: dict[str, list[str]], options: EntityOptions
 ) -> None:
     length = len(sentence.words)
     if sentence.text is not None:

@@ -24,12 +24,7 @@ from elmo_tasks.data.input_files import (
 )
 
 _NAMES = ("title", "id", "qid")
-_OTHER_NAMES = {
-    "context_text": "context",
-    "query_text": "question",
-    "context_id": "id",
-    "query_id": "id",
-}
+_OTHER_NAMES = {"context_text": "context", "query_text": "question", "context_id": "id", "query_id": "id"}
 """The names of CMRC 2018, whose answers are texts without their place."""
 _NAMES_OF_TYPES = {str: "text", int: "whole number", list: "list"}
 _NEAR = 30

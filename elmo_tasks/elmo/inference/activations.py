@@ -131,12 +131,7 @@ class Activations:
         return _unpacked(torch.from_numpy(packed).to(ids.device), bilm).to(start.hidden.dtype)
 
     def _store_of(self, bilm: FrozenBiLm, start: LstmState) -> "ActivationStore":
-        source = {
-            "format": FORMAT,
-            "bilm": bilm.digest(),
-            "start": start.digest(size=8),
-            "dtype": self.dtype,
-        }
+        source = {"format": FORMAT, "bilm": bilm.digest(), "start": start.digest(size=8), "dtype": self.dtype}
         name = hashlib.blake2b(json.dumps(source).encode(), digest_size=8).hexdigest()
         if self._store is None or self._store.folder.name != name:
             about = source | {"precision": bilm.precision, "options": bilm.options.to_json()}

@@ -91,10 +91,7 @@ class PackedLayer:
     def weights(self) -> dict[str, torch.Tensor]:
         """Returns the weights of the `ProjectedLstm`, by their names there."""
         scaled = torch.cat([self.for_input.dense(), self.recurrent.dense()], dim=1)
-        weights = {
-            "weight": scale_candidate_(scaled, 0.5),
-            "bias": scale_candidate_(self.bias.clone(), 0.5),
-        }
+        weights = {"weight": scale_candidate_(scaled, 0.5), "bias": scale_candidate_(self.bias.clone(), 0.5)}
         if self.projection is not None:
             weights["projection"] = self.projection.dense() / 2
         return weights

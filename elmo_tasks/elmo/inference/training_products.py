@@ -141,11 +141,7 @@ class Product(Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        products: Products,
-        inputs: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None,
+        ctx: Any, products: Products, inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
         dtype = products.dtype(inputs)
         factors = inputs.to(dtype), weight.to(dtype)
