@@ -84,12 +84,6 @@ CHANGES = (
         "compat/repairs_test.py::test_only_the_renaming_of_amp_is_silenced",
     ),
     Change(
-        repairs.name_missing_devices,
-        "PyTorch refuses to make `torch.device(0)` without a GPU before AllenNLP can say that there is none",
-        "allennlp.common.util.int_to_device",
-        "compat/repairs_test.py::test_a_gpu_that_is_not_there_is_named",
-    ),
-    Change(
         repairs.warn_of_idle_regularizers,
         "a regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our "
         "embedder replaces AllenNLP's",
@@ -195,7 +189,7 @@ CHANGES = (
         training.check_trainer,
         "the trainer drops keys that it does not know, misses a metric only after an epoch, takes a device "
         "by its number alone, names none that is missing, and does not say where it diverges",
-        "GradientDescentTrainer.from_params and train",
+        "GradientDescentTrainer.from_params and train, allennlp.common.util.int_to_device",
         "compat/training_test.py::test_a_metric_that_the_model_will_not_have",
     ),
     Change(

@@ -120,13 +120,9 @@ def _check_types(model: Model, instances: Sequence[Instance]) -> None:
     known = model.vocab.get_token_to_index_vocabulary(fields[0]._label_namespace) if fields else {}
     if fields and tags.isdisjoint(known):
         own, theirs = (", ".join(sorted({tag[2:] for tag in each} - {""})) for each in (known, tags))
-        raise ConfigError(
-            f"the model finds {own}, and the data have {theirs or 'no spans'}",
-            remedy="for the predicates of files with roles, add "
-            """--overrides '{"dataset_reader.format": "predicates"}'"""
-            if own == "V"
-            else "",
-        )
+        option = """--overrides '{"dataset_reader.format": "predicates"}'"""
+        remedy = f"for the predicates of files with roles, add {option}" if own == "V" else ""
+        raise ConfigError(f"the model finds {own}, and the data have {theirs or 'no spans'}", remedy=remedy)
 
 
 class _RecordSerializer(SimpleSerializer):
@@ -200,12 +196,9 @@ def compare_whole_numbers(
 
 def import_named_packages() -> None:
     """Serves `--include-package`, `.allennlp_plugins`, and the workers of a distributed run."""
-    for module, function in (
-        (util, _import_package),
-        (plugins, _import_package),
-        (allennlp.commands, _include),
-    ):
-        wrap(module, "import_module_and_submodules", function)
+    for module in (util, plugins):
+        wrap(module, "import_module_and_submodules", _import_package)
+    wrap(allennlp.commands, "import_module_and_submodules", _include)
 
 
 def _import_package(stock: object, package_name: str, exclude: Collection[str] | None = None) -> None:

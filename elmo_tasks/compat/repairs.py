@@ -214,14 +214,6 @@ def silence_amp_renaming() -> None:
     )
 
 
-@around(util, "int_to_device")
-def name_missing_devices(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
-    try:
-        return stock(device)
-    except RuntimeError:
-        return torch.device("cuda", device)  # type: ignore[arg-type]
-
-
 @around(RegularizerApplicator, "__call__")
 def warn_of_idle_regularizers(
     stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module

@@ -19,9 +19,10 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+import torch
 from allennlp.commands import train
 from allennlp.commands.train import TrainModel
-from allennlp.common import Params, from_params
+from allennlp.common import Params, from_params, util
 from allennlp.common import params as params_module
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived, is_distributed
@@ -256,6 +257,14 @@ def _check_pretrained(stock: Callable[..., None], self: TrainModel, *args: Any, 
 def check_trainer() -> None:
     GradientDescentTrainer.from_params = classmethod(_trainer_from_params)
     wrap(GradientDescentTrainer, "train", _train)
+    wrap(util, "int_to_device", _device)
+
+
+def _device(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
+    try:
+        return stock(device)
+    except RuntimeError:  # PyTorch's own, before AllenNLP can say that there is no GPU
+        return torch.device("cuda", device)  # type: ignore[arg-type]
 
 
 def _trainer_from_params(

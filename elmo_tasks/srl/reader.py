@@ -210,9 +210,8 @@ class SrlReader(TaskReader):
                 sentence.predicates = list(compress(sentence.predicates, is_verb))
                 tags = list(compress(tags, is_verb))
             counts["predicates"] += len(sentence.predicates)
-            counts[
-                "sentences without predicates " + ("kept" if self._keep else "left out")
-            ] += not sentence.predicates
+            kind = "sentences without predicates " + ("kept" if self._keep else "left out")
+            counts[kind] += not sentence.predicates
             if sentence.predicates or self._keep:
                 yield sentence, tags
 
