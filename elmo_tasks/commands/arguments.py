@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice, starmap
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import DeviceName, Input, Positive, Seed, device_option, option
+from elmo_tasks.commands.base import ArgumentGroup, DeviceName, Input, Positive, Seed, device_option, option
 from elmo_tasks.commands.partial_outputs import PARTIAL
 from elmo_tasks.data.input_files import (
     InputError,
@@ -149,8 +148,7 @@ def copy_piped(source: str, folder: Path) -> Path:
 _DEFAULT_BILM = "(default: the biLM that comes with the project)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class BilmArguments:
+class BilmArguments(ArgumentGroup):
     """The biLM that runs, and where."""
 
     options_file: Input | None = option(f"path, URL or hf:// name of options.json {_DEFAULT_BILM}")
@@ -187,8 +185,7 @@ def read_start(initial_state: str | None, bilm: FrozenBiLm) -> LstmState:
     return LstmState(*(part.unsqueeze(2).to(zero) for part, zero in zip(parts, zeros, strict=True)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class VectorArguments:
+class VectorArguments(ArgumentGroup):
     """The vectors to evaluate, from a biLM and from tables of static vectors."""
 
     mix: list[Input] = option(
@@ -243,8 +240,7 @@ def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, LayerMix]:
     return {f"mix {text}": partial(torch.tensordot, torch.tensor(weights, device=bilm.device), dims=1)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContextArguments:
+class ContextArguments(ArgumentGroup):
     """The text in which words are encoded."""
 
     contexts: Input | None = option(

@@ -39,15 +39,22 @@ from elmo_tasks.common.files import check_sources_stay, local_or_bundled
 from elmo_tasks.common.machine import chosen_device, device_name, read_gpu
 from elmo_tasks.compat.commands import USER_ERRORS, exit_code, print_error
 
-Arguments = TypeVar("Arguments")
+Made = TypeVar("Made")
 Number = TypeVar("Number", int, float)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Verb(ABC):
+class ArgumentGroup:
+    """A group of arguments; each of its classes becomes a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Verb(ArgumentGroup, ABC):
     """
-    A verb of `allennlp elmo`. A class of one becomes a frozen dataclass of its arguments.
+    A verb of `allennlp elmo`, with its arguments.
 
     An error in the user's input or machine (`USER_ERRORS`) ends it with one line on stderr and exit code 1;
     the traceback is logged at debug level. SIGINT ends it with 130, SIGTERM with 143.
@@ -58,9 +65,6 @@ class Verb(ABC):
     """A few words, for the list of verbs."""
     description: ClassVar[str]
     """A few sentences, for `--help` of the verb."""
-
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, kw_only=True)(cls)
 
     @abstractmethod
     def run(self) -> None:
@@ -216,7 +220,7 @@ def _reading(kind: Any) -> dict[str, Any]:
     return {} if kind in (str, bool) else {"type": kind}
 
 
-def read_arguments(kind: type[Arguments], namespace: argparse.Namespace) -> Arguments:
+def read_arguments(kind: type[Made], namespace: argparse.Namespace) -> Made:
     """Returns the dataclass whose fields, by their names, have the values of a namespace."""
     types = get_type_hints(kind)
     values = {

@@ -2,7 +2,6 @@
 
 import os
 import time
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -38,7 +37,6 @@ SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class EmbedRayArguments(RayArguments):
     """The workers on Ray, and the Parquet that they read and write."""
 

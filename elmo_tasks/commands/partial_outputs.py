@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +15,7 @@ from typing import BinaryIO
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
-from elmo_tasks.commands.base import Positive, flag, option, refuse_given
+from elmo_tasks.commands.base import ArgumentGroup, Positive, flag, option, refuse_given
 from elmo_tasks.common.files import naming_when_full, put_in_place
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine
 from elmo_tasks.jobs.locations import MARK, WORK, Folder
@@ -151,8 +150,7 @@ def _in_use(folder: Path) -> ConfigurationError:
 ENGINES = ("local", "ray")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunArguments:
+class RunArguments(ArgumentGroup):
     """How a run begins, and where."""
 
     resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
@@ -160,8 +158,7 @@ class RunArguments:
     engine: str = option("local: this process; ray: workers", "local", choices=ENGINES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RayArguments:
+class RayArguments(ArgumentGroup):
     """The workers on Ray."""
 
     workers: Positive | None = option("processes of one thread each (default: one a processor)", metavar="N")

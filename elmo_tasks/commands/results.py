@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.base import Input, Verb, flag, option, positional, run_name
+from elmo_tasks.commands.base import ArgumentGroup, Input, Verb, flag, option, positional, run_name
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
 from elmo_tasks.common.table import Cell, Table, save, shown
 from elmo_tasks.data.input_files import check_found
@@ -70,8 +70,7 @@ class ResultsWriter:
         return published[:-1]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResultArguments:
+class ResultArguments(ArgumentGroup):
     """The file of a verb's results."""
 
     output: Path | None = option(

@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import Input, Positive, Verb, number, option, positional, titled
+from elmo_tasks.commands.base import ArgumentGroup, Input, Positive, Verb, number, option, positional, titled
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.machine import chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError
@@ -30,8 +30,7 @@ _LAST_PORT = 65_535
 Port = Annotated[int, number(int, f"a port from 0 to {_LAST_PORT}", lambda value: 0 <= value <= _LAST_PORT)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplicaArguments:
+class ReplicaArguments(ArgumentGroup):
     """The processes that answer on Ray."""
 
     replicas: Positive | None = option("processes for each model")
@@ -40,8 +39,7 @@ class ReplicaArguments:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitArguments:
+class LimitArguments(ArgumentGroup):
     """The arguments for `Limits`."""
 
     max_bytes: Positive = option("size of a request (else 413)", Limits.max_bytes)
@@ -55,8 +53,7 @@ class LimitArguments:
     batch_size: Positive = option("inputs in a batch", Limits.batch_size)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageArguments:
+class PageArguments(ArgumentGroup):
     """The tab of ELMo itself."""
 
     corpus: Input | None = option(

@@ -35,7 +35,15 @@ from elmo_tasks.data.formats.texts import (
     lines_format,
     path_format,
 )
-from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, input_files, shorten, shorten_json
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    check_found,
+    ids_of,
+    input_files,
+    shorten,
+    shorten_json,
+)
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tally import Tally
 
@@ -196,8 +204,8 @@ class LabelledTextReader(TaskReader):
     ) -> Iterator[_Example | InputError]:
         for file in groups[path]:
             yield from self._examples(file, format or self._format([file]), counts)
-        if counts and not any(name.startswith(_INSTANCES) for name in counts):
-            raise InputError(f"the file has no records to read ({counts})", where=path)
+        is_read = not counts or any(name.startswith(_INSTANCES) for name in counts)
+        check_found(is_read, f"records to read ({counts})", path)
 
     def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:
         make = partial(self._example, class_names(path) if is_parquet(path) else {})

@@ -20,7 +20,7 @@ from allennlp.nn.util import dist_reduce
 
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
-from elmo_tasks.data.input_files import InputError, input_files
+from elmo_tasks.data.input_files import InputError, check_found, input_files
 from elmo_tasks.data.reader import ShardedReader
 from elmo_tasks.data.text_stream import (
     LongSentences,
@@ -160,8 +160,7 @@ class BiLmReader(ShardedReader):
             sentences = self._source_sentences(path)
         else:
             sentences = (file_sentences if self._split is None else file_paragraphs)(input_files(path))
-        if not sum(sentence is not None for sentence in sentences):
-            raise _no_sentence(path)
+        check_found(sum(sentence is not None for sentence in sentences), "sentences", str(path))
 
     def words(self, text: str) -> list[str]:
         """Splits a text into words, as the reader splits its files: at blanks, or as running text."""
@@ -222,8 +221,7 @@ class BiLmReader(ShardedReader):
         for index, item in enumerate(items):
             if index % shares == share:
                 yield item
-        if index < 0:
-            raise _no_sentence(path)
+        check_found(index >= 0, "sentences", str(path))
 
     def _share(self) -> tuple[int, int, int]:
         process, group = self.get_worker_info(), self.get_distributed_info()
@@ -275,10 +273,6 @@ class BiLmReader(ShardedReader):
             }
             logger.info("%s: %d of %d words are subsampled", path, len(self._probabilities[key]), len(counts))
         return self._probabilities[key]
-
-
-def _no_sentence(path: DatasetReaderInput) -> InputError:
-    return InputError("the text has no sentences", where=str(path))
 
 
 class _Reads:

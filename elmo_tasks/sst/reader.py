@@ -12,7 +12,7 @@ from allennlp.data.fields import MetadataField, TextField
 from elmo_tasks.common.values import OneOf, PositiveInt
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
 from elmo_tasks.data.formats.trees import FORMATS, Tree, read_trees
-from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.input_files import InputError, check_found
 from elmo_tasks.data.reader import TaskReader, check_words
 from elmo_tasks.data.tally import Tally
 
@@ -110,8 +110,7 @@ class SstReader(TaskReader):
             instances = list(self._of_tree(path, tree_index, tree, counts))
             self.sampled(instances)
             yield from instances
-        if {*counts} == {_LEFT_OUT}:
-            raise InputError(f"no sentence is left to read ({counts})", where=path)
+        check_found({*counts} != {_LEFT_OUT}, f"sentences left to read ({counts})", path)
 
     def _of_tree(self, path: Path, tree_index: int, tree: Tree, counts: Tally) -> Iterator[Instance]:
         tokens = [Token(word) for word in tree.words]
