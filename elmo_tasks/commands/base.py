@@ -39,7 +39,7 @@ from elmo_tasks.common.files import check_sources_stay, local_or_bundled
 from elmo_tasks.common.machine import chosen_device, device_name, read_gpu
 from elmo_tasks.compat.commands import USER_ERRORS, exit_code, print_error
 
-Made = TypeVar("Made")
+Group = TypeVar("Group")
 Number = TypeVar("Number", int, float)
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -220,7 +220,7 @@ def _reading(kind: Any) -> dict[str, Any]:
     return {} if kind in (str, bool) else {"type": kind}
 
 
-def read_arguments(kind: type[Made], namespace: argparse.Namespace) -> Made:
+def read_arguments(kind: type[Group], namespace: argparse.Namespace) -> Group:
     """Returns the dataclass whose fields, by their names, have the values of a namespace."""
     types = get_type_hints(kind)
     values = {
