@@ -65,9 +65,9 @@ test: install
 test-slow: install
 	$(PYTEST) -m slow
 
-# The property tests for minutes, with random inputs; `make fuzz FUZZ=1000` for hours.
+# The property tests for minutes, with random inputs, and floods of the service; `make fuzz FUZZ=1000` for hours.
 fuzz: install
-	FUZZ=$${FUZZ:-50} $(PYTEST) --dist load tests/robustness
+	FUZZ=$${FUZZ:-50} $(PYTEST) --dist load tests/robustness tests/serving tests/commands/serve_test.py
 
 # What depends most on the versions of Python and PyTorch: imports, AllenNLP's own parts, one task from start to end.
 # All other tests are imported, too, since extras may be missing.

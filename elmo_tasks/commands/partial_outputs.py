@@ -6,6 +6,7 @@ which can be resumed and may be on Ray.
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
@@ -105,7 +106,7 @@ def _stranger(folder: Path, *, with_run: bool) -> str | None:
     if not folder.is_dir():
         return "a file"
     names = set(os.listdir(folder))
-    if MARK in names and (folder / MARK).is_symlink():
+    if MARK in names and not stat.S_ISREG(os.lstat(folder / MARK).st_mode):
         return MARK
     if MARK in names and with_run:
         return None

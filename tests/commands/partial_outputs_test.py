@@ -1,5 +1,7 @@
 """OUT.partial, in which a verb works until OUT is complete."""
 
+import os
+
 import pytest
 from allennlp.common.checks import ConfigurationError
 
@@ -57,3 +59,7 @@ def test_links_are_replaced_and_files_of_a_user_stay(tmp_path):
     with pytest.raises(ConfigurationError, match="notes"), partial_folder(tmp_path / "out"):
         pass
     assert (partial / "notes").exists()
+    (partial / MARK).unlink()
+    os.mkfifo(partial / MARK)
+    with pytest.raises(ConfigurationError, match=MARK), partial_folder(tmp_path / "out"):
+        pass
