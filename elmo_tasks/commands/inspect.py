@@ -140,21 +140,21 @@ class Inspect(Verb):
             *([] if first.command else ["", f"dataset_reader: {block}"]),
             *(f"also possible: {each}" for each in also),
             "",
-            first.command or self._training(first),
+            first.command or self._use(first),
         ]
 
-    def _training(self, inspection: Inspection) -> str:
-        """Returns the command that trains on data."""
+    def _use(self, inspection: Inspection) -> str:
+        """Returns the command that trains on data or, without labels, predicts."""
+        block = inspection.dataset_reader
+        keys = {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
+        if not inspection.labels:
+            words = ["allennlp", "predict", f"elmo:{inspection.task}", self.path, "--use-dataset-reader"]
+            return shlex.join(words + (["--overrides", json.dumps(keys, ensure_ascii=False)] if keys else []))
         if verb := _VERBS.get(inspection.task):
             words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{inspection.task}"]
             words += ["--label", self.label] if self.label else []
             words += ["--text", *self.text] if self.text else []
-            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in inspection.dataset_reader))
-        keys = {
-            f"dataset_reader.{key}": value
-            for key, value in inspection.dataset_reader.items()
-            if key != "type"
-        }
+            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
         return _train_command(CONFIGS[inspection.task], inspection.task, self.path, keys)
 
 
@@ -300,11 +300,14 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
     # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
     has_sentences = sample.has_blank_lines or any("_" in line.split("\t") for line in sample.lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
+    cells = (cell for line in sample.lines for cell in line.split("\t"))
+    # Contexts have the word in <b>, as in SCWS.
+    has_texts = names_texts(sample) or any(cell.count(" ") > 4 and "<b>" not in cell for cell in cells)
     for task, read, command, evidence in _PROBES:
         is_of_words = task in ("similarity", "analogies")
         if evidence < least or (task == "parts of speech" and not has_sentences):
             continue
-        if is_of_words and (has_sentences or is_json or names_texts(sample)):
+        if is_of_words and (has_sentences or is_json or has_texts):
             continue
         try:
             records = read(path)

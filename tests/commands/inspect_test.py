@@ -136,6 +136,9 @@ def test_text_for_people(capsys):
     assert '"unanswerable": true' in shown
     assert "allennlp train training_configs/squad_elmo.jsonnet" in shown
     assert '"dataset_reader.unanswerable": true' in shown
+    path = str(FIXTURES / "ner/predict.jsonl")
+    Inspect(path=path, task=None, json=False).run()
+    assert capsys.readouterr().out.endswith(f"allennlp predict elmo:ner {path} --use-dataset-reader\n")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,11 @@ def test_text_for_people(capsys):
             "bank\tN\t1-1\tThe bank paid .\tOur bank paid .\tT\n",
             [CLASSES],
         ),
+        (
+            "".join(f"{i}.json\t{i % 2 > 0}\tBoat {i} sank in the bay today\t{i}\n" for i in range(6)),
+            [CLASSES],
+        ),
+        ("#begin document (a); part 000\na 0 0 Ann - - - - - - - (1)\n#end document\n", ["coref", "srl"]),
         ("571001,racism\n571002,none\n571003,none\n571004,sexism\n", []),
         ("genre\tscore\tsentence1\n" + "".join(f"news\t{i}.5\tBoat {i} sank today\n" for i in range(9)), []),
         ('{"id": 1, "text": "Boats sank."}\n{"id": 2, "text": "It rained."}\n', ["ner"]),
@@ -184,7 +192,7 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a.csv", "text,label\na fine trip,spam\na dull trip,spam\n", None, ("'label'", "'spam'")),
         (
             "a",
-            "A fine trip by boat\t1,3\tx\nA dull trip\t2\ty\nWe saw it\t1\tz\nSo it is\t2,3\tw\n",
+            "A fine trip by boat\t1,3\tx\nA dull trip\t2\ty\nWe saw it\t1\tz\nWe are\t2,3\tw\n",
             None,
             ("--label",),
         ),

@@ -313,7 +313,7 @@ def _detect_conll(sample: FileSample) -> float:
     if not sample.lines or begin_document_id(sample.lines[0]) is None:
         return 0
     rows = [line.strip(BLANKS) for line in sample.lines if not line.startswith("#")]
-    return CERTAIN if any(re.search(r"[\s|](\([^\s()*]+|[^\s()*]+\))$", row) for row in rows) else POSSIBLE
+    return CERTAIN if any(re.search(r"[\s|](\([^\s()*]+\)?|[^\s()*]+\))$", row) for row in rows) else POSSIBLE
 
 
 FORMATS = (

@@ -99,7 +99,7 @@ def find_texts(sample: FileSample) -> Finding:
         return Finding(CERTAIN, [{"classes": classes, **tokenizer_keys(map(without_labels, sample.lines))}])
     table = read_table(sample)
     of_table = _find_table(sample, table) if table else Finding(0)
-    if of_table.candidates or (table and (table.header or table.problem) and _has_tabs(sample)):
+    if of_table.candidates:
         return of_table
     if labels := _first_words(sample):
         evidence = LIKELY if all(map(_CODE.fullmatch, labels)) else POSSIBLE
@@ -297,7 +297,8 @@ def _problem_of_labels(file: Path, table: Table, labels: Sequence[str]) -> Input
     if is_named:
         return None
     if scores := _scores_column(table):
-        return InputError(f"the column {scores!r} has scores, which are not classes", where=file)
+        problem = f"the column {scores!r} has scores, which are not classes"
+        return InputError(problem, where=file, remedy="--label names another column")
     same = [name for name in labels if table.classes[name] == table.classes[labels[0]]]
     if len(same) > 1 and len(table.classes[same[0]]) == 2:
         return _several_labels(file, f"the columns {shorten(', '.join(same))}")
@@ -506,7 +507,9 @@ def _all_lines(sample: FileSample) -> Iterator[str]:
 
 def _first_words(sample: FileSample) -> set[str]:
     """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
-    if not sample.lines or has_sentences(sample) or len({file.suffix for file in sample.files}) > 1:
+    if not sample.lines or has_sentences(sample) or _has_tabs(sample):
+        return set()
+    if len({file.suffix for file in sample.files}) > 1:
         return set()
     words = [line.split(maxsplit=1) for line in _all_lines(sample)]
     labels = {each[0].partition(":")[0] for each in words}
