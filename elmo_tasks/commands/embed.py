@@ -164,7 +164,7 @@ class Embed(Verb):
             # Ray shows a worker its own GPU alone, as the first.
             device=self.bilm.device.partition(":")[0],
             skip_bad=ray.skip_bad,
-            reading=Reading(os.getcwd(), column=ray.column),
+            reading=Reading(os.getcwd(), column=ray.column, check_utf8=not ray.skip_bad),
             sink=ParquetSink(
                 folder,
                 layers=encoder.num_layers,

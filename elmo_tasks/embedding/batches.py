@@ -103,7 +103,7 @@ class BatchEncoder:
         return self.bilm.num_layers if self.layers == "all" else 1
 
     def shape(self, tokens: int) -> tuple[int, ...]:
-        """Returns the shape in a file of the vectors of a sentence with so many tokens."""
+        """Returns the shape of a sentence's vectors in a file, by its number of tokens."""
         leading = (self.num_layers,) if self.layers == "all" else ()
         return (*leading, *((tokens,) if self.pool == "none" else ()), self.bilm.options.output_dim)
 

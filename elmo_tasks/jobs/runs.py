@@ -25,7 +25,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError, errors_as
-from elmo_tasks.common.files import UNREADABLE, decompressed, json_value
+from elmo_tasks.common.files import UNREADABLE, decompressed, json_value, not_utf8
 from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
 
@@ -82,12 +82,14 @@ class Reading(NamedTuple):
         columns.
     multiple : the lines of a shard that count are a multiple of this, unless its source ends: batches are
         not cut.
+    check_utf8 : a byte that is not UTF-8 is an error when the shards are made.
     """
 
     folder: str
     column: str | None = None
     objects: bool = False
     multiple: int = 1
+    check_utf8: bool = False
 
 
 def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> int:
@@ -104,6 +106,8 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
         start, line = 0, 1
         with _errors_of(where=source), open_source(source, reading.folder) as file:
             for block in _blocks(_opened(file, source, reading).records(start, line), size, reading):
+                if reading.check_utf8:
+                    _check_utf8(source, start, line, block)
                 shard = Shard(len(shards), source, start, line, len(block), before, _digest(block))
                 shards.append(shard)
                 before += sum(_counts(record, reading) for record in block)
@@ -162,6 +166,15 @@ def _counts(record: _Record, reading: Reading) -> bool:
     if not reading.objects or not isinstance(record.content, bytes):
         return True
     return bool(record.content.decode("utf-8", "surrogateescape").strip())
+
+
+def _check_utf8(source: str, start: int, line: int, block: list[_Record]) -> None:
+    text = b"".join(record.packed for record in block)
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += text.count(b"\n", 0, error.start)
+        raise ElmoError(not_utf8(error, start), where=source, line=line) from error
 
 
 def _digest(block: list[_Record]) -> str:

@@ -69,6 +69,15 @@ def test_batches_are_not_cut_and_blank_lines_do_not_count(tmp_path):
     assert [json.loads(line)["n"] for *_, line in found if line.strip()] == list(range(20))
 
 
+def test_a_byte_that_is_not_utf8(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("fine ü\n".encode() * 9 + b"a \xff\n" + b"\xfe\n")
+    for size in (1, 20, 1000):
+        with pytest.raises(ElmoError, match=r"text, line 10: .*0xff.*74"):
+            make_shards([str(path)], size, Reading(".", check_utf8=True))
+        assert len(read([str(path)], size, Reading("."))[1]) == 11
+
+
 def test_a_source_that_changes(tmp_path):
     path = tmp_path / "text"
     path.write_text("one\ntwo\n")
