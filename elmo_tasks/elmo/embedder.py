@@ -296,15 +296,15 @@ class Elmo(nn.Module):
         """*Shape:* `(batch, tokens, *id)` to `(layers, batch, tokens, dim)`."""
         encode = self.encoder.encode
         is_frozen = isinstance(bilm, FrozenBiLm)
-        if torch.compiler.is_exporting():
+        if torch.compiler.is_dynamo_compiling():
+            # `torch.compile` cannot trace the caches and kernels.
+            encode = torch.compiler.disable(encode)
+        elif torch.compiler.is_exporting():
             if is_frozen:
                 raise ElmoError(
                     "torch.export cannot trace a frozen biLM",
                     remedy="call requires_grad_(True) of the Elmo before the export",
                 )
-        elif torch.compiler.is_compiling():
-            # `torch.compile` cannot trace the caches and kernels.
-            encode = torch.compiler.disable(encode)
         elif is_frozen and is_traced():
             encode = partial(OutsideTransforms.apply, encode)
         return encode(bilm, ids, self.start)
