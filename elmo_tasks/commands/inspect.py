@@ -299,13 +299,14 @@ def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[I
     """Yields the first of the probes of that evidence that reads data, or that they are a text for a biLM."""
     # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
     has_sentences = sample.has_blank_lines or any("_" in line.split("\t") for line in sample.lines)
+    has_entities = any(re.search(r"\s[BI]-\w+$", line, re.IGNORECASE) for line in sample.lines)
     is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
     cells = (cell for line in sample.lines for cell in line.split("\t"))
     # Contexts have the word in <b>, as in SCWS.
     has_texts = names_texts(sample) or any(cell.count(" ") > 4 and "<b>" not in cell for cell in cells)
     for task, read, command, evidence in _PROBES:
         is_of_words = task in ("similarity", "analogies")
-        if evidence < least or (task == "parts of speech" and not has_sentences):
+        if evidence < least or (task == "parts of speech" and (has_entities or not has_sentences)):
             continue
         if is_of_words and (has_sentences or is_json or has_texts):
             continue
