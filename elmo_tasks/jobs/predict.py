@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.common.errors import ElmoError, errors_as
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import expected_form, predictor_of, read_json_records
@@ -48,8 +48,10 @@ class PredictShard:
     def __init__(self, job: PredictJob) -> None:
         self._job = job
         self._reader = ShardReader(job.reading)
-        with errors_as(ElmoError, "the predictor cannot be made", ConfigurationError):
+        try:
             self._predictor = open_job_predictor(job)
+        except ConfigurationError as error:
+            raise ElmoError(str(error)) from error
         self._stateful = is_stateful(self._predictor._model)
         self._next = 0
         if isinstance(job.archive, bytes):

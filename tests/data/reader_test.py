@@ -58,7 +58,7 @@ def test_files_and_their_sum_are_logged(folder, caplog, most, expected):
     ("tokenizer", "key", "value"),
     [
         ({"type": "elmo_spacy", "langage": "en"}, "tokenizer.langage", "'language'"),
-        ({"type": "elmo_spacy", "language": "nolang"}, "tokenizer", "'nolang'"),
+        ({"type": "elmo_spacy", "language": "nolang"}, "tokenizer.language", "'nolang'"),
         ({"type": "elmo_spacey"}, "tokenizer", "elmo_spacy"),
     ],
 )

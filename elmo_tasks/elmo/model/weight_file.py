@@ -23,6 +23,7 @@ A dataset may have an attribute `blake2b`, a checksum of its name, type, shape a
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -232,7 +233,8 @@ def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
     Opens an HDF5 file. One that is damaged or cut off, another file, or a folder is an `ElmoError`, which
     says that it should hold `content`.
     """
-    os.stat(source)  # raises FileNotFoundError
+    if stat.S_ISDIR(os.stat(source).st_mode):
+        raise ElmoError(f"this is a folder, not an HDF5 file of {content}", where=source)
     # h5py raises errors of many kinds for a damaged file.
     what = f"not a complete HDF5 file of {content}"
     with errors_as(ElmoError, what, where=source), h5py.File(source, "r") as file:
