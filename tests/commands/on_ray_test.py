@@ -25,7 +25,7 @@ from elmo_tasks.jobs.runs import Shard
 from tests.commands.texts import LINES, default_bilm, encode, tiny
 from tests.conftest import environment
 from tests.errors import mentions
-from tests.jobs.stumbling import Stumble, attempts_before_an_error
+from tests.jobs.stumbling import FullDisk, Stumble, attempts_before_an_error
 from tests.ner.archives import write_run
 from tests.readme_test import ALL_COMMANDS, in_one_epoch
 
@@ -257,3 +257,13 @@ def test_a_shard_that_kills_its_workers_ends_the_run(on_cluster, tmp_path, monke
         Stumble(tmp_path, deaths=99).run(RayEngine(workers=1))
     assert len(list(tmp_path.glob("1.*"))) == 2
     assert "--resume" in raised.value.__notes__[0]
+
+
+def test_the_disk_of_a_worker_is_full(on_cluster, tmp_path):
+    with pytest.raises(ElmoError, match="No space left") as raised:
+        FullDisk(tmp_path, deaths=0).run(RayEngine(workers=1))
+    assert "--resume" in raised.value.__notes__[0]
+    assert (tmp_path / "out").read_text() == "0\n"
+    (tmp_path / "room").touch()
+    FullDisk(tmp_path, deaths=0).run(RayEngine(workers=1))
+    assert (tmp_path / "out").read_text() == "0\n1\n2\n3\n4\n"

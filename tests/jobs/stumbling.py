@@ -1,5 +1,6 @@
 """A job whose workers die, and in which a shard has an error."""
 
+import errno
 import os
 import signal
 import time
@@ -42,6 +43,17 @@ class Stumble(Job):
 
     def run(self, engine: LocalEngine | RayEngine) -> None:
         run_job(self, engine, name="stumble", sources=["text"], settings={}, shard_bytes=1)
+
+
+class FullDisk(Stumble):
+    """The disk is full in the middle of shard 1, until there is a file `room`."""
+
+    def __call__(self, shard: Shard) -> Outcome:
+        with self.sink.part(shard) as write:
+            write(b"%d\n" % shard.number)
+            if shard.number == 1 and not (self.folder / "room").exists():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.sink.done(shard, {})
 
 
 def attempts_before_an_error(engine: LocalEngine | RayEngine, folder: Path, deaths: int) -> list[int]:
