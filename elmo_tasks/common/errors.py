@@ -59,7 +59,7 @@ def errors_as(
 ) -> Iterator[None]:
     """
     Raises the errors of a library as a `kind` of `ElmoError`: `what` is wrong, with the first line of their
-    text, and the `parts` of `ElmoError`. An error of this kind is raised as it is.
+    text, and the `parts` of `ElmoError`. An error of this kind passes unchanged.
     """
     try:
         yield

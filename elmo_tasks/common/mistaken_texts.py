@@ -31,9 +31,9 @@ _NO_WORDS = {
     for pattern, what in {
         r"</?s>|<[be]os>|\[(CLS|SEP)\]": "the biLM adds it to each sentence itself; remove it",
         r"<pad>|\[PAD\]": "the biLM pads sentences itself; remove it",
-        r"<(unk|mask)>|\[(UNK|MASK)\]": "it stands for a word; write the word itself",
+        r"<(unk|mask)>|\[(UNK|MASK)\]": "it takes the place of a word; write the word itself",
         r"##\w+|\w+@@|@[-,.]@|\S+</w>|\u2581\S+": "it is a piece of a word; join the pieces",
-        r"-[LR][RSC]B-": "it stands for a bracket; write the bracket itself",
+        r"-[LR][RSC]B-": "it means a bracket; write the bracket itself",
         r"\S*&([lg]t|amp|quot|apos|nbsp|#\w+);\S*|</?(a|b|i|p|br|em|div|span|strong)[/>]*": (
             "it is HTML; write plain text"
         ),

@@ -175,7 +175,7 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
     from fsspec.implementations.arrow import ArrowFSWrapper
     from pyarrow.fs import FileSystem
 
-    with errors_as(ElmoError, "this is no place in a store", ValueError, where=location):
+    with errors_as(ElmoError, "this is not a location in a store", ValueError, where=location):
         store, path = FileSystem.from_uri(location)
     return ArrowFSWrapper(store, skip_instance_cache=True), path
 

@@ -55,7 +55,7 @@ class TrainingRun(NamedTuple):
     config: dict[str, Any]
     folder: Path
     tracking_uri: str | None = None
-    """MLflow's store of the run. It is no part of the config: a resumed run may have another one."""
+    """MLflow's store of the run. It is not part of the config: a resumed run may have another one."""
 
     def __str__(self) -> str:
         return f"{self.variant}, seed {self.seed}"
