@@ -12,7 +12,7 @@ from allennlp.models import Model
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import Range
+from elmo_tasks.common.values import Probability, Range
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
@@ -23,6 +23,7 @@ from elmo_tasks.squad.model import N_BEST, SquadResult
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 
 _INPUT_FIELDS = '"passage" and "question": strings'
+_POSITIONS = ("token_start", "token_end", "char_start", "char_end")
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
 
 
@@ -38,6 +39,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
     # Parameters
 
     n_best : maximum number of answers, up to 20.
+    min_probability : with a lower `probability`, `answer` is empty and its positions null; `n_best` stays.
     attention : also return `passage_tokens` and `question_tokens`, and for each token of the passage a row
         that adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """
@@ -51,10 +53,11 @@ class SquadPredictor(StrictParams, TaskPredictor):
         dataset_reader: DatasetReader,
         frozen: bool = True,
         n_best: Annotated[int, Range(1, N_BEST)] = 5,
+        min_probability: Probability = 0.0,
         attention: bool = False,
     ) -> None:
         super().__init__(model, dataset_reader, frozen)
-        self._n_best = n_best
+        self._n_best, self._min_probability = n_best, min_probability
         self._attention = attention
 
     def read(self, json_dict: JsonDict) -> JsonDict:
@@ -95,6 +98,8 @@ class SquadPredictor(StrictParams, TaskPredictor):
     def to_json(self, result: TaskResult) -> JsonDict:
         output = result.to_json()
         output["n_best"] = output["n_best"][: self._n_best]
+        if output["n_best"] and output["probability"] < self._min_probability:
+            output |= {"answer": "", **dict.fromkeys(_POSITIONS)}
         if output["id"] is None:
             del output["id"]
         start = output.pop("window_start")

@@ -55,6 +55,15 @@ def test_options(run):
         assert max(seen) - min(seen) < 30
 
 
+def test_an_improbable_answer_is_left_out(run, predictor):
+    expected = predictor.predict(PASSAGE, QUESTION)
+    probability = expected["probability"]
+    for bound in (probability, probability + 1e-3):
+        bounded = Predictor.from_path(str(run), import_plugins=False, min_probability=bound)
+        assert bounded.predict(PASSAGE, QUESTION) == expected
+        expected |= dict.fromkeys(("token_start", "token_end", "char_start", "char_end")) | {"answer": ""}
+
+
 def test_no_answer(tmp_path):
     archive = write_archive(tmp_path / "run", "squad", no_answer=True)
     predictor = Predictor.from_path(str(archive), import_plugins=False)
