@@ -138,8 +138,10 @@ class Zoo:
     def run(arguments: argparse.Namespace) -> None:
         name, output = arguments.name, arguments.output
         recipe, folder = ZOO[name], output / name
-        train = _files(recipe.train, arguments.data, recipe.read, folder / "train.conll", recipe.augment)
-        dev = _files(recipe.dev, arguments.data, recipe.read, folder / "dev.conll")
+        train, dev = (
+            _files(recipe, [arguments.data / file for file in files], folder / f"{part}.conll", augment)
+            for part, files, augment in (("train", recipe.train, recipe.augment), ("dev", recipe.dev, iter))
+        )
         config = _config(name) | {"train_data_path": train, "validation_data_path": dev}
         config["model"]["elmo"]["activations"] = str(folder / "activations")
         runs = plan(config, {"model": {}}, seeds=arguments.seeds, folder=folder)
@@ -200,9 +202,9 @@ class ZooSpeed:
             with tempfile.TemporaryDirectory() as folder:
                 clocks = {"predict": _predict(archive, _examples(name, sentences), Path(folder))}
                 if arguments.data:
-                    recipe, made = ZOO[name], Path(folder, "dev.conll")
-                    dev = _files(recipe.dev, arguments.data, recipe.read, made)
-                    clocks["evaluate"] = _evaluate(archive, dev)
+                    recipe = ZOO[name]
+                    paths = [arguments.data / file for file in recipe.dev]
+                    clocks["evaluate"] = _evaluate(archive, _files(recipe, paths, Path(folder, "dev.conll")))
             for command, clock in clocks.items():
                 seconds = sum(clock.seconds[part] for part in PARTS)
                 values = {"seconds": seconds, "tokens/s": clock.tokens / seconds}
@@ -309,19 +311,14 @@ def _config(name: str) -> dict[str, Any]:
 
 
 def _files(
-    files: tuple[str, ...],
-    data: Path,
-    read: Callable[[Path], Rows] | None,
-    made: Path,
-    augment: Callable[[Rows], Rows] = iter,
+    recipe: Recipe, paths: list[Path], made: Path, augment: Callable[[Rows], Rows] = iter
 ) -> str | list[str]:
-    """Returns the paths for a config, below `data`; or that of a file in columns `made` of them by `read`."""
-    paths = [data / file for file in files]
-    if read is None:
+    """Returns the paths for a config; makes the files first if the recipe asks for it."""
+    if recipe.read is None:
         return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
     made.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(made) as file:
         for path in paths:
-            for rows in augment(read(path)):
+            for rows in augment(recipe.read(path)):
                 file.write("".join(f"{word}\t{tag}\n" for word, tag in rows).encode() + b"\n")
     return str(made)
