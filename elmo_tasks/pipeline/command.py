@@ -131,9 +131,9 @@ def json_lines_file(path: str) -> str:
 
 class PredictManager(predict._PredictManager):
     """
-    AllenNLP's loop over the lines of a file, with three changes. Lines are read as bytes, so that a line that
-    is not UTF-8 has its own error. Each result is written immediately. With a dataset reader, each
-    record has a line in the output, with its ids.
+    AllenNLP's loop over the lines of a file, with four changes. Lines are read as bytes, so that a line that
+    is not UTF-8 has its own error. They are read ahead, and run in batches of similar length. Each result is
+    written immediately. With a dataset reader, each record has a line in the output, with its ids.
     """
 
     def __init__(
@@ -187,12 +187,8 @@ class PredictManager(predict._PredictManager):
                 yield from progress(
                     records, work="predict", unit="lines", total=_number_of_lines(self._input_file)
                 )
-            return
-        try:
+        else:
             yield from map(InputRecord, self._get_instance_data())
-        except (ConfigurationError, OSError) as error:
-            # It is raised after the results of the instances before it.
-            yield InputRecord(error)
 
 
 def expected_form(predictor: Predictor) -> str:
@@ -256,6 +252,7 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
 
 def get_predictor(arguments: argparse.Namespace) -> Predictor:
     """Makes the predictor of `allennlp predict`. Sets a batch size that is not given from 1 to `None`."""
+    # argparse takes `--batch` for `--batch-size`, too, and no other option begins like it.
     if not any(text.startswith("--b") for text in sys.argv):
         arguments.batch_size = None
     predictor_args = predictor_arguments(arguments.predictor_args)

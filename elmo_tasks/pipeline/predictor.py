@@ -128,12 +128,18 @@ def is_stateful(model: Model) -> bool:
 def _groups(
     records: Iterable[InputRecord], size: int, waits: Callable[[], bool] = lambda: False
 ) -> Iterator[list[InputRecord]]:
+    """Yields the records in groups; if they end with an error, it is raised after those before it."""
     group: list[InputRecord] = []
-    for record in records:
-        group.append(record)
-        if len(group) == size or waits():
+    try:
+        for record in records:
+            group.append(record)
+            if len(group) == size or waits():
+                yield group
+                group = []
+    except Exception:
+        if group:
             yield group
-            group = []
+        raise
     if group:
         yield group
 
@@ -260,7 +266,7 @@ class TaskPredictor(Interpretable):
         and a `ConfigurationError` names the place of its record, if it has one.
         """
         at_once = self.tokens_at_once()
-        results = self._run(self._examples(records, max_tokens), min(at_once, max_tokens or at_once))
+        results = self._run_examples(self._examples(records, max_tokens), min(at_once, max_tokens or at_once))
         return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
 
     def stream(self, records: Iterable[InputRecord]) -> Iterator[TaskResult]:
@@ -308,7 +314,7 @@ class TaskPredictor(Interpretable):
             instance, self.lengths(content) + [len(text.tokens) for text in texts_of([instance])]
         )
 
-    def _run(self, results: list[Any], max_tokens: int) -> list[Result]:
+    def _run_examples(self, results: list[Any], max_tokens: int) -> list[Result]:
         """Puts results in place of the examples, in batches of similar length; keeps results and errors."""
         prepared = {index: each for index, each in enumerate(results) if isinstance(each, _Prepared)}
         # Questions about one passage stay together, and so do the predicates of a sentence.

@@ -62,6 +62,17 @@ def test_a_stream_keeps_few_records(predictor):
         next(results)
 
 
+def test_results_before_a_source_that_fails_come_out(predictor):
+    def records():
+        yield from map(InputRecord, inputs_of("a", "bb"))
+        raise OSError("the connection is lost")
+
+    results = predictor.stream(records())
+    assert [next(results).doubled for _ in range(2)] == [2, 4]
+    with pytest.raises(OSError, match="lost"):
+        next(results)
+
+
 def test_results_in_their_order(predictor):
     inputs = inputs_of("a", "", "bcde", "")
     assert predictor.predict_batch_json([]) == []
