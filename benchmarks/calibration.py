@@ -23,17 +23,17 @@ FITTED = 500
 """The largest number of instances on which a temperature is chosen."""
 
 
-def entities(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
+def entity_guesses(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
     gold = {tuple(span) for span in to_spans(instance["metadata"].metadata.gold_tags, Scheme.IOB2)}
     for entity in result["entities"]:
         yield entity["probability"], (entity["token_start"], entity["token_end"], entity["type"]) in gold
 
 
-def label(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
+def label_guesses(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
     yield result["probabilities"][result["label"]], result["label"] == instance["label"].label
 
 
-def answer(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
+def answer_guesses(instance: Instance, result: dict[str, Any]) -> Iterator[Guess]:
     gold = instance["metadata"].metadata.answers
     yield result["probability"], any(exact_match(result["answer"], each) for each in gold)
 
@@ -47,12 +47,12 @@ class Calibration(NamedTuple):
 
 
 CALIBRATIONS = {
-    "ner": Calibration(entities, ("tag_projection.", "crf.")),
-    "predicates": Calibration(entities, ("tag_projection.", "crf.")),
-    "snli": Calibration(label, ("output.",)),
-    "sst": Calibration(label, ("classifier.4.",)),
-    "topics": Calibration(label, ("output.",)),
-    "squad": Calibration(answer, ("start.", "end.")),
+    "ner": Calibration(entity_guesses, ("tag_projection.", "crf.")),
+    "predicates": Calibration(entity_guesses, ("tag_projection.", "crf.")),
+    "snli": Calibration(label_guesses, ("output.",)),
+    "sst": Calibration(label_guesses, ("classifier.4.",)),
+    "topics": Calibration(label_guesses, ("output.",)),
+    "squad": Calibration(answer_guesses, ("start.", "end.")),
 }
 
 
@@ -65,7 +65,10 @@ def calibration_error(guesses: list[Guess]) -> float:
 
 
 def best_temperature(name: str, archive: Path, data: list[str]) -> tuple[float, float, float]:
-    """Returns the temperature of the least likelihood loss on data, and the errors before and after it."""
+    """
+    Returns the temperature with the lowest log loss of whether an answer is right, on at most `FITTED`
+    instances of the data, and the calibration errors on all of them before and after it.
+    """
     calibration = CALIBRATIONS[name]
     predictor = task_predictor(open_archive(archive))
     model, reader = predictor._model, predictor._dataset_reader
@@ -90,10 +93,9 @@ def best_temperature(name: str, archive: Path, data: list[str]) -> tuple[float, 
         of_answer = np.where(right > 0, probabilities, 1 - probabilities)
         return float(-np.log(of_answer.clip(1e-9)).mean())
 
-    # The loss has one minimum: first every fifth temperature, then those around the best
+    # The loss has one minimum: first every fifth temperature, then all around the best
     coarse = min(TEMPERATURES[::5], key=loss)
-    near = [value for value in TEMPERATURES if 0 < abs(value - coarse) < 0.25]
-    best = min([coarse, *near[1::2]], key=loss)
+    best = min((value for value in TEMPERATURES if abs(value - coarse) < 0.25), key=loss)
     return best, *(calibration_error(guesses(value, instances)) for value in (1.0, best))
 
 

@@ -92,7 +92,7 @@ OPEN_GENRES = (
 )
 """The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
 ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES)
-NAMES = (
+NER_FILES = (
     "ner/uner_ewt/{}.txt",
     "ner_open/btc_{}.conll",
     "ner_open/wikigold_{}.conll",
@@ -103,9 +103,9 @@ NAMES = (
 """The training and dev files with persons, organizations and places."""
 ZOO = {
     "ner": Recipe(
-        # Tweets twice: with once, the Wikipedia of the other sets costs them 1.5 points of F1.
-        (*(file.format("train") for file in NAMES), "ner_open/btc_train.conll"),
-        tuple(file.format("dev") for file in NAMES),
+        # Tweets twice: otherwise the text from Wikipedia in the other sets costs them 1.5 points of F1.
+        (*(file.format("train") for file in NER_FILES), "ner_open/btc_train.conll"),
+        tuple(file.format("dev") for file in NER_FILES),
         entities,
         # Without the copies, F1 is 19 on the same dev sets in lower case, and 11 in upper case.
         recased,

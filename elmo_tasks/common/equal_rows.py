@@ -169,16 +169,16 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu").to(dtype)
 
 
-def rounded(rows: int) -> int:
+def padded_rows(rows: int) -> int:
     """
-    Returns the next of few numbers of rows: each number is tried before its use, and oneDNN takes 0.4 ms to
-    compile a kernel for it.
+    Returns the number to which `rows` rows are padded, one of few: each number is tried before its use, and
+    oneDNN takes 0.4 ms to compile a kernel for it.
     """
     multiple = 16 if rows > SAMPLE_ROWS else 8 if rows > 32 else 4 if rows > 2 else 1
     return rows + -rows % multiple
 
 
-LONE_ROWS = sorted({rounded(rows) for rows in range(1, 33)})
+LONE_ROWS = sorted({padded_rows(rows) for rows in range(1, 33)})
 """Of these, the numbers of rows of a lone sentence of usual length."""
 
 
@@ -188,5 +188,5 @@ def _block_sizes(rows: int) -> Iterator[int]:
         yield rows
         yield from (size for size in PADDED_SIZES if size > rows)
     else:
-        yield rounded(rows)
+        yield padded_rows(rows)
         yield from (size for size in CUT_SIZES if size < rows)

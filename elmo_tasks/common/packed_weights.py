@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.equal_rows import BlockRows, EqualRows, Multiply, in_blocks, rounded
+from elmo_tasks.common.equal_rows import BlockRows, EqualRows, Multiply, in_blocks, padded_rows
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED, in_two_threads
 
@@ -31,9 +31,9 @@ MIN_OF_A_THREAD = 1 << 15
 """PyTorch gives each thread at least this number of values, and several threads equally many."""
 
 
-Product = tuple[Callable[..., torch.Tensor], tuple[Any, ...]]
+KernelCall = tuple[Callable[..., torch.Tensor], tuple[Any, ...]]
 """A function, and its arguments after the inputs `(rows, in)`. It returns `(rows, out)`."""
-Kinds = tuple[EqualRows, EqualRows]
+EqualRowsByBias = tuple[EqualRows, EqualRows]
 """The numbers of rows for products without and with a bias."""
 
 
@@ -46,24 +46,24 @@ class PackedWeight(NamedTuple):
     onednn: bool
     bfloat16: bool
     """The factors are rounded to bfloat16; the bias is added in float32."""
-    kinds: Kinds | None
+    equal_rows: EqualRowsByBias | None
     """`None` on a GPU, and for training."""
     min_rows: int
-    """Without `kinds`, a product of fewer rows is padded to this number."""
-    by_rows: dict[tuple[int, int], Product]
+    """Without `equal_rows`, a product of fewer rows is padded to this number."""
+    by_rows: dict[tuple[int, int], KernelCall]
     """What `for_rows` returns, by the number of threads and of rows."""
 
     @classmethod
     def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool, tried: bool = True) -> "PackedWeight":
         """Packs a weight `(out, in)`; for `tried` see `pack`."""
         dtype = torch.bfloat16 if bfloat16 else weight.dtype
-        kinds, min_rows = None, 1
+        equal_rows, min_rows = None, 1
         if tried and weight.device.type == "cpu":
-            kinds = _kinds(weight.size(0), weight.size(1), dtype, onednn)
+            equal_rows = _equal_rows_of(weight.size(0), weight.size(1), dtype, onednn)
         elif tried and not bfloat16:
             min_rows = MIN_ROWS_ON_GPU
         packed = _reordered(weight.to(dtype), onednn)
-        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, kinds, min_rows, {})
+        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, equal_rows, min_rows, {})
 
     def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """
@@ -72,8 +72,8 @@ class PackedWeight(NamedTuple):
         *Shape:* contiguous inputs `(rows, in)`, and `(out,)` to `(rows, out)`, a new tensor.
         """
         rows = inputs.size(0)
-        if self.kinds is not None:
-            rows = rounded(max(1, rows))
+        if self.equal_rows is not None:
+            rows = padded_rows(max(1, rows))
         block = self.block(rows, bias)
         if not self.bfloat16:
             return _multiply_in_blocks(inputs, self.packed, self.onednn, bias, block)
@@ -85,7 +85,7 @@ class PackedWeight(NamedTuple):
         """The type of the factors."""
         return self.packed.dtype
 
-    def for_rows(self, rows: int) -> Product:
+    def for_rows(self, rows: int) -> KernelCall:
         """
         Returns the product of a number of rows, one or more, in this thread, which saves time in a loop.
         Inputs and results have the type of the factors.
@@ -102,16 +102,16 @@ class PackedWeight(NamedTuple):
 
     def block(self, rows: int, bias: torch.Tensor | None = None) -> BlockRows:
         """Returns the block in which this thread multiplies `rows` rows."""
-        return max(rows, self.min_rows) if self.kinds is None else self._kind(bias).block(rows)
+        return max(rows, self.min_rows) if self.equal_rows is None else self._rows_for(bias).block(rows)
 
     def try_rows(self, numbers: Iterable[int], bias: torch.Tensor | None = None) -> None:
         """Makes ready for products of these numbers of rows in this thread."""
-        if self.kinds is not None:
-            self._kind(bias).try_rows(numbers)
+        if self.equal_rows is not None:
+            self._rows_for(bias).try_rows(numbers)
 
-    def _kind(self, bias: torch.Tensor | None) -> EqualRows:
-        assert self.kinds is not None
-        return self.kinds[bias is not None and not self.bfloat16]
+    def _rows_for(self, bias: torch.Tensor | None) -> EqualRows:
+        assert self.equal_rows is not None
+        return self.equal_rows[bias is not None and not self.bfloat16]
 
     def dense(self) -> torch.Tensor:
         """Returns the original weight, bit for bit. *Shape:* `(out, in)`."""
@@ -120,7 +120,7 @@ class PackedWeight(NamedTuple):
         return self.packed.to_dense() if self.onednn else self.packed
 
 
-def one_call(packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None) -> Product:
+def one_call(packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None) -> KernelCall:
     """Returns the product with a packed weight in one call of a kernel."""
     if onednn:
         return torch.ops.mkldnn._linear_pointwise.default, (packed, bias, "none", [], "")
@@ -147,10 +147,10 @@ def _multiply_in_blocks(
     return multiply(padded, packed, onednn, bias)[:rows]
 
 
-_kinds_by_shape: dict[tuple[int, int, torch.dtype, bool], Kinds] = {}
+_equal_rows_by_shape: dict[tuple[int, int, torch.dtype, bool], EqualRowsByBias] = {}
 
 
-def _kinds(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> Kinds:
+def _equal_rows_of(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> EqualRowsByBias:
     """Returns what is known of products with factors of a shape and type. All such weights share it."""
 
     def make_kernel(has_bias: bool, weight: torch.Tensor) -> Multiply:
@@ -158,14 +158,14 @@ def _kinds(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> Kinds:
         bias = torch.ones(outputs, dtype=dtype, device="cpu") if has_bias else None
         return lambda rows: multiply(rows, packed, onednn, bias)
 
-    def make_kind(has_bias: bool) -> EqualRows:
+    def make_equal_rows(has_bias: bool) -> EqualRows:
         return EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
 
     with SHARED:
         key = outputs, size, dtype, onednn
-        if key not in _kinds_by_shape:
-            _kinds_by_shape[key] = make_kind(False), make_kind(True)
-        return _kinds_by_shape[key]
+        if key not in _equal_rows_by_shape:
+            _equal_rows_by_shape[key] = make_equal_rows(False), make_equal_rows(True)
+        return _equal_rows_by_shape[key]
 
 
 def _reordered(weight: torch.Tensor, onednn: bool) -> torch.Tensor:
@@ -214,10 +214,10 @@ def onednn_has_bfloat16() -> bool:
 def lone_row_block(precision: str) -> BlockRows:
     """Returns the largest block of a lone row in the LSTM of the original size; or one that is negative."""
     dtype, shapes = getattr(torch, precision), ((4 * 4096, 512), (512, 4096))
-    kinds = [_kinds(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
+    of_shapes = [_equal_rows_of(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
 
     def of_direction(_direction: int, _threads: int) -> list[BlockRows]:
-        return [without_bias.block(1) for without_bias, _ in kinds]
+        return [without_bias.block(1) for without_bias, _ in of_shapes]
 
     blocks = [block for direction in in_two_threads(of_direction) for block in direction]
     return min(blocks) if min(blocks) < 0 else max(blocks)

@@ -12,9 +12,9 @@ from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, shorte
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
 
-Mention = tuple[int, int]
+TokenSpan = tuple[int, int]
 """First and last token, both inclusive, counted from the first token of the document."""
-Cluster = list[Mention]
+Cluster = list[TokenSpan]
 
 
 @dataclass
@@ -89,7 +89,7 @@ def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
     """Checks clusters, joins those with a mention in common, and sorts them in the order of the text."""
     if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
         raise InputError(f'"clusters" is not a list of lists of mentions: {shorten_json(clusters)}')
-    cluster_of: dict[Mention, set[Mention]] = {}
+    cluster_of: dict[TokenSpan, set[TokenSpan]] = {}
     for cluster in clusters:
         mentions = {_mention(span, tokens) for span in cluster}
         mentions = mentions.union(*(cluster_of.get(mention, ()) for mention in mentions))
@@ -98,7 +98,7 @@ def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
     return sorted(different.values())
 
 
-def _mention(span: Any, tokens: int) -> Mention:
+def _mention(span: Any, tokens: int) -> TokenSpan:
     if isinstance(span, (list, tuple)) and len(span) == 2 and all(type(end) is int for end in span):
         first, last = span
         if 0 <= first <= last < tokens:
@@ -143,17 +143,17 @@ def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
     return _replace_words(words, replacements)
 
 
-def is_pronoun(words: Words, span: Mention) -> bool:
+def is_pronoun(words: Words, span: TokenSpan) -> bool:
     """Returns whether a mention is a pronoun, which names nothing by itself."""
     return _is_one_of(words, span, _PRONOUNS)
 
 
-def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[Mention]]:
+def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[TokenSpan]]:
     """
     Returns for each personal and possessive pronoun, by its token, the mentions of its cluster that are not
     pronouns. It leaves out pronouns within the first of these, and pronouns for which there is none.
     """
-    names_of: dict[int, list[Mention]] = {}
+    names_of: dict[int, list[TokenSpan]] = {}
     for cluster in clusters:
         names = [span for span in cluster if not is_pronoun(words, span)]
         for first, last in cluster:
@@ -163,7 +163,7 @@ def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, li
     return names_of
 
 
-def replace_pronouns(document: CorefDocument, names: Mapping[int, Mention]) -> str:
+def replace_pronouns(document: CorefDocument, names: Mapping[int, TokenSpan]) -> str:
     """
     Returns the text with pronouns, each given by its token, replaced by a mention, possessives with 's: `Ana
     lost Ana's keys.` The next word tells whether `her` is possessive.
@@ -186,11 +186,11 @@ def _replace_words(words: Words, replacements: Mapping[int, str]) -> str:
     return "".join([*parts, words.text[before:]])
 
 
-def _text(words: Words, span: Mention) -> str:
+def _text(words: Words, span: TokenSpan) -> str:
     return words.text[words.offsets[span[0]][0] : words.offsets[span[1]][1]]
 
 
-def _is_one_of(words: Words, span: Mention, pronouns: frozenset[str]) -> bool:
+def _is_one_of(words: Words, span: TokenSpan, pronouns: frozenset[str]) -> bool:
     return span[0] == span[1] and words.words[span[0]].lower() in pronouns
 
 
@@ -204,7 +204,7 @@ def _is_possessive(words: Words, index: int, sentence_starts: set[int]) -> bool:
     return next_word.isalpha() and next_word not in _AFTER_OBJECT
 
 
-def _name(words: Words, span: Mention, *, capital: bool) -> str:
+def _name(words: Words, span: TokenSpan, *, capital: bool) -> str:
     """Returns a mention for another position: without its own 's, its first letter large or small."""
     first, last = span
     last -= first < last and words.words[last] in _GENITIVE

@@ -20,7 +20,7 @@ from elmo_tasks.common.values import PositiveFloat, PositiveInt, Probability, Si
 from elmo_tasks.coref.documents import (
     Cluster,
     CorefDocument,
-    Mention,
+    TokenSpan,
     is_pronoun,
     mark_mentions,
     names_of_pronouns,
@@ -33,8 +33,7 @@ from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.modules.metrics import gather_from_workers
-from elmo_tasks.pipeline.results import Mention as TextMention
-from elmo_tasks.pipeline.results import TaskResult
+from elmo_tasks.pipeline.results import Mention, TaskResult
 
 ENCODED_WORDS = 4096
 """Words, and padding, of sentences that are encoded together."""
@@ -52,14 +51,14 @@ class CorefResult(TaskResult):
 
     document: CorefDocument
     clusters: list[Cluster]
-    names: dict[int, tuple[Mention, float]]
+    names: dict[int, tuple[TokenSpan, float]]
     """For pronouns, by their token: the most probable mention with a name, and its probability."""
 
     @property
-    def value(self) -> list[list[TextMention]]:
+    def value(self) -> list[list[Mention]]:
         text, offsets = self.document.words.text, self.document.words.offsets
         bounds = [[(offsets[first][0], offsets[last][1]) for first, last in each] for each in self.clusters]
-        return [[TextMention(text[start:end], start, end) for start, end in each] for each in bounds]
+        return [[Mention(text[start:end], start, end) for start, end in each] for each in bounds]
 
     def to_json(self) -> JsonDict:
         """Returns also the text with marked mentions, and with those pronouns replaced that are `SURE`."""
@@ -223,7 +222,7 @@ class CorefModel(ElmoModel):
 
     def _names(
         self, document: CorefDocument, clusters: list[Cluster], scores: Scores
-    ) -> dict[int, tuple[Mention, float]]:
+    ) -> dict[int, tuple[TokenSpan, float]]:
         """See `CorefResult.names`."""
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         index_of = {span: index for index, span in enumerate(spans)}
@@ -232,7 +231,7 @@ class CorefModel(ElmoModel):
         probabilities = scores["antecedent_scores"].cpu().softmax(dim=1)
         rows = reference_probabilities(scores["antecedents"].cpu(), probabilities, pronouns)
         row_of = dict(zip(pronouns, rows, strict=True))
-        names: dict[int, tuple[Mention, float]] = {}
+        names: dict[int, tuple[TokenSpan, float]] = {}
         for token, candidates in names_of_pronouns(document.words, clusters).items():
             row = row_of[index_of[token, token]]
             probability, best = row[[index_of[name] for name in candidates]].max(dim=0)
@@ -344,7 +343,7 @@ class CorefModel(ElmoModel):
         order = torch.cat(positions_of_parts).argsort()
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
-    def _loss(self, scores: Scores, spans: list[Mention], gold: list[Cluster]) -> torch.Tensor:
+    def _loss(self, scores: Scores, spans: list[TokenSpan], gold: list[Cluster]) -> torch.Tensor:
         """Returns the sum over spans of -log of the probability of their gold antecedents (section 5)."""
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, pair_scores = scores["antecedents"], scores["antecedent_scores"]
@@ -369,7 +368,7 @@ def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
     return [part for part, cluster in zip(parts, clusters, strict=True) if len(part) > 1 or part == cluster]
 
 
-def clusters_from_links(spans: Sequence[Mention], antecedents: Sequence[int]) -> list[Cluster]:
+def clusters_from_links(spans: Sequence[TokenSpan], antecedents: Sequence[int]) -> list[Cluster]:
     """Returns the clusters that links make; `antecedents` has the index of each, -1 for none."""
     clusters: list[Cluster] = []
     cluster_of: dict[int, Cluster] = {}

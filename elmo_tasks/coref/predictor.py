@@ -33,8 +33,9 @@ class CorefPredictor(TextPredictor):
 
     Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
     same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the
-    mentions of cluster 0, and so on; `pronouns`, for each the most probable `name` in its cluster, with its
-    `probability`; `resolved`, the text with pronouns replaced whose name has a probability of 0.9 or more.
+    mentions of cluster 0, and so on; `pronouns`, for each its `token`, the most probable `name` in its
+    cluster ([first, last] token), the `probability` of the name, and whether it is `replaced` in `resolved`,
+    the text with pronouns replaced whose name has a probability of 0.9 or more.
     The text is the document, or the tokens joined by blanks.
     """
 

@@ -161,12 +161,12 @@ class BiLmModel(StrictParams, Model):
         fixed_shape = self._has_fixed_shape(lengths.device)
         block, real = pad_streams(block) if fixed_shape else (block, None)
         steps = PackedSteps.of(block["lengths"])
-        rows, indices = steps.rows[0], steps.indices[0]
+        positions, rows = steps.positions[0], steps.rows[0]
         # Forward, then backward: (2 steps, projection_dim), (2 steps,)
         outputs = torch.cat(self._outputs(block, steps, fixed_shape))
-        targets = block["targets"][:, rows].flatten()
+        targets = block["targets"][:, positions].flatten()
         if real is not None:
-            real_rows = real[rows].repeat(2).nonzero().squeeze(1)
+            real_rows = real[positions].repeat(2).nonzero().squeeze(1)
             outputs, targets = outputs.index_select(0, real_rows), targets[real_rows]
         if self.training:
             outputs = F.dropout(outputs, self.dropout)
@@ -178,7 +178,7 @@ class BiLmModel(StrictParams, Model):
         scores = scores.view(2, -1)
         targets = targets.view(2, -1)
         self.perplexity(scores, predicted.view(2, -1) == targets, targets == self._unknown_class)
-        return {"loss": -scores.mean(), "log_probabilities": scores[:, indices].unsqueeze(0)}
+        return {"loss": -scores.mean(), "log_probabilities": scores[:, rows].unsqueeze(0)}
 
     def _has_fixed_shape(self, device: torch.device) -> bool:
         """Returns whether blocks are padded to one shape, so that a GPU can record their training."""
@@ -282,7 +282,7 @@ class BiLmModel(StrictParams, Model):
             )
         vectors, index = self.bilm.token_vectors(block["words"])
         # (2, steps)
-        inputs = index[block["inputs"][:, steps.rows[0]]]
+        inputs = index[block["inputs"][:, steps.positions[0]]]
         source = self.training, int(block["process"])
         layers, state = self.bilm.run_layers(
             (F.embedding(inputs[0], vectors), F.embedding(inputs[1], vectors)),

@@ -47,8 +47,8 @@ class NerPredictor(SentencePredictor):
         )
         results = chain.from_iterable(map(super().run, parts))
         return [
-            _joined(instance["metadata"].metadata, islice(results, len(parts)))
-            for instance, parts in zip(instances, lines, strict=True)
+            _joined(instance["metadata"].metadata, islice(results, len(lines_of_text)))
+            for instance, lines_of_text in zip(instances, lines, strict=True)
         ]
 
     def _lines(self, instance: Instance) -> list[Instance]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, cast
+from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias
 
 import torch
 from allennlp.common import JsonDict
@@ -203,7 +203,10 @@ class TaskPredictor(Interpretable):
         """Returns the instance of a content."""
 
     def lengths(self, content: Any) -> list[int]:
-        """Returns the number of tokens of each text that the model reads for an instance without texts."""
+        """
+        Returns the number of tokens of each text that is read for a content and is no field of its instance,
+        such as a sentence, once for each of its predicates.
+        """
         return []
 
     def at_once(self) -> int:
@@ -227,8 +230,10 @@ class TaskPredictor(Interpretable):
 
     def predict(self, *texts: str, **fields: Any) -> JsonDict:
         """Returns the JSON object for texts in the order of the first of `forms`, or for fields by name."""
-        names = list(self.forms[0])[: len(texts)]
-        return self.predict_json({**dict(zip(names, texts, strict=True)), **fields})
+        names = list(self.forms[0])
+        if len(texts) > len(names):
+            raise ConfigurationError(f"the predictor reads {', '.join(names)}, not {len(texts)} texts")
+        return self.predict_json({**dict(zip(names, texts, strict=False)), **fields})
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
         return self.predict_batch_json([inputs])[0]
@@ -279,7 +284,9 @@ class TaskPredictor(Interpretable):
         return example.instance if isinstance(example, _Prepared) else value_of(example)
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        return cast(Instance, self.example(json_dict))
+        if not isinstance(example := self.example(json_dict), Instance):
+            raise ConfigurationError("the input has no words")
+        return example
 
     def _examples(
         self, records: Sequence[InputRecord], max_tokens: int | None = None
@@ -314,20 +321,20 @@ class TaskPredictor(Interpretable):
             instance, self.lengths(content) + [len(text.tokens) for text in texts_of([instance])]
         )
 
-    def _run_examples(self, results: list[Any], max_tokens: int) -> list[Result]:
-        """Puts results in place of the examples, in batches of similar length; keeps results and errors."""
-        prepared = {index: each for index, each in enumerate(results) if isinstance(each, _Prepared)}
+    def _run_examples(self, examples: list[Any], max_tokens: int) -> list[Result]:
+        """Replaces each example by its result, in batches of similar length; keeps results and errors."""
+        prepared = {index: each for index, each in enumerate(examples) if isinstance(each, _Prepared)}
         # Questions about one passage stay together, and so do the predicates of a sentence.
         by_length = sorted(prepared, key=lambda index: max(prepared[index].lengths, default=0))
-        lengths = {index: each.tokens for index, each in prepared.items()}
-        for indices in list(batches(by_length, lengths.__getitem__, max_tokens)):
+        tokens = {index: each.tokens for index, each in prepared.items()}
+        for indices in list(batches(by_length, tokens.__getitem__, max_tokens)):
             # A thread of the user that computes for the first time in the block would stay single-threaded.
-            is_small = self.in_own_process and sum(map(lengths.__getitem__, indices)) <= SMALL_BATCH
+            is_small = self.in_own_process and sum(map(tokens.__getitem__, indices)) <= SMALL_BATCH
             with one_thread_each() if is_small else nullcontext():
-                batch = self._run_batch([results[index].instance for index in indices])
+                batch = self._run_batch([examples[index].instance for index in indices])
             for index, result in zip(indices, batch, strict=True):
-                results[index] = result
-        return results
+                examples[index] = result
+        return examples
 
     def _run_batch(self, instances: list[Instance]) -> list[Result]:
         """Runs the model on all instances together or, if that fails, one by one."""
@@ -450,7 +457,9 @@ class AnyPredictor(TaskPredictor):
         super().__init__(predictor._model, predictor._dataset_reader)
         parameters = inspect.signature(getattr(predictor, "predict", lambda: None)).parameters.values()
         texts = [
-            each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD
+            each.name
+            for each in parameters
+            if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         ]
         self.predictor, self.forms = predictor, (dict.fromkeys(texts, str),)
         self._dataset_reader = predictor._dataset_reader
@@ -483,16 +492,17 @@ class AnyPredictor(TaskPredictor):
         return list(map(JsonResult, outputs))
 
     def task(self) -> str:
-        """Returns the registered name of the predictor."""
-        return next(
-            name for name in Predictor.list_available() if Predictor.by_name(name) is type(self.predictor)
-        )
+        """Returns the registered name of the predictor, or the name of its class."""
+        kind = type(self.predictor)
+        names = (name for name in Predictor.list_available() if Predictor.by_name(name) is kind)
+        return next(names, kind.__name__)
 
     def to_instance(self, content: JsonDict) -> Instance:
         return self.predictor._json_to_instance(content)
 
 
 def _checked(max_tokens: int | None, content: JsonDict | Instance) -> JsonDict | Instance:
+    """Counts what blanks separate in the JSON object: how the predictor splits it is not known."""
     if isinstance(content, dict):
         check_tokens(len(json.dumps(content).split()), max_tokens)
     return content

@@ -56,10 +56,10 @@ class TrainedModel(Generic[Value]):
 
     def stream(self, examples: Iterable[Example]) -> Iterator[Value]:
         """
-        Yields the predictions of examples in order, which is faster than one by one: texts, tuples of the
-        texts that the task reads, or mappings of the fields of `allennlp predict`. It reads some hundreds of
-        them ahead, and keeps no more in memory. An example that the task does not read is a
-        `ConfigurationError` with its index.
+        Yields the predictions of examples in order: of texts, tuples of the texts that the task reads, or
+        mappings of the fields of `allennlp predict`. Most tasks read up to 512 examples ahead, keep no more
+        in memory, and predict those of similar length together, which is faster than one by one. An example
+        that the task does not read is a `ConfigurationError` with its index.
         """
         # Iterating a pandas table would yield the names of its columns.
         is_list = isinstance(examples, Iterable) and not isinstance(examples, str | Mapping)

@@ -99,6 +99,10 @@ def test_an_object_has_no_line(predictor):
         predictor.predict_json({})
     with pytest.raises(RuntimeError, match="three"):
         predictor.predict_json({"text": "abc"})
+    with pytest.raises(ConfigurationError, match="the predictor reads text, not 2 texts"):
+        predictor.predict("a", "b")
+    with pytest.raises(ConfigurationError, match="the input has no words"):
+        predictor.json_to_labeled_instances({"text": ""})
 
 
 def test_each_record_has_its_result_or_its_error(predictor):

@@ -28,9 +28,9 @@ def run_direction(
 ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
     """
     *Shape:* distinct `inputs` `(inputs, projection_dim)`; for each packed step the `index` of its input,
-    `(steps,)`; the `last` packed row of each sequence, `(batch,)`. Returns the output of each layer, `(steps,
-    projection_dim)`, packed, and the final state, `(layers, batch, projection_dim)` and `(layers, batch,
-    dim)`.
+    `(steps,)`; the `last` packed row of each sequence, `(batch,)`; the state at the start, `hidden` `(layers,
+    batch, projection_dim)` and `cell` `(layers, batch, dim)`. Returns the output of each layer, `(steps,
+    projection_dim)`, packed, and the final state, in the same shapes.
     """
     input_index: torch.Tensor | None = index
     if inputs.size(0) >= DISTINCT_SHARE * index.size(0):
@@ -70,7 +70,7 @@ class CpuLstm:
                 return run_direction(
                     self._directions[direction],
                     inputs,
-                    index.index_select(0, steps.rows[direction]),
+                    index.index_select(0, steps.positions[direction]),
                     steps.batch_sizes,
                     steps.last,
                     hidden[:, direction],

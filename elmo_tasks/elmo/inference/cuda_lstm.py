@@ -52,9 +52,9 @@ class CudaLstm:
         padded = torch.stack(
             [
                 inputs.new_zeros(*real.shape, inputs.size(1)).masked_scatter(
-                    real.unsqueeze(2), inputs[index[rows]]
+                    real.unsqueeze(2), inputs[index[positions]]
                 )
-                for rows in steps.rows
+                for positions in steps.positions
             ]
         )
         layers = []

@@ -53,8 +53,9 @@ class FrozenBiLm(nn.Module):
     `BiLm`, with the same results and the same state dict, without parameters and gradients.
 
     A sentence has the same vectors alone, in any batch, and in each of several threads. Each distinct word
-    is encoded once, and its vector cached. A weight is in memory once, from the first use on packed for the
-    device. Autocast has no effect: `precision` is the type of the products.
+    is encoded once, and its vector cached. From the first use on, the weights are packed for the device: in
+    float32 on a CPU they are in memory once; in bfloat16 their originals are kept, too, and on a GPU the LSTM
+    has a copy. Autocast has no effect: `precision` is the type of the products.
 
     # Parameters
 
@@ -156,8 +157,9 @@ class FrozenBiLm(nn.Module):
             return self._digest
 
     def clear_word_cache(self) -> None:
-        if self._kernels is not None:
-            self._kernels.token_layer.clear_word_cache()
+        # Another thread may load weights in between.
+        if (kernels := self._kernels) is not None:
+            kernels.token_layer.clear_word_cache()
 
     def forward(
         self, ids: torch.Tensor, state: LstmState | None = None, has_bos_eos: bool = False
@@ -319,12 +321,12 @@ class Kernels:
     """
     The packed weights of a biLM on one device, and the computations with them.
 
-    Threads share it. It changes in its caches alone: of words, of the state after BOS, and, on a GPU, of CUDA
-    graphs, which one thread replays at a time.
+    Threads share it, on a GPU those of one CUDA stream. It changes in its caches alone: of words, of the
+    state after BOS, and, on a GPU, of CUDA graphs, which one thread replays at a time.
 
-    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that each is in
-    memory once. If the device has no products of the precision, they are unchanged, and that is an
-    `ElmoError`.
+    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that at most one
+    layer is in memory twice meanwhile. If the device has no products of the precision, they are unchanged,
+    and that is an `ElmoError`.
     """
 
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:

@@ -26,9 +26,9 @@ class PackedSteps(NamedTuple):
     """The number of sequences that reach step 0, 1, ..."""
     last: torch.Tensor
     """`(batch,)`: the last packed row of each sequence in this order."""
-    rows: tuple[torch.Tensor, torch.Tensor]
+    positions: tuple[torch.Tensor, torch.Tensor]
     """`(steps,)` for each direction: the position of each packed row in the sequences laid end to end."""
-    indices: tuple[torch.Tensor, torch.Tensor]
+    rows: tuple[torch.Tensor, torch.Tensor]
     """`(steps,)` for each direction: the packed row of each position in the sequences laid end to end."""
 
     @classmethod
@@ -63,7 +63,7 @@ class PackedSteps(NamedTuple):
 
         *Shape:* packed rows `(steps, size)` of each direction to `(steps, 2 size)`.
         """
-        directions = [part.index_select(0, rows) for part, rows in zip(packed, self.indices, strict=True)]
+        directions = [part.index_select(0, rows) for part, rows in zip(packed, self.rows, strict=True)]
         return torch.cat(directions, dim=1)
 
 

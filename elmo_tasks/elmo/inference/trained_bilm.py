@@ -333,8 +333,8 @@ class TrainedBiLm(BiLm):
             return [nothing] * self.num_layers, state
         vectors, index = self.token_vectors(words)
         steps = PackedSteps.of(lengths)
-        inputs = F.embedding(index[steps.rows[0]], vectors), F.embedding(index[steps.rows[1]], vectors)
-        layers, after = self.run_layers(inputs, steps, state)
+        forward, backward = (F.embedding(index[positions], vectors) for positions in steps.positions)
+        layers, after = self.run_layers((forward, backward), steps, state)
         return [vectors[index].repeat(1, 2), *map(steps.unpacked, layers)], after
 
     def _zero_layers(self, ids: torch.Tensor) -> torch.Tensor:

@@ -59,7 +59,7 @@ def with_kernel(monkeypatch, name):
     """Makes all products those of a kernel, of which nothing is known yet."""
     monkeypatch.setattr(packed_weights, "one_call", made_of(kernel(name)))
     monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
-    monkeypatch.setattr(packed_weights, "_kinds_by_shape", {})
+    monkeypatch.setattr(packed_weights, "_equal_rows_by_shape", {})
 
 
 def equal_rows(multiply, outputs=40, size=24, dtype=torch.float32):
@@ -156,7 +156,7 @@ def test_what_a_weight_holds_does_not_matter_for_others_of_its_shape(monkeypatch
         pack(torch.full((40, 24), value), "float32")(torch.randn(1, 24))
     weight, inputs = pack(torch.randn(40, 24), "float32"), torch.randn(3, 24)
     assert torch.equal(weight(inputs[:1]), weight(inputs)[:1])
-    assert len(packed_weights._kinds_by_shape) == 1
+    assert len(packed_weights._equal_rows_by_shape) == 1
 
 
 @pytest.mark.parametrize("name", KERNELS)
