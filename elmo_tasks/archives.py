@@ -34,7 +34,6 @@ from allennlp.common.file_utils import cached_path
 from allennlp.common.meta import META_NAME, Meta
 from allennlp.common.params import Params, parse_overrides, with_overrides
 from allennlp.common.registrable import Registrable
-from allennlp.common.util import SigTermReceived
 from allennlp.data import Vocabulary
 from allennlp.models import Model, archival
 from allennlp.models.archival import CONFIG_NAME, Archive
@@ -200,7 +199,7 @@ def archive_errors(archive: str | PathLike[str]) -> Iterator[None]:
         of_machine = isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError)
         if of_machine:
             error.add_note(f"while opening {archive}")
-        if of_machine or isinstance(error, SigTermReceived | ArchiveError):
+        if of_machine or isinstance(error, ArchiveError):
             raise
         raise ArchiveError(_fault(error), where=archive) from error
 

@@ -132,14 +132,22 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
 
 
 def _results(calls: list[tuple[Tasks, Callable[[], Any]]]) -> list[Any]:
-    outcomes: Outcomes = SimpleQueue()
-    for index, (tasks, call) in enumerate(calls):
-        tasks.put((outcomes, index, call))
-    results = dict(outcomes.get() for _ in calls)
+    try:
+        results = _outcomes(calls)
+    except BaseException:  # Ctrl-C or SIGTERM: Python would abort if it ended while a thread computes.
+        _outcomes([(tasks, lambda: None) for tasks, _ in calls])
+        raise
     for result in results.values():
         if isinstance(result, BaseException):
             raise result
     return [results[index] for index in range(len(calls))]
+
+
+def _outcomes(calls: list[tuple[Tasks, Callable[[], Any]]]) -> dict[int, Any]:
+    outcomes: Outcomes = SimpleQueue()
+    for index, (tasks, call) in enumerate(calls):
+        tasks.put((outcomes, index, call))
+    return dict(outcomes.get() for _ in calls)
 
 
 def _work(tasks: Tasks) -> None:

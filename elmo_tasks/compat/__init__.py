@@ -72,7 +72,7 @@ CHANGES = (
         repairs.repair_loader_processes,
         "since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks; "
         "a worker seeds `random` by chance, so that the order of its batches differs from run to run; and a "
-        "forked one takes SIGTERM for an error of the reader, waits for ever, and outlives a killed run",
+        "forked one outlives a killed run",
         "MultiProcessDataLoader._start_instance_workers, _start_batch_workers, _instance_worker, "
         "_batch_worker, _join_workers; on Windows __init__, which takes spawn in place of fork",
         "compat/repairs_test.py::TestLoaderProcesses::test_stock_cannot_start_them",
@@ -214,6 +214,13 @@ CHANGES = (
         "Params.from_file; with_overrides, cached_path, evaluate_file and evaluate_snippet in "
         "allennlp.common.params",
         "compat/training_test.py::test_configs_and_overrides_that_are_wrong",
+    ),
+    Change(
+        commands.let_sigterm_through,
+        "SIGTERM raises an Exception, which a worker of a data loader takes for an error of the reader, and "
+        "`predict` for an error of a line, so that they go on",
+        "the base of SigTermReceived, in allennlp.common.util: BaseException, as of KeyboardInterrupt",
+        "compat/repairs_test.py::TestLoaderProcesses::test_stock_ignores_sigterm",
     ),
     Change(
         commands.end_in_one_line,

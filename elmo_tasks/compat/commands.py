@@ -329,6 +329,11 @@ def is_command() -> bool:
     return "allennlp" in (program.parent.name, program.stem)
 
 
+def let_sigterm_through() -> None:
+    """Takes SIGTERM out of what `except Exception` catches, as Ctrl-C is."""
+    SigTermReceived.__bases__ = (BaseException,)
+
+
 def end_in_one_line() -> None:
     """Has a command of AllenNLP end an error of the user in one line, if this process runs a command."""
     if is_command():

@@ -16,6 +16,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.model import CorefResult
+from elmo_tasks.data.input_files import NoWordsError
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
@@ -94,11 +95,10 @@ class CorefPredictor(TextPredictor):
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
         """Returns the document of an input, or `None` if it has no words."""
         if "sentences" in json_dict:
-            return (
-                CorefDocument.from_record(json_dict | {"clusters": None})
-                if json_dict["sentences"] != []
-                else None
-            )
+            try:
+                return CorefDocument.from_record(json_dict | {"clusters": None})
+            except NoWordsError:
+                return None
         if "speakers" in json_dict:
             raise ConfigurationError('"speakers" is a list for each sentence, and needs "sentences"')
         if "tokens" in json_dict:

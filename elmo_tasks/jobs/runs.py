@@ -412,7 +412,9 @@ def _check_settings(folder: Folder, plan: dict[str, Any], settings: Settings) ->
         raise _cannot_be_resumed(folder, "it was written by another version")
     planned = plan["settings"]
     differences = [
-        f"{key} (was {planned.get(key)}, is {settings.get(key)})" if key.startswith("--") else key
+        f"{key} (was {planned.get(key) or 'not given'}, is {settings.get(key) or 'not given'})"
+        if key.startswith("--")
+        else key
         for key in settings  # a plan of an earlier version may have others
         if planned.get(key) != settings.get(key)
     ]

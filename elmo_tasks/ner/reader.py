@@ -184,7 +184,7 @@ class NerReader(TaskReader):
                     break
         if first is not None:
             counts.check_kind(first.lines[0], _annotation(first))
-        elif waiting:
+        elif any(isinstance(each, EntitySentence) for each in waiting):
             logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
             if record is None:

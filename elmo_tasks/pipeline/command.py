@@ -244,7 +244,8 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
     except TypeError as error:
         if not arguments:
             raise
-        raise ConfigurationError(f"--predictor-args: {error}") from error
+        problem = str(error).partition("__init__() ")[2] or error
+        raise ConfigurationError(f"--predictor-args: the predictor {problem}") from error
     task_predictor = as_task_predictor(predictor)
     task_predictor.in_own_process = True
     return task_predictor

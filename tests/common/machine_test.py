@@ -1,7 +1,9 @@
 """Processors, devices, threads, and the progress of what a process does."""
 
 import os
+import signal
 import sys
+import time
 from threading import get_ident
 from types import SimpleNamespace
 
@@ -70,6 +72,23 @@ def test_one_thread_for_each_operation_and_two_for_both_halves():
         torch.set_num_threads(before)
     assert [share[:2] for share in shares] == [(0, 2), (1, 1)]
     assert len({get_ident(), *(thread for _, _, thread in shares)}) == 3
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer here")
+def test_a_signal_waits_for_both_halves():
+    """Python aborts if it ends while another thread computes."""
+    done, before = [], torch.get_num_threads()
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    torch.set_num_threads(2)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            in_two_threads(lambda number, _threads: (time.sleep(0.5), done.append(number)))
+        assert sorted(done) == [0, 1]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        torch.set_num_threads(before)
 
 
 DEVICES = {

@@ -13,7 +13,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
-from allennlp.common.util import SigTermReceived
+from allennlp.common.util import SigTermReceived, install_sigterm_handler
 
 from elmo_tasks.common import progress
 from elmo_tasks.compat import commands
@@ -21,6 +21,7 @@ from elmo_tasks.compat.training import end_of_training, telling_how_to_recover
 from tests.compat.repairs_test import stock
 from tests.errors import mentions
 from tests.forked import FORKED
+from tests.pipeline.fake import Doubling
 
 
 @pytest.fixture
@@ -79,6 +80,20 @@ def test_faults_of_the_program_keep_their_traceback(capsys):
     shown = capsys.readouterr().err.rstrip().splitlines()
     assert not shown[0].startswith("error: ")
     assert "a fault" in shown[-1]
+
+
+def test_sigterm_is_no_error_of_a_line():
+    def run(instances):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    predictor, handler = Doubling(), signal.getsignal(signal.SIGTERM)
+    predictor.run = run
+    install_sigterm_handler()
+    try:
+        with pytest.raises(SigTermReceived):
+            predictor.predict_batch_json([{"text": "a"}, {"text": "b"}])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.mark.usefixtures("training")

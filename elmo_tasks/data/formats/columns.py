@@ -382,13 +382,13 @@ def found_columns(
 def column_keys(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yields the keys of a reader for each of the `found_columns`; none for CoNLL-2003."""
-    layouts = list(found_columns(lines, label, texts)) or [(list(CONLL_2003), None)]
-    for names, delimiter in layouts:
-        if tuple(names) == CONLL_2003:
-            yield {}
-        else:
-            yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+    """Yields the keys of a reader for each of the `found_columns`; none if there are no tags."""
+    found = False
+    for names, delimiter in found_columns(lines, label, texts):
+        found = True
+        yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+    if not found:
+        yield {}
 
 
 def _has_names(cells: list[str]) -> bool:
