@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from elmo_tasks.libraries.vectorizer import ElmoVectorizer
     from elmo_tasks.pipeline.trained import load
 
-__version__ = "0.5.0"
+__version__ = "0.5.1"
 __all__ = [
     "Elmo",
     "ElmoEmbedder",

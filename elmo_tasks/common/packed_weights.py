@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.equal_rows import BlockRows, EqualRows, Multiply, in_blocks, padded_rows
+from elmo_tasks.common.equal_rows import (
+    BlockRows,
+    EqualRows,
+    Multiply,
+    in_blocks,
+    padded_rows,
+    sample_rows,
+    sample_weight,
+)
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import SHARED, in_two_threads
 
@@ -197,6 +205,27 @@ def check_precision(precision: str, device: torch.device | None = None) -> None:
             "precision 'bfloat16' needs a processor with AVX-512",
             remedy='use --precision float32, or --overrides \'{"model.elmo.precision": "float32"}\'',
         )
+
+
+def joined(first: PackedWeight, second: PackedWeight) -> PackedWeight | None:
+    """
+    Packs two weights of one shape, `(out, in)`, as one, `(2 out, in)`; `None` if a row's products with it
+    would be rounded in another way than with each weight.
+    """
+    both = torch.cat([first.dense(), second.dense()])
+    if not _joined_is_alike(*first.dense().shape, both.dtype, first.onednn, first.bfloat16):
+        return None
+    return PackedWeight.of(both, onednn=first.onednn, bfloat16=first.bfloat16)
+
+
+@cache
+def _joined_is_alike(outputs: int, size: int, dtype: torch.dtype, onednn: bool, bfloat16: bool) -> bool:
+    sample, weight = sample_rows(size, dtype), sample_weight(outputs, size, dtype)
+    of_one, of_both = (
+        PackedWeight.of(each, onednn=onednn, bfloat16=bfloat16)(sample)
+        for each in (weight, weight.repeat(2, 1))
+    )
+    return torch.equal(of_one.repeat(1, 2), of_both)
 
 
 @cache

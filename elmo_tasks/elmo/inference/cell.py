@@ -122,7 +122,7 @@ class PackedLayer:
         all_activated, all_half = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
         one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
         sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_half, threads)
-        gates = self._input_gates(inputs, index, batch_sizes)
+        gates = self.input_gates(inputs, index, batch_sizes)
         hidden, last_rows = hidden.to(dtype), 0
         for rows in batch_sizes:
             if rows != last_rows:
@@ -147,7 +147,7 @@ class PackedLayer:
                 outputs.append(hidden)
         return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
 
-    def _input_gates(
+    def input_gates(
         self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
     ) -> Iterator[torch.Tensor]:
         """Yields the inputs' part of the gates of each step, `(rows, 4 dim)`. For the shapes see `run`."""

@@ -1,6 +1,7 @@
 """The stacked biLSTM of a frozen biLM on a CPU: with packed weights, without padding, and in place."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 
@@ -8,6 +9,13 @@ from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS
 from elmo_tasks.common.machine import in_two_threads, num_threads
 from elmo_tasks.elmo.inference.cell import INPUT_ROWS, Directions, PackedLayer
 from elmo_tasks.elmo.inference.layout import PackedSteps
+from elmo_tasks.elmo.inference.lone_sentence import (
+    MAX_THREADS,
+    LoneLayer,
+    both_threads,
+    lone_layers,
+    run_lone,
+)
 from elmo_tasks.elmo.model.lstm import LstmState
 
 DISTINCT_SHARE = 0.8
@@ -48,7 +56,7 @@ def run_direction(
 class CpuLstm:
     """
     See `FrozenLstm`. Each direction runs in a thread of its own with half of PyTorch's threads: an operation
-    of a step is too small to be worth many.
+    of a step is too small to be worth many. A lone sentence runs in `LoneLayer`s, if these are small.
     """
 
     def __init__(self, directions: Directions, *, skip: bool) -> None:
@@ -61,6 +69,10 @@ class CpuLstm:
         self, inputs: torch.Tensor, index: torch.Tensor, lengths: torch.Tensor, state: LstmState
     ) -> tuple[list[torch.Tensor], LstmState]:
         steps = PackedSteps.of(lengths)
+        if len(lengths) == 1 and num_threads() <= MAX_THREADS and self._lone_layers:
+            with both_threads() as are_free:
+                if are_free:
+                    return run_lone(self._lone_layers, inputs, index, steps, state, skip=self._skip)
         self._try_rows(steps.batch_sizes[0])
         hidden, cell = (part.index_select(2, steps.order) for part in state)
 
@@ -84,6 +96,10 @@ class CpuLstm:
         inverse_order = steps.order.argsort()
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
         return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
+
+    @cached_property
+    def _lone_layers(self) -> list[LoneLayer]:
+        return lone_layers(self._directions)
 
     def _try_rows(self, batch_size: int) -> None:
         """Tries all numbers of rows of a batch together, in the threads of both directions."""

@@ -55,7 +55,8 @@ class FrozenBiLm(nn.Module):
     A sentence has the same vectors alone, in any batch, and in each of several threads. Each distinct word
     is encoded once, and its vector cached. From the first use on, the weights are packed for the device: in
     float32 on a CPU they are in memory once; in bfloat16 their originals are kept, too, and on a GPU the LSTM
-    has a copy. Autocast has no effect: `precision` is the type of the products.
+    has a copy, as a small one has for lone sentences. Autocast has no effect: `precision` is the type of the
+    products.
 
     # Parameters
 

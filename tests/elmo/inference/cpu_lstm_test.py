@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from elmo_tasks.common import packed_weights
-from elmo_tasks.elmo.inference import cell, cpu_lstm
+from elmo_tasks.elmo.inference import cell, cpu_lstm, lone_sentence
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
 from tests.elmo.inference.layers import (
     SIZES,
@@ -74,3 +74,38 @@ def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, modul
         monkeypatch.setattr(module, name, value)
         results.append(flat(make_kernel(stack, precision)(*given)))
     assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("changes", SIZES)
+def test_a_lone_sentence_has_the_bits_of_both_directions_apart(monkeypatch, changes, precision, threads):
+    stack = random_stack(**changes)
+    given = random_inputs(stack, torch.tensor([26]))
+    results = []
+    for most in (1 << 23, 0):
+        monkeypatch.setattr(lone_sentence, "MAX_BYTES", most)
+        kernel = make_kernel(stack, precision)
+        results.append(flat(kernel(*given)))
+        assert torch.get_num_threads() == threads
+        has_projection = kernel._directions[0][0].projection is not None
+        assert bool(kernel._lone_layers) is (most > 0 and has_projection)
+    assert all(map(torch.equal, *results))
+
+
+def test_weights_that_would_round_otherwise_are_not_joined(monkeypatch):
+    """A kernel that adds the terms of a sum in another order for more than 64 outputs."""
+
+    def multiply(rows, weight):
+        order = slice(None) if len(weight) <= 64 else torch.arange(rows.size(1) - 1, -1, -1)
+        return sum(a[:, None] * b for a, b in zip(rows.T[order], weight.T[order], strict=True))
+
+    monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
+    monkeypatch.setattr(packed_weights, "one_call", lambda packed, *_: (multiply, (packed,)))
+    monkeypatch.setattr(packed_weights, "_equal_rows_by_shape", {})
+    packed_weights._joined_is_alike.cache_clear()
+    try:
+        for outputs, alike in ((32, True), (40, False)):
+            first, second = (packed_weights.pack(torch.randn(outputs, 24), "float32") for _ in range(2))
+            assert (packed_weights.joined(first, second) is not None) is alike
+    finally:
+        packed_weights._joined_is_alike.cache_clear()
