@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from elmo_tasks.serving.answers import Limits
+from elmo_tasks.serving.app import BoundedProtocol
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.fake import Doubling
 from tests.serving.clients import running
@@ -98,3 +99,17 @@ def test_nobody_is_sent_to_another_host(service):
     headers = {"Host": "elsewhere.example", "Authorization": "Bearer secret"}
     response = httpx.post(f"{service}/predict/double/", json={}, headers=headers)
     assert (response.status_code, response.headers.get("location")) == (404, None)
+
+
+def test_a_body_does_not_wait_for_the_client_to_acknowledge_the_headers(monkeypatch):
+    options, made = [], BoundedProtocol.connection_made
+
+    def connection_made(self, transport):
+        made(self, transport)
+        accepted = transport.get_extra_info("socket")
+        options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(BoundedProtocol, "connection_made", connection_made)
+    with running({"double": local_model(Doubling(), LIMITS)}, LIMITS) as address:
+        httpx.get(f"{address}/health")
+    assert options == [1]
