@@ -218,7 +218,7 @@ CHANGES = (
     Change(
         commands.let_sigterm_through,
         "SIGTERM raises an Exception, which a worker of a data loader takes for an error of the reader, and "
-        "`predict` for an error of a line, so that they go on",
+        "`predict` for an error of a line, so that they continue",
         "the base of SigTermReceived, in allennlp.common.util: BaseException, as of KeyboardInterrupt",
         "compat/repairs_test.py::TestLoaderProcesses::test_stock_ignores_sigterm",
     ),

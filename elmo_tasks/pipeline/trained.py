@@ -58,7 +58,7 @@ class TrainedModel(Generic[Value]):
         """
         Yields the predictions of examples in order: of texts, tuples of the texts that the task reads, or
         mappings of the fields of `allennlp predict`. Most tasks read up to 512 examples ahead, keep no more
-        in memory, and predict those of similar length together, which is faster than one by one. An example
+        in memory, and predict texts of similar length together, which is faster than one by one. An example
         that the task does not read is a `ConfigurationError` with its index.
         """
         # Iterating a pandas table would yield the names of its columns.

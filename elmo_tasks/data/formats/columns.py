@@ -382,7 +382,7 @@ def found_columns(
 def column_keys(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yields the keys of a reader for each of the `found_columns`; none if there are no tags."""
+    """Yields the keys of a reader for each of the `found_columns`; no key without tags."""
     found = False
     for names, delimiter in found_columns(lines, label, texts):
         found = True

@@ -322,11 +322,11 @@ class Kernels:
     """
     The packed weights of a biLM on one device, and the computations with them.
 
-    Threads share it, on a GPU those of one CUDA stream. It changes in its caches alone: of words, of the
-    state after BOS, and, on a GPU, of CUDA graphs, which one thread replays at a time.
+    Threads share it, on a GPU the threads of one CUDA stream. It changes in its caches alone: of words, of
+    the state after BOS, and, on a GPU, of CUDA graphs, which one thread replays at a time.
 
-    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that at most one
-    layer is in memory twice meanwhile. If the device has no products of the precision, they are unchanged,
+    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that one
+    layer at a time is in memory twice. If the device has no products of the precision, they are unchanged,
     and that is an `ElmoError`.
     """
 

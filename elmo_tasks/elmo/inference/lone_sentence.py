@@ -1,9 +1,9 @@
 """
 A lone sentence in the stacked biLSTM of a frozen biLM on a CPU.
 
-A product of two rows takes the time of one, which is that of reading the weights. So the states of both
-directions are the rows of one product with the weights of both, and the half of its results in which a state
-meets the other direction's weights is left out. Two threads of Python would wait for each other at its lock.
+A product of two rows takes as long as a product of one: the time to read the weights. So the states of both
+directions are the rows of one product with the weights of both. Half of its results, of a state with the
+other direction's weights, is left out. Two threads of Python would wait for each other at its lock.
 """
 
 from collections.abc import Iterator, Sequence
