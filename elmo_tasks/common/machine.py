@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import RLock, Thread, local
@@ -134,8 +134,13 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
 def _results(calls: list[tuple[Tasks, Callable[[], Any]]]) -> list[Any]:
     try:
         results = _outcomes(calls)
-    except BaseException:  # Ctrl-C or SIGTERM: Python would abort if it ended while a thread computes.
-        _outcomes([(tasks, lambda: None) for tasks, _ in calls])
+    except BaseException:
+        # Ctrl-C or SIGTERM: Python would abort if it ended while a thread computes. A second one waits, too.
+        computes = True
+        while computes:
+            with suppress(BaseException):
+                _outcomes([(tasks, lambda: None) for tasks, _ in calls])
+                computes = False
         raise
     for result in results.values():
         if isinstance(result, BaseException):

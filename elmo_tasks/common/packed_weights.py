@@ -210,12 +210,12 @@ def check_precision(precision: str, device: torch.device | None = None) -> None:
 def joined(first: PackedWeight, second: PackedWeight) -> PackedWeight | None:
     """
     Packs two weights of one shape, `(out, in)`, as one, `(2 out, in)`; `None` if a row's products with it
-    would be rounded in another way than with each weight.
+    would be rounded in another way than with each weight. In bfloat16 it has no `dense`.
     """
     both = torch.cat([first.dense(), second.dense()])
     if not _joined_is_alike(*first.dense().shape, both.dtype, first.onednn, first.bfloat16):
         return None
-    return PackedWeight.of(both, onednn=first.onednn, bfloat16=first.bfloat16)
+    return PackedWeight.of(both, onednn=first.onednn, bfloat16=first.bfloat16)._replace(weight=None)
 
 
 @cache

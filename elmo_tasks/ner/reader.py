@@ -114,7 +114,7 @@ class NerReader(TaskReader):
         evidence = super().find(sample).evidence
         format = cls(encoding=sample.encoding).format_of(sample.files)
         if format == "columns":
-            return Finding(evidence, list(column_keys(sample.lines, sample.label, sample.texts)))
+            return Finding(evidence, column_keys(sample.lines, sample.label, sample.texts))
         tokenizer = None
         if format in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], sample.encoding))

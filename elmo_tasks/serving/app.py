@@ -13,6 +13,7 @@ import socket
 import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -330,7 +331,8 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         # Otherwise the body of an answer waits until the client acknowledges its headers, some 40 ms; asyncio
         # does it only for sockets that name their protocol.
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(OSError):  # The client has closed it.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         hosts = [other.host for other in self.connections if isinstance(other, BoundedProtocol)]
         # The rest of the descriptors is for files, and for connections that are refused.
         most, most_of_client = (

@@ -112,4 +112,4 @@ def test_a_body_does_not_wait_for_the_client_to_acknowledge_the_headers(monkeypa
     monkeypatch.setattr(BoundedProtocol, "connection_made", connection_made)
     with running({"double": local_model(Doubling(), LIMITS)}, LIMITS) as address:
         httpx.get(f"{address}/health")
-    assert options == [1]
+    assert [bool(option) for option in options] == [True]

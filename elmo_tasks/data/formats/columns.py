@@ -381,14 +381,12 @@ def found_columns(
 
 def column_keys(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """Yields the keys of a reader for each of the `found_columns`; no key without tags."""
-    found = False
-    for names, delimiter in found_columns(lines, label, texts):
-        found = True
-        yield {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
-    if not found:
-        yield {}
+) -> list[dict[str, Any]]:
+    """Returns the keys of a reader for each of the `found_columns`; without tags, no key."""
+    return [
+        {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+        for names, delimiter in found_columns(lines, label, texts)
+    ] or [{}]
 
 
 def _has_names(cells: list[str]) -> bool:

@@ -150,7 +150,11 @@ class PackedLayer:
     def input_gates(
         self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
     ) -> Iterator[torch.Tensor]:
-        """Yields the inputs' part of the gates of each step, `(rows, 4 dim)`. For the shapes see `run`."""
+        """
+        Yields the inputs' part of the gates of each step, `(rows, 4 dim)`.
+
+        *Shape:* without an `index`, `inputs` `(steps, projection_dim)`; else see `run`.
+        """
         distinct = None if index is None else self.for_input(inputs, self.bias)
         start = step = 0
         while step < len(batch_sizes):

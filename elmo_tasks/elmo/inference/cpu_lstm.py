@@ -1,7 +1,6 @@
 """The stacked biLSTM of a frozen biLM on a CPU: with packed weights, without padding, and in place."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import torch
 
@@ -56,12 +55,14 @@ def run_direction(
 class CpuLstm:
     """
     See `FrozenLstm`. Each direction runs in a thread of its own with half of PyTorch's threads: an operation
-    of a step is too small to be worth many. A lone sentence runs in `LoneLayer`s, if these are small.
+    of a step is too small to be worth many. With at most two threads, a lone sentence runs
+    in `LoneLayer`s, if these are small and no other lone sentence has both threads.
     """
 
     def __init__(self, directions: Directions, *, skip: bool) -> None:
         self._directions = directions
         self._skip = skip
+        self._lone: list[LoneLayer] | None = None
         self._tried: dict[int, int] = {}
         """The largest batch that was tried, by the number of threads."""
 
@@ -97,9 +98,12 @@ class CpuLstm:
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
         return [steps.unpacked(pair) for pair in zip(*outputs, strict=True)], LstmState(hidden, cell)
 
-    @cached_property
+    @property
     def _lone_layers(self) -> list[LoneLayer]:
-        return lone_layers(self._directions)
+        # Not a `cached_property`: a fork could inherit its lock, locked. Two threads may make the same.
+        if self._lone is None:
+            self._lone = lone_layers(self._directions)
+        return self._lone
 
     def _try_rows(self, batch_size: int) -> None:
         """Tries all numbers of rows of a batch together, in the threads of both directions."""

@@ -54,9 +54,9 @@ class FrozenBiLm(nn.Module):
 
     A sentence has the same vectors alone, in any batch, and in each of several threads. Each distinct word
     is encoded once, and its vector cached. From the first use on, the weights are packed for the device: in
-    float32 on a CPU they are in memory once; in bfloat16 their originals are kept, too, and on a GPU the LSTM
-    has a copy, as a small one has for lone sentences. Autocast has no effect: `precision` is the type of the
-    products.
+    float32 on a CPU they are in memory once, but for the LSTM of a small biLM, which has a copy for lone
+    sentences; in bfloat16 their originals are kept, too; on a GPU the LSTM has a copy. Autocast has no
+    effect: `precision` is the type of the products.
 
     # Parameters
 
@@ -323,7 +323,8 @@ class Kernels:
     The packed weights of a biLM on one device, and the computations with them.
 
     Threads share it, on a GPU the threads of one CUDA stream. It changes in its caches alone: of words, of
-    the state after BOS, and, on a GPU, of CUDA graphs, which one thread replays at a time.
+    the state after BOS, of the layers for lone sentences, and, on a GPU, of CUDA graphs, which one thread
+    replays at a time.
 
     The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that one
     layer at a time is in memory twice. If the device has no products of the precision, they are unchanged,

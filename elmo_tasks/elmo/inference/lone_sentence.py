@@ -3,7 +3,7 @@ A lone sentence in the stacked biLSTM of a frozen biLM on a CPU.
 
 A product of two rows takes as long as a product of one: the time to read the weights. So the states of both
 directions are the rows of one product with the weights of both. Half of its results, of a state with the
-other direction's weights, is left out. Two threads of Python would wait for each other at its lock.
+other direction's weights, is left out. Two threads of Python would wait for each other at its global lock.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
 MAX_BYTES = 1 << 23
-"""The most bytes of a joined weight: a larger one takes as long in two threads, and memory."""
+"""The most bytes of a joined recurrent weight: a larger one is no faster, and takes memory."""
 MAX_THREADS = 2
 """With more, each direction has several threads of its own."""
 _both_threads = Lock()
@@ -28,13 +28,13 @@ _both_threads = Lock()
 
 @contextmanager
 def both_threads() -> Iterator[bool]:
-    """Yields whether the caller may have both threads: of callers at the same time, one may."""
-    locks = num_threads() > 1
-    are_free = not locks or _both_threads.acquire(blocking=False)
+    """Yields whether the caller may use all of its threads: of several callers with two threads, one may."""
+    locks, is_locked = num_threads() > 1, False
     try:
-        yield are_free
+        is_locked = locks and _both_threads.acquire(blocking=False)
+        yield is_locked or not locks
     finally:
-        if locks and are_free:
+        if is_locked:
             _both_threads.release()
 
 
@@ -74,7 +74,7 @@ class LoneLayer(NamedTuple):
         one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
         sigmoid, sigmoid_of_cell = sigmoid_of(activated, threads), sigmoid_of(half, threads)
         for weight in (self.recurrent, self.projection):
-            weight.try_rows([2])
+            weight.try_rows([2])  # `for_rows` would try all of `LONE_ROWS`.
         times, recurrent_weight = self.recurrent.for_rows(2)
         project, projection_weight = self.projection.for_rows(2)
         sizes = [1] * inputs.size(1)
@@ -112,11 +112,15 @@ def run_lone(
     results, after = [], []
     before, threads = torch.get_num_threads(), num_threads()
     try:
-        torch.set_num_threads(threads)
+        if threads != before:  # New threads begin with the number that was set last.
+            torch.set_num_threads(threads)
         # A step takes less time in inference mode. What is returned is made outside of it.
         with torch.inference_mode():
             # (2, steps, projection_dim)
-            pair = inputs[index[torch.stack(steps.positions)]]
+            # Not `[]`, which would start PyTorch's threads.
+            pair = torch.stack(
+                [inputs.index_select(0, index.index_select(0, each)) for each in steps.positions]
+            )
             for number, layer in enumerate(layers):
                 hidden, cell = (part[number, :, 0] for part in state)
                 outputs, last_cell = layer.run(pair, hidden, cell, threads)
@@ -124,7 +128,8 @@ def run_lone(
                 results.append(pair)
                 after.append((outputs[:, -1:], last_cell.unsqueeze(1)))
     finally:
-        torch.set_num_threads(before)
+        if threads != before:
+            torch.set_num_threads(before)
     hidden, cell = (torch.stack(parts) for parts in zip(*after, strict=True))
     return [steps.unpacked((forward, backward)) for forward, backward in results], LstmState(hidden, cell)
 

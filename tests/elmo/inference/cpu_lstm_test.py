@@ -76,20 +76,42 @@ def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, modul
     assert all(map(torch.equal, *results))
 
 
+@pytest.fixture
+def lone_runs(monkeypatch):
+    """Counts the sentences that `run_lone` reads."""
+    runs, run_lone = [], cpu_lstm.run_lone
+    monkeypatch.setattr(
+        cpu_lstm, "run_lone", lambda *given, **options: runs.append(1) or run_lone(*given, **options)
+    )
+    return runs
+
+
+@pytest.mark.parametrize("length", [1, 26, 60])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("changes", SIZES)
-def test_a_lone_sentence_has_the_bits_of_both_directions_apart(monkeypatch, changes, precision, threads):
+def test_a_lone_sentence_has_the_bits_of_both_directions_apart(
+    monkeypatch, changes, precision, length, threads, lone_runs
+):
     stack = random_stack(**changes)
-    given = random_inputs(stack, torch.tensor([26]))
-    results = []
-    for most in (1 << 23, 0):
-        monkeypatch.setattr(lone_sentence, "MAX_BYTES", most)
-        kernel = make_kernel(stack, precision)
-        results.append(flat(kernel(*given)))
-        assert torch.get_num_threads() == threads
-        has_projection = kernel._directions[0][0].projection is not None
-        assert bool(kernel._lone_layers) is (most > 0 and has_projection)
-    assert all(map(torch.equal, *results))
+    given, kernel = random_inputs(stack, torch.tensor([length])), make_kernel(stack, precision)
+    results = flat(kernel(*given))
+    assert torch.get_num_threads() == threads
+    assert not any(part.is_inference() for part in results)
+    has_projection = kernel._directions[0][0].projection is not None
+    assert len(lone_runs) == (threads <= 2 and has_projection)
+    monkeypatch.setattr(lone_sentence, "MAX_BYTES", 0)
+    assert all(map(torch.equal, results, flat(make_kernel(stack, precision)(*given))))
+    assert len(lone_runs) <= 1
+
+
+def test_of_two_lone_sentences_at_a_time_one_has_both_threads(threads, lone_runs):
+    stack = random_stack()
+    given, kernel = random_inputs(stack, torch.tensor([9])), make_kernel(stack)
+    results = flat(kernel(*given))
+    lone_runs.clear()
+    with lone_sentence._both_threads:
+        assert all(map(torch.equal, results, flat(kernel(*given))))
+    assert len(lone_runs) == (threads == 1)
 
 
 def test_weights_that_would_round_otherwise_are_not_joined(monkeypatch):
