@@ -204,8 +204,8 @@ class TaskPredictor(Interpretable):
 
     def lengths(self, content: Any) -> list[int]:
         """
-        Returns the number of tokens of each text that is read for a content and is no field of its instance,
-        such as a sentence, once for each of its predicates.
+        Returns the lengths, in tokens, of the texts that the model reads for a content besides the fields of
+        its instance, such as a sentence, once for each of its predicates.
         """
         return []
 

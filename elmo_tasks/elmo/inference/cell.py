@@ -63,7 +63,7 @@ def half_output(
     and the next cell into `doubled_cell`.
 
     *Shape:* the sigmoids of the four scaled gates, `doubled_cell` and `half`, `(rows, dim)` each; `one_half`,
-    `(1,)`: 0.5 as a tensor, which PyTorch subtracts a microsecond faster than a number of Python's.
+    `(1,)`: 0.5 as a tensor, which PyTorch subtracts a microsecond faster than a Python number.
     """
     input_gate, forget_gate, candidate, output_gate = activated
     doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)

@@ -55,8 +55,8 @@ def run_direction(
 class CpuLstm:
     """
     See `FrozenLstm`. Each direction runs in a thread of its own with half of PyTorch's threads: an operation
-    of a step is too small to be worth many. With at most two threads, a lone sentence runs
-    in `LoneLayer`s, if these are small and no other lone sentence has both threads.
+    of a step is too small to be worth many. With at most two threads, a lone sentence runs in `LoneLayer`s,
+    if these are small and no other lone sentence has both threads.
     """
 
     def __init__(self, directions: Directions, *, skip: bool) -> None:

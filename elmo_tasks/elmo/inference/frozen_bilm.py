@@ -54,7 +54,7 @@ class FrozenBiLm(nn.Module):
 
     A sentence has the same vectors alone, in any batch, and in each of several threads. Each distinct word
     is encoded once, and its vector cached. From the first use on, the weights are packed for the device: in
-    float32 on a CPU they are in memory once, but for the LSTM of a small biLM, which has a copy for lone
+    float32 on a CPU they are in memory once, except that the LSTM of a small biLM has a copy for lone
     sentences; in bfloat16 their originals are kept, too; on a GPU the LSTM has a copy. Autocast has no
     effect: `precision` is the type of the products.
 
@@ -326,9 +326,9 @@ class Kernels:
     the state after BOS, of the layers for lone sentences, and, on a GPU, of CUDA graphs, which one thread
     replays at a time.
 
-    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that one
-    layer at a time is in memory twice. If the device has no products of the precision, they are unchanged,
-    and that is an `ElmoError`.
+    The `blueprint` is a `BiLm` without weights. `weights` are emptied layer by layer, so that one layer at a
+    time is in memory twice. If the device has no products of the precision, they are unchanged, and that is
+    an `ElmoError`.
     """
 
     def __init__(self, blueprint: BiLm, weights: dict[str, torch.Tensor], precision: str) -> None:

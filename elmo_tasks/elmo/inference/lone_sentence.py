@@ -20,7 +20,7 @@ from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
 MAX_BYTES = 1 << 23
-"""The most bytes of a joined recurrent weight: a larger one is no faster, and takes memory."""
+"""The most bytes of a joined recurrent weight: larger ones take memory and save no time."""
 MAX_THREADS = 2
 """With more, each direction has several threads of its own."""
 _both_threads = Lock()
