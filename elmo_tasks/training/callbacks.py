@@ -252,7 +252,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
         run_name: Optional[Name] = None,
     ) -> None:
         super().__init__(serialization_dir)
-        remedy = "pip install mlflow -c requirements.lock"
+        remedy = "pip install mlflow -c requirements/main.lock"
         with errors_as(ConfigError, "elmo_mlflow needs MLflow", ImportError, remedy=remedy):
             import mlflow
         self._mlflow = mlflow

@@ -160,5 +160,5 @@ def test_store_that_cannot_be_used(mlflow, folder):
 
 def test_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ConfigurationError, match=r"-c requirements\.lock"):
+    with pytest.raises(ConfigurationError, match=r"-c requirements/main\.lock"):
         MlflowCallback("folder")
