@@ -10,7 +10,7 @@ from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.values import check_block, checked, parameters_of
+from elmo_tasks.common.values import check_block, parameters_of
 
 _UNION = re.compile(r"Failed to construct argument (\S+) with type")
 """AllenNLP's error of a value that none of several types takes; its cause is the error of the last one."""
@@ -20,8 +20,8 @@ class StrictParams(FromParams):
     """
     A mix-in, placed before the AllenNLP base class. Before anything is built, the keys of the class's config
     block are checked against the parameters of its constructor, and the values against their types
-    (`values.py`); so are the arguments of a call from Python. An error has the path of the key, such as
-    `model.elmo.dropout`, even if the constructor raised it.
+    (`values.py`). An error has the path of the key, such as `model.elmo.dropout`, even if the constructor
+    raised it.
 
     AllenNLP on its own reports a misspelt required key as "key ... is required", and a misspelt optional one
     only after the whole object was built. It checks the types of few values.
@@ -31,11 +31,6 @@ class StrictParams(FromParams):
     """Old names of keys, which configs may still have, with the current names."""
     inherited_values: ClassVar[Mapping[str, Any]] = {}
     """Types for parameters of AllenNLP's base class, where its own annotations say less."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = block_errors()(checked(cls.__init__))  # type: ignore[method-assign]
 
     @classmethod
     def from_params(

@@ -164,12 +164,29 @@ class CorefModel(ElmoModel):
         self.metric = CorefScores()
         self._documents: Counter[str] = Counter()
         """The documents with and without gold clusters since the last reset."""
+        self.initialize()
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        speakers: torch.Tensor,
+        genre: torch.Tensor,
+        metadata: list[CorefDocument],
+    ) -> Outputs:
+        """
+        Links the mentions of one document. Returns its `clusters` in a list, `metadata`, and with gold
+        clusters, which training needs, the `loss`: the negative marginal log-likelihood of the gold
+        antecedents, summed over the spans.
+
+        *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
+        `(1,)`.
+        """
+        return self.decode(self.scores(tokens, speakers, genre), metadata)
 
     def scores(self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor) -> Scores:
         """
-        *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
-        `(1,)`. Returns `window` `(2,)`, the first word that is read and the end; `spans` `(spans, 2)`, first
-        and last word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
+        Returns `window` `(2,)`, the first word that is read and the end; `spans` `(spans, 2)`, first and last
+        word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
         """
         if len(genre) > 1:
             raise ConfigurationError(f"batch_size must be 1 document, not {len(genre)}")
@@ -190,10 +207,6 @@ class CorefModel(ElmoModel):
         }
 
     def decode(self, scores: Scores, metadata: list[CorefDocument]) -> Outputs:
-        """
-        Returns the document's `clusters` in a list, `metadata`, and with gold clusters the `loss`: the
-        negative marginal log-likelihood of the gold antecedents, summed over the spans. Training needs them.
-        """
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         none, antecedents = scores["antecedent_scores"].split([1, scores["antecedents"].size(1)], dim=1)
         # (kept,): index among the spans, -1 for none

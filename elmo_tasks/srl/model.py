@@ -145,15 +145,34 @@ class SrlModel(ElmoModel):
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
         self._untagged = False
+        self.initialize()
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        verb_indicator: torch.Tensor,
+        metadata: list[SrlProposition],
+        tags: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Tags the arguments of one predicate in each row. Returns the scores, `best`, the IOB2 tags of each
+        proposition, `metadata`, and with gold tags the `loss`: the mean over the words of a proposition, and
+        over the propositions, of the negative log-likelihood.
+
+        *Shape:* `verb_indicator` `(batch, tokens)`, 1 at the predicate; gold `tags` `(batch, tokens)`.
+        """
+        return self.decode(self.scores(tokens, verb_indicator, metadata), metadata, tags)
 
     def scores(
         self, tokens: TextFieldTensors, verb_indicator: torch.Tensor, metadata: list[SrlProposition]
     ) -> Scores:
         """
-        *Shape:* `verb_indicator` `(batch, tokens)`, 1 at the predicate. Returns `logits` `(batch, tokens,
-        tags)` and `mask` `(batch, tokens)`: the words that have a tag, none without a predicate.
+        Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`: the words that have a tag, none
+        without a predicate.
         """
-        sentences = torch.tensor([each.sentence for each in metadata], device=verb_indicator.device)
+        sentences = torch.tensor(
+            [proposition.sentence for proposition in metadata], device=verb_indicator.device
+        )
         rows, indices = one_of_each(sentences)
         # (sentences, tokens, input_dim)
         embedded, elmo = self.embed(choose_texts(tokens, rows))
@@ -173,11 +192,6 @@ class SrlModel(ElmoModel):
     def decode(
         self, scores: Scores, metadata: list[SrlProposition], tags: torch.Tensor | None = None
     ) -> Outputs:
-        """
-        *Shape:* `tags` `(batch, tokens)`. Returns the scores, `best`, the IOB2 tags of each proposition,
-        `metadata`, and with gold tags the `loss`: the mean over the words of a proposition, and over the
-        propositions, of the negative log-likelihood.
-        """
         logits, mask = scores["logits"], scores["mask"]
         # (batch, tokens)
         ids = self.viterbi(logits.log_softmax(dim=2), mask).tolist()

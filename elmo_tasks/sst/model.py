@@ -86,6 +86,17 @@ class SstModel(Classifier):
         sizes = [4 * integrated_dim, *classifier_sizes]
         self.classifier = _classifier_layers(sizes, len(self.labels), maxout, classifier_dropout)
         self.binary_metric = BooleanAccuracy() if len(self.labels) == 5 else None
+        self.initialize()
+
+    def forward(
+        self, tokens: TextFieldTensors, metadata: list[SstSentence], label: torch.Tensor | None = None
+    ) -> Outputs:
+        """
+        Classifies sentences. Returns the scores, `probabilities`, `metadata`, and with a `label` the `loss`.
+
+        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
+        """
+        return self.decode(self.scores(tokens), metadata, label)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """*Shape:* `logits` `(batch, classes)`, `attention` of the pooling and `mask` `(batch, tokens)`."""
