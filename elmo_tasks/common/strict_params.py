@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from inspect import Parameter, signature
+from typing import Any, ClassVar, Self, Unpack, cast
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.values import check_block, parameters_of
+from elmo_tasks.common.errors import ElmoError, FilePath, Place
+from elmo_tasks.common.values import check_block, constructor_parameters
 
 _UNION = re.compile(r"Failed to construct argument (\S+) with type")
 """AllenNLP's error of a value that none of several types takes; its cause is the error of the last one."""
@@ -36,10 +37,10 @@ class StrictParams(FromParams):
     def from_params(
         cls,
         params: Params,
-        constructor_to_call: Callable[..., Any] | None = None,
-        constructor_to_inspect: Callable[..., Any] | None = None,
-        **extras: Any,
-    ) -> Any:
+        constructor_to_call: Callable[..., object] | None = None,
+        constructor_to_inspect: Callable[..., object] | None = None,
+        **extras: object,
+    ) -> Self:
         construct = partial(
             super().from_params,
             constructor_to_call=constructor_to_call,
@@ -58,7 +59,7 @@ class StrictParams(FromParams):
             return construct(params)
 
     @classmethod
-    def prepare_block(cls, params: Params, **extras: Any) -> None:
+    def prepare_block(cls, params: Params, **extras: object) -> None:
         """
         Changes a block before it is checked: old names of keys become the current ones. `extras` are what
         AllenNLP passes on to everything that it builds, such as `serialization_dir`.
@@ -68,13 +69,30 @@ class StrictParams(FromParams):
                 params[new] = params.pop(old, keep_as_dict=True)
 
 
+def parameters_of(cls: type, constructor: Callable[..., object]) -> dict[str, Parameter]:
+    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
+    if constructor != cls.__init__:
+        return constructor_parameters(constructor)
+    parameters: dict[str, Parameter] = {}
+    for base in cls.__mro__:
+        if own := vars(base).get("__init__"):
+            parameters = constructor_parameters(own) | parameters
+            if all(
+                parameter.kind != Parameter.VAR_KEYWORD for parameter in signature(own).parameters.values()
+            ):
+                break
+    for name, kind in getattr(cls, "inherited_values", {}).items():
+        parameters[name] = parameters[name].replace(annotation=kind)
+    return parameters
+
+
 class ConfigError(ConfigurationError, ElmoError):
     """An `ElmoError` for AllenNLP, which ends its commands with the message of a `ConfigurationError`."""
 
     __reduce__ = ElmoError.__reduce__
 
-    def __init__(self, what: str, **parts: Any) -> None:
-        ElmoError.__init__(self, what, **parts)
+    def __init__(self, what: str, **place: Unpack[Place]) -> None:
+        ElmoError.__init__(self, what, **place)
 
     @classmethod
     def of(cls, error: Exception) -> Self:
