@@ -145,7 +145,6 @@ class ClassificationModel(Classifier):
         return torch.cat(pooled, dim=1)
 
     def results(self, outputs: Outputs) -> list[ClassificationResult]:
-        """Returns the label of each sentence or pair."""
         texts: list[ClassifierText] = outputs["metadata"]
         return [
             ClassificationResult(text.sentence1, text.sentence2, *label)

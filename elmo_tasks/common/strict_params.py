@@ -49,7 +49,7 @@ class StrictParams(FromParams):
         )
         if not isinstance(params, Params):
             return construct(params)
-        parameters = parameters_of(cls, constructor_to_inspect or cls.__init__)
+        parameters = parameters_of(cls, constructor_to_inspect)
         # These arguments come from elsewhere, not from the block.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
@@ -69,9 +69,9 @@ class StrictParams(FromParams):
                 params[new] = params.pop(old, keep_as_dict=True)
 
 
-def parameters_of(cls: type, constructor: Callable[..., object]) -> dict[str, Parameter]:
+def parameters_of(cls: type[Any], constructor: Callable[..., object] | None) -> dict[str, Parameter]:
     """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
-    if constructor != cls.__init__:
+    if constructor is not None and constructor != cls.__init__:
         return constructor_parameters(constructor)
     parameters: dict[str, Parameter] = {}
     for base in cls.__mro__:

@@ -57,8 +57,10 @@ class CorefResult(TaskResult):
     @property
     def value(self) -> list[list[Mention]]:
         text, offsets = self.document.words.text, self.document.words.offsets
-        bounds = [[(offsets[first][0], offsets[last][1]) for first, last in each] for each in self.clusters]
-        return [[Mention(text[start:end], start, end) for start, end in each] for each in bounds]
+        bounds = (
+            [(offsets[first][0], offsets[last][1]) for first, last in cluster] for cluster in self.clusters
+        )
+        return [[Mention(text[start:end], start, end) for start, end in cluster] for cluster in bounds]
 
     def to_json(self) -> JsonDict:
         """Returns also the text with marked mentions, and with those pronouns replaced that are `SURE`."""
@@ -226,7 +228,6 @@ class CorefModel(ElmoModel):
         return outputs
 
     def results(self, outputs: Outputs) -> list[CorefResult]:
-        """Returns the clusters of each document, and the names of its pronouns."""
         documents = zip(outputs["metadata"], outputs["clusters"], outputs["scores"], strict=True)
         return [
             CorefResult(document, clusters, self._names(document, clusters, scores))

@@ -133,7 +133,6 @@ class NerModel(ElmoModel):
         return outputs
 
     def results(self, outputs: Outputs) -> list[NerResult]:
-        """Returns the entities of each sentence, with their probabilities."""
         chain = Chain(**{name: outputs[name] for name in Chain._fields})
         spans = self._spans(outputs["tags"], chain.mask)
         probabilities = chain.span_probabilities(

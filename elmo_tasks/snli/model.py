@@ -125,7 +125,7 @@ class SnliModel(Classifier):
         return {"logits": logits, "premise_to_hypothesis": to_hypothesis, "hypothesis_to_premise": to_premise}
 
     def results(self, outputs: Outputs) -> list[SnliResult]:
-        """Returns the label of each pair, and the alignments without padding."""
+        """Cuts the padding off the alignments."""
         pairs: list[SnliPair] = outputs["metadata"]
         results = []
         for pair, label, to_hypothesis, to_premise in zip(

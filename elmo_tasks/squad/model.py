@@ -176,7 +176,7 @@ class SquadModel(ElmoModel):
         """
         # (passages,), (batch,): a row for each distinct passage, and the passage of each question
         device = get_text_field_mask(passage).device
-        paragraphs = torch.tensor([each.paragraph for each in metadata], device=device)
+        paragraphs = torch.tensor([row.paragraph for row in metadata], device=device)
         rows, passage_of_question = one_of_each(paragraphs)
         # (passages, tokens, dim), (passages, tokens)
         passages, passage_mask = self._encode(choose_texts(passage, rows))
@@ -298,7 +298,7 @@ class SquadModel(ElmoModel):
         return mean
 
     def results(self, outputs: Outputs) -> list[SquadResult]:
-        """Returns the best answers of each question, and attentions without padding."""
+        """Cuts the padding off the attentions."""
         questions: list[SquadQuestion] = outputs["metadata"]
         results = []
         for row, (question, n_best) in enumerate(zip(questions, _answers(outputs), strict=True)):

@@ -53,11 +53,12 @@ class SrlResult(TaskResult):
     @property
     def value(self) -> list[Predicate]:
         words, offsets = self.text.words, self.text.offsets
-        indices = [each.start + each.word for each in self.predicates]
-        return [
-            Predicate(words[index], [argument for argument, _ in self._arguments(each)], *offsets[index])
-            for index, each in zip(indices, self.predicates, strict=True)
-        ]
+        predicates = []
+        for tagged in self.predicates:
+            index = tagged.start + tagged.word
+            arguments = [argument for argument, _ in self._arguments(tagged)]
+            predicates.append(Predicate(words[index], arguments, *offsets[index]))
+        return predicates
 
     @property
     def labels(self) -> list[str]:
@@ -205,7 +206,7 @@ class SrlModel(ElmoModel):
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
             )
-            labelled = [i for i, each in enumerate(metadata) if each.predicate is not None]
+            labelled = [i for i, proposition in enumerate(metadata) if proposition.predicate is not None]
             gold = [metadata[i].gold_tags or [] for i in labelled]
             self.metric([best[i] for i in labelled], gold)
         return outputs
@@ -213,16 +214,13 @@ class SrlModel(ElmoModel):
     average = staticmethod(average_with_logits)
 
     def results(self, outputs: Outputs) -> list[SrlResult]:
-        """Returns the predicate of each instance, or none, with positions in words alone."""
-        propositions: list[SrlProposition] = outputs["metadata"]
-        return [
-            SrlResult(
-                join_words(each.words),
-                [] if each.predicate is None else [TaggedPredicate(each.predicate, tags)],
-                has_characters=False,
-            )
-            for each, tags in zip(propositions, outputs["best"], strict=True)
-        ]
+        """Has no positions in characters: the words may come from a file without the text."""
+        results = []
+        for proposition, tags in zip(outputs["metadata"], outputs["best"], strict=True):
+            word = proposition.predicate
+            predicates = [] if word is None else [TaggedPredicate(word, tags)]
+            results.append(SrlResult(join_words(proposition.words), predicates, has_characters=False))
+        return results
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""

@@ -148,7 +148,6 @@ class SstModel(Classifier):
         return metrics
 
     def results(self, outputs: Outputs) -> list[SstResult]:
-        """Returns the label of each sentence, and the attention to each word."""
         sentences: list[SstSentence] = outputs["metadata"]
         return [
             SstResult(sentence.words, *label, attention[: len(sentence.words)])
