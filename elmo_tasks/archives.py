@@ -15,10 +15,10 @@ import os
 import pickle
 import re
 import shutil
-import sys
+import socket
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
@@ -41,7 +41,7 @@ from allennlp.nn import util
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as, nearest_name
 from elmo_tasks.common.files import bundled, read_json_object, read_utf8, unpack
-from elmo_tasks.common.machine import Device, chosen_device, gpu_index
+from elmo_tasks.common.machine import ChangeWhileUsed, Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.inference import FrozenBiLm
@@ -265,7 +265,8 @@ def only_registered_names(overrides: dict[str, Any]) -> Iterator[None]:
     names = frozenset(part for _, part in _values(overrides) if isinstance(part, str))
     token = _trusted.set(names | (_trusted.get() or frozenset()))
     try:
-        yield
+        with _offline():
+            yield
     finally:
         _trusted.reset(token)
 
@@ -278,13 +279,20 @@ def refuse_to_fetch(what: str) -> NoReturn:
     raise _OfflineError(f"its config needs {what}, and opening an archive fetches nothing")
 
 
-def _stay_offline(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: while an archive is opened, every library finds the network down."""
-    if event == "socket.getaddrinfo" and is_opening_untrusted():
-        refuse_to_fetch(f"files from {arguments[0]}")
+def _refuse_hosts() -> Callable[[], None]:
+    """Has every library find the network down, in the threads that open archives alone."""
+    stock = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        if is_opening_untrusted():
+            refuse_to_fetch(f"files from {host}")
+        return stock(host, *args, **options)
+
+    socket.getaddrinfo = getaddrinfo
+    return partial(setattr, socket, "getaddrinfo", stock)
 
 
-sys.addaudithook(_stay_offline)
+_offline = ChangeWhileUsed(_refuse_hosts)
 
 
 @cache

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import socket
 import sys
 import tarfile
 from pathlib import Path
@@ -33,6 +34,14 @@ def test_the_folder_of_a_run_or_its_archive(run):
         assert opened.config["model"]["type"] == "elmo_ner"
         assert weights.keys() == opened.model.state_dict().keys()
         assert all(torch.equal(weights[name], part) for name, part in opened.model.state_dict().items())
+
+
+def test_the_network_is_as_before(run, tmp_path):
+    before = socket.getaddrinfo
+    open_archive(run)
+    with pytest.raises(OSError, match="nowhere"):
+        open_archive(tmp_path / "nowhere")
+    assert socket.getaddrinfo is before
 
 
 def test_nothing_is_there(tmp_path):
