@@ -7,6 +7,7 @@ A missing or broken file, and a byte that is not of the encoding, are errors tha
 import codecs
 import glob
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as
 from elmo_tasks.common.files import is_archive, json_value, unpacked
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
+
+logger = logging.getLogger(__name__)
 
 Made = TypeVar("Made")
 
@@ -264,11 +267,14 @@ def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) ->
 
 
 def read_sentences(
-    path: str | os.PathLike[str], *, max_bytes: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int | None = None,
+    warn: Callable[..., object] = logger.warning,
 ) -> Iterator[tuple[int, str]]:
     """Yields the lines of a text, see `read_lines` and `checked_sentences`, which raise `InputError` here."""
     try:
-        yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))
+        yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes), warn)
     except ElmoError as error:
         raise InputError.of(error) from error
 
