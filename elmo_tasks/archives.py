@@ -139,7 +139,7 @@ def _read(
         meta.version = repr(meta.version)[1:-1]  # without the codes of a terminal
         archival._check_version_compatibility(name, meta)
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
-    reader, validation_reader = (getattr(each, "wrapped_reader", each) for each in readers)
+    reader, validation_reader = (getattr(reader, "wrapped_reader", reader) for reader in readers)
     return Archive(model, config, reader, validation_reader, meta)
 
 
@@ -437,7 +437,8 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str)
         if name not in state or not torch.equal(state.pop(name), weight):
             raise ConfigError(f"{name} is not of the biLM that comes with the project, so it has to stay")
     if dtype == "float16":
-        state = {name: _rounded(weight) for name, weight in state.items()}
+        halves = {name: weight.half() for name, weight in state.items() if weight.dtype == torch.float32}
+        state |= {name: half for name, half in halves.items() if half.isfinite().all()}
     torch.save(state, weights_file)
     note = {"digest": bilm.digest(), "version": version, "prefixes": prefixes}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
@@ -484,11 +485,6 @@ def _named(bilm: FrozenBiLm, prefixes: list[str]) -> dict[str, torch.Tensor]:
     }
 
 
-def _rounded(weight: torch.Tensor) -> torch.Tensor:
-    half = weight.half()
-    return half if weight.dtype == torch.float32 and half.isfinite().all() else weight
-
-
 def trained_archives() -> dict[str, Path]:
     """Returns the archives that come with the project, by name, from the checkout or `elmo_tasks_models`."""
     folders = [bundled("models/elmo_tasks_models")]
@@ -512,10 +508,10 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
     archives, name = trained_archives(), text.removeprefix(TRAINED)
     if name not in archives:
         nearest = nearest_name(name, archives)
-        for each in archives:
-            if name[:_STEM] in (word[:_STEM] for word in trained_card(each)["task"].split()):
-                nearest = each
-        remedy = f"there are {', '.join(TRAINED + each for each in archives)}"
+        for trained in archives:
+            if name[:_STEM] in (word[:_STEM] for word in trained_card(trained)["task"].split()):
+                nearest = trained
+        remedy = f"there are {', '.join(TRAINED + trained for trained in archives)}"
         if nearest is not None:
             remedy = f"did you mean {TRAINED + nearest!r}?"
         raise ConfigError(

@@ -51,7 +51,7 @@ def checked_sentences(
     with the line.
     """
     first_lines = list(islice(lines, CHECKED))
-    rows = [each for each in first_lines if each[1].strip()]
+    rows = [(number, line) for number, line in first_lines if line.strip()]
     if mistake := _mistake(first_lines) or _mistake_of_rows(rows):
         what, line_number, remedy = mistake
         raise ElmoError(f"the text {what}; it needs {SENTENCES}", where=path, line=line_number, remedy=remedy)
@@ -87,7 +87,7 @@ def _mistake_of_rows(rows: list[tuple[int, str]]) -> tuple[str, int, str] | None
         return "looks like JSON Lines", rows[0][0], ""
     if rows and rows[0][1].startswith(_CONLL_2012):
         return "looks like CoNLL-2012", rows[0][0], ""
-    rows = [each for each in rows if not each[1].startswith(_COMMENTS)]
+    rows = [(number, row) for number, row in rows if not row.startswith(_COMMENTS)]
     words = [row.split() for _, row in rows]
     last = [row[-1] for row in words]
     if _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):

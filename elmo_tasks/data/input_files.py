@@ -133,7 +133,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     `InputError`.
     """
     if isinstance(path, list):
-        return [file for each in path for file in input_files(each)]
+        return [file for part in path for file in input_files(part)]
     text = common_files.local_or_bundled(path)
     if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
         text = os.path.expanduser("!".join(member.groups()))
@@ -143,7 +143,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
         paths = [_fetch(text)]
     else:
         paths = [_content(match) for match in glob.glob(text, recursive=True)]
-    files = sorted({file for each in paths for file in _below(each)})
+    files = sorted({file for file_or_folder in paths for file in _below(file_or_folder)})
     if not files:
         remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
         raise InputError("there is no such file", where=path, remedy=remedy)
@@ -263,7 +263,7 @@ def check_found(found: object, names: str, where: str | Path) -> None:
 
 def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines of a text that hold more than white space, see `read_lines`."""
-    return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
+    return ((number, line) for number, line in read_lines(path, encoding=encoding) if line.strip())
 
 
 def read_sentences(
@@ -308,7 +308,7 @@ def likely_encoding(path: str | os.PathLike[str]) -> str | None:
 def _has_lone_accents(sample: bytes) -> bool:
     """Tells whether bytes beyond ASCII stand alone among letters, as in Western languages."""
     beyond = re.findall(rb"[\x80-\xff]+", sample)
-    alone = sum(len(each) == 1 for each in beyond)
+    alone = sum(len(run) == 1 for run in beyond)
     return 3 * alone > 2 * len(beyond) and len(re.findall(rb"[A-Za-z]", sample)) > 2 * len(b"".join(beyond))
 
 

@@ -62,7 +62,7 @@ class ArchivePipe(FilesPipe):
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
         expected = tuple(map(Predictor.by_name, self.predictors))
         if not isinstance(predictor, expected):
-            names = " or ".join(each.__name__ for each in expected)
+            names = " or ".join(predictor_class.__name__ for predictor_class in expected)
             raise ConfigurationError(
                 f"{self.name} needs an archive with the predictor {names}; the predictor of {source} is "
                 f"{type(predictor).__name__}"
@@ -201,7 +201,9 @@ class CorefPipe(ArchivePipe):
         indices_by_sentence = sentences(doc)
         token_indices = [token for sentence in indices_by_sentence for token in sentence]
         if doc.has_annotation("SENT_START"):
-            content: Any = {"sentences": [[doc[i].text for i in each] for each in indices_by_sentence]}
+            content: Any = {
+                "sentences": [[doc[i].text for i in sentence] for sentence in indices_by_sentence]
+            }
         else:
             content = {"tokens": [doc[i].text for i in token_indices]}
         (result,) = self.content.predict_all([content])
@@ -237,12 +239,16 @@ class SrlPipe(ArchivePipe):
         for doc, results in zip(docs, self.of_sentences(docs), strict=True):
             spans = [
                 Span(
-                    doc, line[start], line[end - 1] + 1, each["label"], span_id=str(line[predicate["index"]])
+                    doc,
+                    line[start],
+                    line[end - 1] + 1,
+                    argument["label"],
+                    span_id=str(line[predicate["index"]]),
                 )
                 for line, result in results
                 for predicate in result.to_json()["predicates"]
-                for each in predicate["arguments"]
-                for start, end in each["spans"]
+                for argument in predicate["arguments"]
+                for start, end in argument["spans"]
             ]
             doc.spans[self._spans_key] = sorted(spans, key=lambda span: (int(span.id_), span.start))
 
@@ -257,15 +263,15 @@ class ClassifierPipe(ArchivePipe):
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
         """Returns spaCy's scores of classes, such as `cats_macro_f`."""
-        known = list(examples)
-        labels = sorted({label for each in known for label in each.predicted.cats})
-        return Scorer.score_cats(known, "cats", **{"labels": labels, "multi_label": False, **options})
+        examples = list(examples)
+        labels = sorted({label for example in examples for label in example.predicted.cats})
+        return Scorer.score_cats(examples, "cats", **{"labels": labels, "multi_label": False, **options})
 
     def annotate(self, docs: list[Doc]) -> None:
         results: list[Any] = []
         for batch in minibatch(docs, self._batch_size):
-            words = ([token.text for token in doc if not token.is_space] for doc in batch)
-            results += self.content.predict_all({"tokens": each} for each in words)
+            texts = ([token.text for token in doc if not token.is_space] for doc in batch)
+            results += self.content.predict_all({"tokens": words} for words in texts)
         for doc, result in zip(docs, results, strict=True):
             doc.cats.update(result.probabilities)
 
