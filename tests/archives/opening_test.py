@@ -6,25 +6,14 @@ import shutil
 import socket
 import sys
 import tarfile
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import torch
 from allennlp.models import Model, archival
-from allennlp.models.archival import archive_model
 
 from elmo_tasks.archives import ArchiveError, open_archive
 from tests.compat.repairs_test import stock
-from tests.ner.archives import make_run
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    """The folder of a run, with its archive."""
-    folder = make_run(tmp_path_factory.mktemp("run") / "run", None)
-    archive_model(folder)
-    return folder
 
 
 def test_the_folder_of_a_run_or_its_archive(run):
