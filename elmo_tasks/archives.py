@@ -351,7 +351,7 @@ def _check_vocabulary(folder: Path) -> None:
         )
 
 
-def _check_value(path: tuple[str, ...], value: Any) -> None:
+def _check_value(path: tuple[str, ...], value: object) -> None:
     key = ".".join(path)
     if isinstance(value, str) and "://" in value:
         _take_cached_files()
@@ -365,7 +365,7 @@ def _check_value(path: tuple[str, ...], value: Any) -> None:
             raise _unregistered(key, value)
 
 
-def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yields the values in JSON with the keys that lead to them; containers only for the keys of `_SAFE`."""
     if isinstance(value, dict | list) and not (path and path[-1] in _SAFE):
         items = value.items() if isinstance(value, dict) else enumerate(value)

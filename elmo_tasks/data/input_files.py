@@ -393,7 +393,6 @@ def shorten(text: str, length: int = 80) -> str:
 
 
 def shorten_json(value: object, length: int = 80) -> str:
-    """Returns a value as JSON, shortened."""
     return shorten(json.dumps(value, ensure_ascii=False), length)
 
 

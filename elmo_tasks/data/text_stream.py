@@ -32,7 +32,6 @@ MAX_PARAGRAPH = 100_000
 
 
 def words_of(sentence: WordsOrLine) -> list[str]:
-    """Returns the words of a sentence."""
     return sentence.split() if isinstance(sentence, str) else sentence
 
 

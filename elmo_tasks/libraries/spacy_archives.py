@@ -139,19 +139,18 @@ class NerPipe(ArchivePipe):
                 for line, result in results
                 for span in result.spans
             ]
-            earlier = [*doc.ents, *_blocked(doc)]
+            # Tokens that an earlier component keeps free of entities are entities without a label.
+            blocked = (token.i for token in doc if token.ent_iob_ == "B" and not token.ent_type)
+            earlier = [*doc.ents, *(doc[index : index + 1] for index in blocked)]
             # `set_ents` does not remove the ids of replaced entities.
             for token in (token for span in earlier for token in span):
                 token.ent_id = token.ent_kb_id = 0
-            spans = self._with_earlier(earlier, spans)
+            first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
+            taken = {token.i for span in first for token in span}
+            spans = first + [span for span in second if taken.isdisjoint(token.i for token in span)]
             doc.set_ents(
                 [span for span in spans if span.label], blocked=[span for span in spans if not span.label]
             )
-
-    def _with_earlier(self, earlier: list[Span], spans: list[Span]) -> list[Span]:
-        first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
-        taken = {token.i for span in first for token in span}
-        return first + [span for span in second if taken.isdisjoint(token.i for token in span)]
 
 
 def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
@@ -164,11 +163,6 @@ def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
     ]
     for start, end in pairwise([*line_starts(span.text, offsets), len(offsets)]):
         yield token_indices[start:end]
-
-
-def _blocked(doc: Doc) -> list[Span]:
-    """Returns the tokens that an earlier component keeps free of entities, as entities without a label."""
-    return [doc[token.i : token.i + 1] for token in doc if token.ent_iob_ == "B" and not token.ent_type]
 
 
 class CorefPipe(ArchivePipe):

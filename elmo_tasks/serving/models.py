@@ -85,7 +85,6 @@ async def in_time(limits: Limits) -> AsyncIterator[None]:
 
 
 def local_model(predictor: TaskPredictor, limits: Limits) -> ServedModel:
-    """Returns a model that answers in this process."""
     batcher = Batcher(Answers(predictor, limits), size=limits.batch_size, wait=limits.batch_wait)
     return served(predictor, batcher, limits)
 

@@ -292,7 +292,6 @@ NO_ELMO = Setting("none", "all", None)
 
 
 def own_setting(config: dict[str, Any]) -> Setting:
-    """Returns the setting of a config with ELMo."""
     block = config["model"]["elmo"]
     return Setting(block.get("placement", "input"), block.get("layers", "all"), block.get("mix_l2"))
 
