@@ -146,7 +146,7 @@ class TagReader:
         self._spelling, self._respell = _spelling(tagged, self.name, has_outside="O" in self._tags)
         if self.name == "auto":
             prefixes = (split_tag(self._respell(tag) if self._respell else tag).prefix for tag in tagged)
-            self._scheme = next((_OWN_PREFIXES[each] for each in prefixes if each in _OWN_PREFIXES), None)
+            self._scheme = next(filter(None, map(_OWN_PREFIXES.get, prefixes)), None)
         return self._respell is not None or any(map(_is_tag, tagged))
 
     @property

@@ -18,6 +18,7 @@ from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
+from elmo_tasks.common.mistaken_texts import WarnedOnce
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
 from elmo_tasks.data.input_files import InputError, check_found, input_files
@@ -139,7 +140,7 @@ class BiLmReader(ShardedReader):
         self.max_sentence, self.source = max_sentence, source
         self._split = SentenceSplitter(language) if running_text else None
         self.subsample = subsample
-        self._reads = _Reads()
+        self._reads, self._warn = _Reads(), WarnedOnce()
         self._probabilities: dict[str, dict[str, float]] = {}
 
     def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
@@ -159,7 +160,8 @@ class BiLmReader(ShardedReader):
         if self.source is not None:
             sentences = self._source_sentences(path)
         else:
-            sentences = (file_sentences if self._split is None else file_paragraphs)(input_files(path))
+            read = file_sentences if self._split is None else file_paragraphs
+            sentences = read(input_files(path), self._warn)
         check_found(sum(sentence is not None for sentence in sentences), "sentences", str(path))
 
     def words(self, text: str) -> list[str]:
@@ -211,8 +213,8 @@ class BiLmReader(ShardedReader):
         if self.shuffle_buffer and order is not None:
             order.shuffle(files)
         if self._split is not None:
-            return to_passages(cutter(self._split(select(file_paragraphs(files)))))
-        return select(to_passages(cutter(file_sentences(files))))
+            return to_passages(cutter(self._split(select(file_paragraphs(files, self._warn)))))
+        return select(to_passages(cutter(file_sentences(files, self._warn))))
 
     def _own_share(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
         """Yields this process's share of the text: one item in as many as there are shares."""
