@@ -101,7 +101,7 @@ class Verb(ArgumentGroup, ABC):
             sys.stdout.reconfigure(errors="namereplace")
         try:
             values = [value if isinstance(value, list) else [value] for value in vars(namespace).values()]
-            inputs = [text for texts in values for text in texts if isinstance(text, Input)]
+            inputs = [text for texts in values for text in texts if isinstance(text, _InputName)]
             output = getattr(namespace, "output", None)
             outputs = [] if output is None else cls.outputs(Path(output))
             check_sources_stay(outputs, inputs, error=ConfigurationError)
@@ -235,7 +235,7 @@ def read_arguments(kind: type[Group], namespace: argparse.Namespace) -> Group:
     return kind(**values)
 
 
-class Input(str):
+class _InputName(str):
     """
     The value of an argument that names what is read: a file or folder, or a URL or pattern of some. Names of
     the files that come with the project are found in any folder; the user's own files come first.
@@ -243,7 +243,7 @@ class Input(str):
 
     __slots__ = ()
 
-    def __new__(cls, text: str) -> "Input":
+    def __new__(cls, text: str) -> "_InputName":
         return super().__new__(cls, local_or_bundled(text))
 
 
@@ -268,6 +268,7 @@ DeviceName = Annotated[str, device_name]
 DType = Literal["float32", "float16"]
 """The type of stored numbers."""
 Gpu = Annotated[int, read_gpu]
+Input = Annotated[str, _InputName]
 Positive = Annotated[int, positive]
 Seed = Annotated[int, number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 1 << 32)]
 """A seed that NumPy takes, too."""

@@ -1,7 +1,6 @@
 """The verb `ensemble`: several archives of one task as one archive, and how AllenNLP opens it."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ class ArchivedEnsemble(EnsembleModel):
         return cls(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
 
 
-def open_members(archives: Sequence[str]) -> list[Archive]:
+def open_members(archives: list[str]) -> list[Archive]:
     """
     Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. One of equal biLMs stays in memory.
     The models must be of one task, with the same vocabulary and token indexers.
