@@ -50,17 +50,16 @@ class Lexicon(dict[str, int]):
         return word_id
 
     def steps(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
-        """Returns the words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
+        """Numbers the words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
         word_ids = [list(map(self.__getitem__, words)) for words in sentences]
         rows = [np.fromiter(chain.from_iterable(map(order, word_ids)), np.int64) for order in _ORDERS]
         return np.stack(rows)
 
     def encoded(self, word_ids: np.ndarray) -> np.ndarray:
-        """Returns the character ids or the hashes of the words with these word ids."""
+        """Looks up the character ids, or the hashes, of words by their word ids."""
         return self._encoded.rows(self.words, word_ids)
 
     def classes(self, vocab: Vocabulary, word_ids: np.ndarray) -> np.ndarray:
-        """Returns the classes of the words with these word ids."""
         if self._classes[0] is not vocab:
             self._classes = (vocab, _RowsByWord(partial(_classes, vocab)))
         return self._classes[1].rows(self.words, word_ids)
@@ -160,7 +159,7 @@ class BlockField(Field[Block]):
         return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
 
     def __len__(self) -> int:
-        """Returns the number of steps in each direction."""
+        """Counts the steps of one direction."""
         return self.steps.shape[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -186,8 +185,22 @@ def blocks(
     Yields the blocks of a text. Each stream reads a passage to its end, and takes the next one from the
     following block on. A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
     """
-    remaining = _steps_by_passage(passages, input)
-    rows = [_stream(remaining, bptt_steps) for _ in range(streams)]
+
+    def numbered() -> Iterator[tuple[Lexicon, np.ndarray]]:
+        lexicon = Lexicon(input)
+        for passage in passages:
+            if len(lexicon) > LEXICON_SIZE:
+                lexicon = Lexicon(input)
+            yield lexicon, lexicon.steps(passage)
+
+    def pieces_of_stream() -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
+        for lexicon, steps in remaining:
+            length = steps.shape[1]
+            for start in range(0, length, bptt_steps or length):
+                yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
+
+    remaining = numbered()
+    rows = [pieces_of_stream() for _ in range(streams)]
     no_text = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
     while True:
         fresh, lexicons, pieces = zip(*(next(row, no_text) for row in rows), strict=True)
@@ -236,28 +249,8 @@ def pad_streams(block: Block) -> tuple[Block, torch.Tensor]:
 
 
 def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
-    """Returns the steps of one direction in a worker's blocks, times the number of workers."""
+    """Counts the steps of one direction in a worker's blocks, times the number of workers."""
     return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)
-
-
-def _steps_by_passage(
-    passages: Iterable[Iterable[Sequence[str]]], input: str
-) -> Iterator[tuple[Lexicon, np.ndarray]]:
-    lexicon = Lexicon(input)
-    for passage in passages:
-        if len(lexicon) > LEXICON_SIZE:
-            lexicon = Lexicon(input)
-        yield lexicon, lexicon.steps(passage)
-
-
-def _stream(
-    passages: Iterator[tuple[Lexicon, np.ndarray]], bptt_steps: int | None
-) -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
-    """Yields the pieces of passages that a stream reads, and whether each begins its passage."""
-    for lexicon, steps in passages:
-        length = steps.shape[1]
-        for start in range(0, length, bptt_steps or length):
-            yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
 
 
 class _RowsByWord:

@@ -146,7 +146,18 @@ class BiLmReader(ShardedReader):
     def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = super().read(file_path)
         # Loader processes are not members of the process group.
-        return self._in_step(instances) if is_distributed() and not self.get_worker_info() else instances
+        if not is_distributed() or self.get_worker_info():
+            return instances
+
+        def in_step() -> Iterator[Instance]:
+            # Blocks without steps come last, until the text of all workers has ended.
+            empty = Instance({"block": empty_block(streams=self.streams, input=self.input)})
+            for instance in chain(instances, repeat(None)):
+                if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
+                    return
+                yield empty if instance is None else instance
+
+        return in_step()
 
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """Makes one block of whole sentences, a stream each, for prediction."""
@@ -190,14 +201,6 @@ class BiLmReader(ShardedReader):
             counts[f"sentences of more than {self.max_sentence} words, cut"] = cutter.cut
         logger.info("%s: %s", file_path, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
-    def _in_step(self, instances: Iterator[Instance]) -> Iterator[Instance]:
-        """Yields the instances, and then blocks without steps until the text of all workers has ended."""
-        empty = Instance({"block": empty_block(streams=self.streams, input=self.input)})
-        for instance in chain(instances, repeat(None)):
-            if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
-                return
-            yield empty if instance is None else instance
-
     def _passages(
         self,
         path: DatasetReaderInput,
@@ -217,7 +220,7 @@ class BiLmReader(ShardedReader):
         return select(to_passages(cutter(file_sentences(files, self._warn))))
 
     def _own_share(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
-        """Yields this process's share of the text: one item in as many as there are shares."""
+        """Yields this process's share of the text: of n shares, each n-th item."""
         _, share, shares = self._share()
         index = -1
         for index, item in enumerate(items):
