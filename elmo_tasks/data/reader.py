@@ -21,8 +21,8 @@ from allennlp.data.fields import ListField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.common.mistaken_texts import WarnedOnce
 from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.text_checks import WarnedOnce
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
 from elmo_tasks.data.formats import CERTAIN, Finding, Format

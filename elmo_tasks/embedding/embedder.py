@@ -16,8 +16,8 @@ from tqdm import tqdm
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import check_sources_stay, put_in_place, text_lines
 from elmo_tasks.common.machine import Device
-from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.progress import progress as progress_bar
+from elmo_tasks.common.text_checks import checked_sentences
 from elmo_tasks.elmo.files import Precision, Source, move_to, read_chosen_bilm
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.batches import (
