@@ -25,7 +25,7 @@ from elmo_tasks.common.equal_rows import (
     sample_weight,
 )
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, in_two_threads
+from elmo_tasks.common.machine import SHARED, run_in_two_threads
 
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS_ON_GPU = 16
@@ -248,7 +248,7 @@ def lone_row_block(precision: str) -> BlockRows:
     def of_direction(_direction: int, _threads: int) -> list[BlockRows]:
         return [without_bias.block(1) for without_bias, _ in of_shapes]
 
-    blocks = [block for direction in in_two_threads(of_direction) for block in direction]
+    blocks = [block for direction in run_in_two_threads(of_direction) for block in direction]
     return min(blocks) if min(blocks) < 0 else max(blocks)
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.machine import SHARED, one_thread_in_forks
+from elmo_tasks.common.machine import SHARED, limit_forks_to_one_thread
 from elmo_tasks.common.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.cell import FrozenLstm, PackedLayer
 from elmo_tasks.elmo.inference.character_cnn import FrozenTokens
@@ -73,7 +73,7 @@ class FrozenBiLm(nn.Module):
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
-        one_thread_in_forks()
+        limit_forks_to_one_thread()
         check_precision(precision)
         self.options = options
         self.precision = precision
