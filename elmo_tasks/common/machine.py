@@ -19,7 +19,7 @@ from elmo_tasks.common.errors import ElmoError, errors_as
 Returned = TypeVar("Returned")
 
 
-SHARED = RLock()
+CACHES_LOCK = RLock()
 """
 The one lock of all caches and weights, so that threads need no order of locks. It is held for a short time,
 and while weights are packed or hashed, which takes a second or two at the original size. A fork waits for it:
@@ -40,14 +40,14 @@ _forks_have_one_thread = False
 
 
 def _after_fork_in_child() -> None:
-    SHARED.release()
+    CACHES_LOCK.release()
     if _forks_have_one_thread:
         torch.set_num_threads(1)
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(
-        before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=_after_fork_in_child
+        before=CACHES_LOCK.acquire, after_in_parent=CACHES_LOCK.release, after_in_child=_after_fork_in_child
     )
 
 
@@ -62,14 +62,14 @@ class ChangeWhileUsed:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        with SHARED:
+        with CACHES_LOCK:
             self._users += 1
             if self._users == 1:
                 self._undo = self._make()
         try:
             yield
         finally:
-            with SHARED:
+            with CACHES_LOCK:
                 self._users -= 1
                 if not self._users:
                     self._undo()
@@ -135,7 +135,7 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     key = threads, process
     if (workers := _tasks_by_threads.get(key)) is not None:
         return workers
-    with SHARED:
+    with CACHES_LOCK:
         if key not in _tasks_by_threads:
             if threads > 2:
                 # `run_single_threaded` needs them in those workers, which must not make them: new threads would

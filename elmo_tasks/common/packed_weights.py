@@ -25,7 +25,7 @@ from elmo_tasks.common.equal_rows import (
     sample_weight,
 )
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, run_in_two_threads
+from elmo_tasks.common.machine import CACHES_LOCK, run_in_two_threads
 
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS_ON_GPU = 16
@@ -169,7 +169,7 @@ def _equal_rows_of(outputs: int, size: int, dtype: torch.dtype, onednn: bool) ->
     def make_equal_rows(has_bias: bool) -> EqualRows:
         return EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
 
-    with SHARED:
+    with CACHES_LOCK:
         key = outputs, size, dtype, onednn
         if key not in _equal_rows_by_shape:
             _equal_rows_by_shape[key] = make_equal_rows(False), make_equal_rows(True)
