@@ -35,7 +35,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import Archive
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.common.files import check_sources_stay, local_or_bundled
+from elmo_tasks.common.files import local_or_bundled, refuse_inputs_as_outputs
 from elmo_tasks.common.machine import chosen_device, device_name, read_gpu
 from elmo_tasks.compat.commands import USER_ERRORS, exit_code, print_error
 
@@ -101,7 +101,7 @@ class Verb(ArgumentGroup, ABC):
         try:
             output = getattr(namespace, "output", None)
             outputs = [] if output is None else cls.outputs(Path(output))
-            check_sources_stay(outputs, _sources(namespace), error=ConfigurationError)
+            refuse_inputs_as_outputs(outputs, _sources(namespace), error=ConfigurationError)
             read_arguments(cls, namespace).run()
             sys.stdout.flush()
         except USER_ERRORS as error:

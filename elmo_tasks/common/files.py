@@ -205,7 +205,7 @@ def put_in_place(unfinished: Path, path: Path) -> None:
     os.replace(unfinished, path)
 
 
-def check_sources_stay(
+def refuse_inputs_as_outputs(
     outputs: Iterable[FilePath], sources: Collection[FilePath], *, error: type[Exception]
 ) -> None:
     """Raises `error` if one of the outputs is one of the sources, under whatever name."""
