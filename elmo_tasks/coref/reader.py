@@ -103,7 +103,7 @@ class CorefReader(TaskReader):
                 counts[_OVER_ENDS] += crossing
             if len(document.sentences) == 1 and len(document) > _LONG_SENTENCE:
                 kind = f"documents of one sentence of over {_LONG_SENTENCE} tokens"
-                counts.odd(kind, None, "is there an empty line after each sentence?")
+                counts.count_oddity(kind, None, "is there an empty line after each sentence?")
             yield document
 
 
@@ -111,7 +111,7 @@ def _documents(path: Path, encoding: str, counts: Tally) -> Iterator[CorefDocume
     for record in read_documents(path, encoding=encoding):
         document = record.make(CorefDocument.from_record)
         if isinstance(document, CorefDocument):
-            counts.check_kind(record.line, "no clusters" if document.clusters is None else "clusters")
+            counts.check_same_kind(record.line, "no clusters" if document.clusters is None else "clusters")
         yield document
 
 

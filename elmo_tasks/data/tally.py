@@ -21,14 +21,14 @@ class Tally(Counter[str]):
         self._first_odd: dict[str, InputError] = {}
         self._first_kind: tuple[int, str] | None = None
 
-    def check_kind(self, line: int, kind: str) -> None:
+    def check_same_kind(self, line: int, kind: str) -> None:
         """Raises `InputError` unless a record has the same as the first, such as "no clusters"."""
         first_line, first_kind = self._first_kind = self._first_kind or (line, kind)
         if kind != first_kind:
             problem = f"the record has {kind}, but line {first_line} has {first_kind}"
             raise InputError(problem, where=self.path, line=line)
 
-    def odd(self, kind: str, line: int | None, problem: str, number: int = 1) -> None:
+    def count_oddity(self, kind: str, line: int | None, problem: str, number: int = 1) -> None:
         """Counts what is read, or left out, although it is odd; a warning has the first of each kind."""
         error = InputError(problem, where=self.path, line=line)
         if self.strict:

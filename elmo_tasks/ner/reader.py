@@ -142,7 +142,7 @@ class NerReader(TaskReader):
         if tags is None:
             return _instance(content, None)
         reader = TagReader(self.tag_scheme, strict=self.strict)
-        reader.settle(tags)
+        reader.find_scheme(tags)
         return _instance(content, reader.spans(tags, range(1, len(tags) + 1)))
 
     def _file(self, path: Path, counts: Tally) -> Iterator[_Example | InputError]:
@@ -180,10 +180,10 @@ class NerReader(TaskReader):
             waiting.append(record)
             if isinstance(record, EntitySentence) and _annotation(record) != _NOTHING:
                 first = first or record
-                if record.tags is None or tags.settle(record.tags):
+                if record.tags is None or tags.find_scheme(record.tags):
                     break
         if first is not None:
-            counts.check_kind(first.lines[0], _annotation(first))
+            counts.check_same_kind(first.lines[0], _annotation(first))
         elif any(isinstance(each, EntitySentence) for each in waiting):
             logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
@@ -217,11 +217,11 @@ def _count_scheme(tags: TagReader, counts: Tally) -> None:
     counts[f"sentences: {tags}"] = counts.pop("sentences", 0)
     if tags.brackets and not any(name.startswith("entities") for name in counts):
         logger.warning("%s: the tags have no entity, such as (PERSON*", counts.path)
-    if tags.odd:
-        number, line, tag = tags.odd
+    if tags.irregular:
+        number, line, tag = tags.irregular
         right = ("B" if tag.startswith("I") else "I") + tag[1:]
         problem = f"{tag} is read as {right}, since the other tags are {tags}"
-        counts.odd(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
+        counts.count_oddity(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
 
 
 def _annotation(sentence: EntitySentence) -> str:
@@ -232,7 +232,7 @@ def _annotation(sentence: EntitySentence) -> str:
 
 def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
     """Returns the entities of a sentence that is annotated as the first one, without overlaps."""
-    counts.check_kind(sentence.lines[0], _annotation(sentence))
+    counts.check_same_kind(sentence.lines[0], _annotation(sentence))
     if sentence.tags is not None:
         return tags.spans(sentence.tags, sentence.lines)
     spans = sentence.spans
@@ -243,7 +243,7 @@ def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[
         overlapped = [each for each in taken if span.start < each.end and each.start < span.end]
         if overlapped:
             problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, overlapped[0])}"
-            counts.odd("spans that overlap another left out", sentence.lines[span.start], problem)
+            counts.count_oddity("spans that overlap another left out", sentence.lines[span.start], problem)
         else:
             taken.append(span)
     return sorted(taken)
@@ -267,7 +267,7 @@ def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
     if (offsets[first][0], offsets[last][1]) != (start, end):
         whole = " ".join(words[first : last + 1])
         problem = f"{characters!r} ({span.label}) cuts a token, and is read as {whole!r}"
-        counts.odd("spans that begin or end within a token", sentence.lines[first], problem)
+        counts.count_oddity("spans that begin or end within a token", sentence.lines[first], problem)
     return Span(first, last + 1, span.label)
 
 

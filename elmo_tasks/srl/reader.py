@@ -224,7 +224,7 @@ class SrlReader(TaskReader):
                 continue
             line = record.lines[0]
             for predicate in record.predicates:
-                counts.check_kind(line, "no arguments" if predicate.arguments is None else "arguments")
+                counts.check_same_kind(line, "no arguments" if predicate.arguments is None else "arguments")
             try:
                 yield record, [_tags(record, each.arguments, counts) for each in record.predicates]
             except InputError as error:
@@ -241,7 +241,7 @@ def _tags(sentence: RoleSentence, arguments: list[Argument] | None, counts: Tall
     outer_of = {i: spans[j] for i in range(len(spans)) for j in range(len(spans)) if _is_inside(spans, i, j)}
     for i, outer in outer_of.items():
         problem = f"{spans[i].label} is inside of {outer.label}"
-        counts.odd("arguments inside of others left out", sentence.lines[spans[i].start], problem)
+        counts.count_oddity("arguments inside of others left out", sentence.lines[spans[i].start], problem)
     if all(len(argument.spans) == 1 for argument in arguments):
         kept = [span for i, span in enumerate(spans) if i not in outer_of]
         return from_spans(kept, len(sentence.words), Scheme.IOB2)
