@@ -223,9 +223,9 @@ def read_with(
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
                 labels.update(reader.labels_of(instance))
         except InputError:
-            if sizes or not reader.left_out:
+            if sizes or not reader.bad_records:
                 raise
-    if bad := reader.left_out:
+    if bad := reader.bad_records:
         if len(bad) > len(sizes) or not labels:
             raise bad[0]
         block = block | {"skip_bad": True}

@@ -122,7 +122,7 @@ class TaskReader(ShardedReader):
             codecs.lookup(encoding)
         self.encoding, self.skip_bad = encoding, skip_bad
         self._warn = WarnedOnce()
-        self.left_out: list[InputError] = []
+        self.bad_records: list[InputError] = []
         """The errors of the bad records that `skip_bad` has left out."""
         self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
@@ -235,7 +235,7 @@ class TaskReader(ShardedReader):
                         example.add_note("the reader's key `skip_bad: true` leaves out such records")
                     raise example
         finally:
-            self.left_out += errors
+            self.bad_records += errors
             if errors:
                 first = "; ".join(map(str, errors[:3]))
                 logging.getLogger(type(self).__module__).warning(
