@@ -89,8 +89,8 @@ def num_threads() -> int:
 def single_threaded() -> Iterator[None]:
     """
     Gives each operation of this thread one thread: small operations lose more time to threads that wake than
-    these save. `run_in_two_threads` still has all. For programs of our own: a thread that is first used inside
-    the block stays single-threaded.
+    these save. `run_in_two_threads` still has all. For programs of our own: a thread that is first used
+    inside the block stays single-threaded.
     """
     _of_thread.threads = threads = num_threads()
     torch.set_num_threads(1)
@@ -138,8 +138,8 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     with CACHES_LOCK:
         if key not in _tasks_by_threads:
             if threads > 2:
-                # `run_single_threaded` needs them in those workers, which must not make them: new threads would
-                # begin with the number of threads of the worker.
+                # `run_single_threaded` needs them in those workers, which must not make them: new threads
+                # would begin with the number of threads of the worker.
                 _workers(2, process)
             before = torch.get_num_threads()
             workers = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]

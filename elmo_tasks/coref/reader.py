@@ -103,7 +103,7 @@ class CorefReader(TaskReader):
                 counts[_OVER_ENDS] += crossing
             if len(document.sentences) == 1 and len(document) > _LONG_SENTENCE:
                 kind = f"documents of one sentence of over {_LONG_SENTENCE} tokens"
-                counts.count_oddity(kind, None, "is there an empty line after each sentence?")
+                counts.count_odd(kind, None, "is there an empty line after each sentence?")
             yield document
 
 

@@ -28,7 +28,7 @@ class Tally(Counter[str]):
             problem = f"the record has {kind}, but line {first_line} has {first_kind}"
             raise InputError(problem, where=self.path, line=line)
 
-    def count_oddity(self, kind: str, line: int | None, problem: str, number: int = 1) -> None:
+    def count_odd(self, kind: str, line: int | None, problem: str, number: int = 1) -> None:
         """Counts what is read, or left out, although it is odd; a warning has the first of each kind."""
         error = InputError(problem, where=self.path, line=line)
         if self.strict:

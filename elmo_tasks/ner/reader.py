@@ -221,7 +221,7 @@ def _count_scheme(tags: TagReader, counts: Tally) -> None:
         number, line, tag = tags.irregular
         right = ("B" if tag.startswith("I") else "I") + tag[1:]
         problem = f"{tag} is read as {right}, since the other tags are {tags}"
-        counts.count_oddity(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
+        counts.count_odd(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
 
 
 def _annotation(sentence: EntitySentence) -> str:
@@ -243,7 +243,7 @@ def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[
         overlapped = [each for each in taken if span.start < each.end and each.start < span.end]
         if overlapped:
             problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, overlapped[0])}"
-            counts.count_oddity("spans that overlap another left out", sentence.lines[span.start], problem)
+            counts.count_odd("spans that overlap another left out", sentence.lines[span.start], problem)
         else:
             taken.append(span)
     return sorted(taken)
@@ -267,7 +267,7 @@ def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
     if (offsets[first][0], offsets[last][1]) != (start, end):
         whole = " ".join(words[first : last + 1])
         problem = f"{characters!r} ({span.label}) cuts a token, and is read as {whole!r}"
-        counts.count_oddity("spans that begin or end within a token", sentence.lines[first], problem)
+        counts.count_odd("spans that begin or end within a token", sentence.lines[first], problem)
     return Span(first, last + 1, span.label)
 
 

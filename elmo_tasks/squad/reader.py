@@ -132,7 +132,7 @@ class SquadReader(TaskReader):
                     counts["bad questions"] += 1
                 elif not self._keeps(question):
                     problem = "the reader's key `unanswerable: true` keeps questions without an answer"
-                    counts.count_oddity(
+                    counts.count_odd(
                         "questions left out", None, f"{problem}, for models with no_answer: true"
                     )
                 else:
@@ -142,9 +142,7 @@ class SquadReader(TaskReader):
                     for answer in question.answers or ():
                         if answer.stated is not None:
                             problem = f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
-                            counts.count_oddity(
-                                "answers near their answer_start, which is wrong", None, problem
-                            )
+                            counts.count_odd("answers near their answer_start, which is wrong", None, problem)
             yield questions
 
     def _read(self, file_path: str) -> Iterator[Instance]:

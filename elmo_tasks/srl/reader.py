@@ -241,7 +241,7 @@ def _tags(sentence: RoleSentence, arguments: list[Argument] | None, counts: Tall
     outer_of = {i: spans[j] for i in range(len(spans)) for j in range(len(spans)) if _is_inside(spans, i, j)}
     for i, outer in outer_of.items():
         problem = f"{spans[i].label} is inside of {outer.label}"
-        counts.count_oddity("arguments inside of others left out", sentence.lines[spans[i].start], problem)
+        counts.count_odd("arguments inside of others left out", sentence.lines[spans[i].start], problem)
     if all(len(argument.spans) == 1 for argument in arguments):
         kept = [span for i, span in enumerate(spans) if i not in outer_of]
         return from_spans(kept, len(sentence.words), Scheme.IOB2)
