@@ -21,9 +21,9 @@ Returned = TypeVar("Returned")
 
 CACHES_LOCK = RLock()
 """
-The one lock of all caches and weights, so that threads need no order of locks. It is held for a short time,
-and while weights are packed or hashed, which takes a second or two at the original size. A fork waits for it:
-otherwise a child could wait for a thread that it does not have.
+The one lock of caches, weights and `ChangeWhileUsed`, so that threads need no order of locks. It is held for
+a short time, and while weights are packed or hashed, which takes a second or two at the original size. A fork
+waits for it: otherwise a child could wait for a thread that it does not have.
 """
 
 
