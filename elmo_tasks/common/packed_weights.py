@@ -25,7 +25,7 @@ from elmo_tasks.common.equal_rows import (
     sample_weight,
 )
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, in_two_threads
+from elmo_tasks.common.machine import CACHES_LOCK, run_in_two_threads
 
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS_ON_GPU = 16
@@ -169,7 +169,7 @@ def _equal_rows_of(outputs: int, size: int, dtype: torch.dtype, onednn: bool) ->
     def make_equal_rows(has_bias: bool) -> EqualRows:
         return EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
 
-    with SHARED:
+    with CACHES_LOCK:
         key = outputs, size, dtype, onednn
         if key not in _equal_rows_by_shape:
             _equal_rows_by_shape[key] = make_equal_rows(False), make_equal_rows(True)
@@ -248,7 +248,7 @@ def lone_row_block(precision: str) -> BlockRows:
     def of_direction(_direction: int, _threads: int) -> list[BlockRows]:
         return [without_bias.block(1) for without_bias, _ in of_shapes]
 
-    blocks = [block for direction in in_two_threads(of_direction) for block in direction]
+    blocks = [block for direction in run_in_two_threads(of_direction) for block in direction]
     return min(blocks) if min(blocks) < 0 else max(blocks)
 
 

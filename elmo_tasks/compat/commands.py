@@ -43,7 +43,7 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_
 
 from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.files import refuse_inputs_as_outputs
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat.repairs import around, wrap
@@ -156,7 +156,7 @@ def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
             raise ConfigurationError(f"{output}: the folder {output.parent} does not exist")
     sources = [arguments["archive_file"], arguments["weights_file"], *data]
     paths = [source for source in sources if isinstance(source, str | os.PathLike)]
-    check_sources_stay(outputs, paths, error=ConfigurationError)
+    refuse_inputs_as_outputs(outputs, paths, error=ConfigurationError)
     # AllenNLP tells the metrics of several data apart by the names of their files.
     names = [Path(path).stem for path in data if isinstance(path, str)]
     if arguments["metrics_output_file"] is None and len(set(names)) < len(names):

@@ -106,11 +106,11 @@ def _create_or_recover(
         _check_same(params, before)
         params = before
     if force:
-        _check_sources_stay(params, serialization_dir)
+        _refuse_inputs_as_outputs(params, serialization_dir)
     stock(params, serialization_dir, recover, force)
 
 
-def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
+def _refuse_inputs_as_outputs(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
     """Checks that the folder, which `--force` removes, has nothing that the run reads."""
     folder = os.path.realpath(serialization_dir)
     for key, value in params.as_flat_dict().items():

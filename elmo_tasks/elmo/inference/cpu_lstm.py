@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS
-from elmo_tasks.common.machine import in_two_threads, num_threads
+from elmo_tasks.common.machine import num_threads, run_in_two_threads
 from elmo_tasks.elmo.inference.cell import INPUT_ROWS, Directions, PackedLayer
 from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.inference.lone_sentence import (
@@ -92,7 +92,7 @@ class CpuLstm:
                     threads=threads,
                 )
 
-        results = in_two_threads(run_one)
+        results = run_in_two_threads(run_one)
         outputs, *after = zip(*results, strict=True)
         inverse_order = steps.order.argsort()
         hidden, cell = (torch.stack(pair, dim=1).index_select(2, inverse_order) for pair in after)
@@ -120,5 +120,5 @@ class CpuLstm:
                         weight.try_rows(range(1, largest + 1)[part])
                 layer.for_input.try_rows((LONE_ROWS if largest <= 4 else INPUT_ROWS)[part], layer.bias)
 
-        in_two_threads(try_one)
+        run_in_two_threads(try_one)
         self._tried[threads] = largest

@@ -18,7 +18,7 @@ from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.machine import SHARED, one_thread_in_forks
+from elmo_tasks.common.machine import CACHES_LOCK, limit_forks_to_one_thread
 from elmo_tasks.common.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.cell import FrozenLstm, PackedLayer
 from elmo_tasks.elmo.inference.character_cnn import FrozenTokens
@@ -73,7 +73,7 @@ class FrozenBiLm(nn.Module):
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
-        one_thread_in_forks()
+        limit_forks_to_one_thread()
         check_precision(precision)
         self.options = options
         self.precision = precision
@@ -118,7 +118,7 @@ class FrozenBiLm(nn.Module):
         """A biLM of the same sizes without weights: it has their names and shapes, and makes ids."""
         # Not a `cached_property`, whose locked lock in Python 3.11 a fork could inherit; and not an attribute
         # set as usual, which would be a submodule.
-        with SHARED:
+        with CACHES_LOCK:
             if "_meta_bilm" not in self.__dict__:
                 with torch.device("meta"):
                     self.__dict__["_meta_bilm"] = BiLm(options=self.options)
@@ -152,7 +152,7 @@ class FrozenBiLm(nn.Module):
 
     def digest(self) -> str:
         """Returns a hash of all that the vectors depend on."""
-        with SHARED:
+        with CACHES_LOCK:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
             return self._digest
@@ -203,7 +203,7 @@ class FrozenBiLm(nn.Module):
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Returns the weights by their names in a `BiLm`, unpacked into new tensors where need be."""
-        with SHARED:
+        with CACHES_LOCK:
             # Packing empties `_weights`, so they are copied before the lock is released.
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._blueprint.state_dict() if name in weights}
@@ -216,7 +216,7 @@ class FrozenBiLm(nn.Module):
         kernels = self._kernels
         if kernels is not None:
             return kernels
-        with SHARED:
+        with CACHES_LOCK:
             if self._kernels is None:
                 # Tensors that are made in inference mode could not be used outside of it.
                 with torch.inference_mode(False), torch.no_grad():
@@ -259,7 +259,7 @@ class FrozenBiLm(nn.Module):
     # The module's hooks: its state dict has the names of a `BiLm`
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "FrozenBiLm":
-        with SHARED:
+        with CACHES_LOCK:
             self._weights = {name: fn(weight) for name, weight in self.weights().items()}
             self._kernels = self._digest = None
             return cast(FrozenBiLm, super()._apply(fn, recurse))
@@ -295,7 +295,7 @@ class FrozenBiLm(nn.Module):
                 weights[name] = converted if is_ours else converted.clone()
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
-        with SHARED:
+        with CACHES_LOCK:
             unchanged = self.weights() if len(weights) < len(expected) else {}
             self._weights, self._kernels, self._digest = unchanged | weights, None, None
 

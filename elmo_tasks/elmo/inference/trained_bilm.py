@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import unique_rows
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, one_thread_in_forks
+from elmo_tasks.common.machine import CACHES_LOCK, limit_forks_to_one_thread
 from elmo_tasks.elmo.inference.character_cnn import (
     WINDOWS_AT_ONCE,
     JoinedCharacterCnn,
@@ -173,7 +173,7 @@ class TrainedBiLm(BiLm):
 
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__(options=options)
-        one_thread_in_forks()
+        limit_forks_to_one_thread()
         self.products, self._exact_products = Products(precision), Products()
         self._recordings: dict[tuple[Clips, Products], RecordedLayer] = {}
         self._frozen_copy = FrozenCopy()
@@ -379,7 +379,7 @@ class FrozenCopy:
         tensors = [weight.detach() for weight in weights]
         kinds = [(tensor.device, tensor.dtype, tensor.shape) for tensor in tensors]
         sums = torch.cat([part for tensor in tensors for part in checksums(tensor)])
-        with SHARED:
+        with CACHES_LOCK:
             # Once, since another thread may empty it
             cached = self._cached
             if cached is None or cached[1] != kinds or not torch.equal(cached[2], sums):

@@ -15,7 +15,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED
+from elmo_tasks.common.machine import CACHES_LOCK
 from elmo_tasks.common.packed_weights import check_precision, has_onednn, multiply, onednn_has_bfloat16
 
 
@@ -78,7 +78,7 @@ class Workspace:
 
     def _take(self, size: int, dtype: torch.dtype) -> torch.Tensor | None:
         free = self._buffers.free
-        with SHARED:
+        with CACHES_LOCK:
             fitting = [index for index, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
             return free.pop(min(fitting, key=lambda index: len(free[index]))) if fitting else None
 
