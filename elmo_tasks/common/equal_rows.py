@@ -7,7 +7,7 @@ rows is tried before its first use, with a made-up weight of the same shape.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch.nn import functional as F
@@ -169,6 +169,7 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu").to(dtype)
 
 
+@cache
 def padded_rows(rows: int) -> int:
     """
     Returns the number to which `rows` rows are padded, one of few: each number is tried before its use, and

@@ -52,11 +52,11 @@ class FrozenTokens:
         names = {id(parameter): name for name, parameter in encoder.named_parameters()}
         self._packed: dict[str, PackedWeight] = {}
 
-        def product(weight: torch.Tensor, bias: torch.Tensor) -> LinearMap:
-            packed = pack(weight.detach())
+        def product(weight: torch.Tensor, bias: torch.Tensor) -> PackedWeight:
+            packed = pack(weight.detach(), bias.detach())
             if id(weight) in names:
                 self._packed[names[id(weight)]] = packed
-            return lambda rows: packed(rows, bias.detach())
+            return packed
 
         # What holds an encoder of characters would hold its unpacked weights.
         self._table = encoder if isinstance(encoder, WordEncoder) else None

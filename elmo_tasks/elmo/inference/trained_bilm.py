@@ -193,9 +193,8 @@ class TrainedBiLm(BiLm):
             return super().forward(ids, state)
         if (frozen := self._without_gradients()) is not None:
             return frozen(ids, state, has_bos_eos)
-        self.token_encoder.check(ids)
+        present = self.token_encoder.checked_present(ids)
         state = state or self.initial_state(len(ids))
-        present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
         steps, lengths, wanted = read_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids, has_bos_eos)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
@@ -210,8 +209,7 @@ class TrainedBiLm(BiLm):
             return super().encode(ids, start)
         if (frozen := self._without_gradients()) is not None:
             return frozen.encode(ids, start)
-        self.token_encoder.check(ids)
-        present = self.token_encoder.present(ids)
+        present = self.token_encoder.checked_present(ids)
         rows, lengths = _rows_with_tokens(present)
         bos_eos_ids = self.token_encoder.bos_eos_ids
         after_bos = state_after_bos(self._run, bos_eos_ids, start or self.initial_state(1))
