@@ -41,7 +41,7 @@ class CorefPredictor(TextPredictor):
     """
 
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
-    records_at_once = 1
+    max_group = 1
     optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
 
     def run(self, instances: list[Instance]) -> list[CorefResult]:

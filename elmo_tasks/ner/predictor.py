@@ -43,7 +43,7 @@ class NerPredictor(SentencePredictor):
         """Runs the model on the lines of all texts, and joins the results of each text."""
         lines = [self._lines(instance) for instance in instances]
         parts = batches(
-            chain.from_iterable(lines), lambda line: len(line["metadata"].metadata), self.tokens_at_once()
+            chain.from_iterable(lines), lambda line: len(line["metadata"].metadata), self.batch_tokens()
         )
         results = chain.from_iterable(map(super().run, parts))
         return [

@@ -45,8 +45,7 @@ class TrainedModel(Generic[Value]):
         for name in fields:
             if known and name not in known:
                 raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(known)}")
-        (result,) = self.predictor.stream([InputRecord(self._texts(texts, fields))])
-        return result.value
+        return self.predictor.predict_one(self._texts(texts, fields)).value
 
     predict = __call__
 

@@ -57,7 +57,7 @@ class Answers:
     """A predictor that answers batches of queries, and refuses single ones."""
 
     def __init__(self, predictor: TaskPredictor, limits: Limits) -> None:
-        predictor.in_own_process = True
+        predictor.may_set_threads = True
         self._predictor = predictor
         self._limits = limits
 

@@ -113,9 +113,9 @@ class SrlPredictor(SentencePredictor):
             return [len(content.words.words)]
         return [len(content.sentence_of(predicate)) for predicate in content.predicates]
 
-    def tokens_at_once(self) -> int:
+    def batch_tokens(self) -> int:
         """Returns the tokens of several batches, since `run` makes batches of predicates."""
-        return 4 * super().tokens_at_once()
+        return 4 * super().batch_tokens()
 
     def to_instance(self, content: SrlText) -> SentenceInstance:
         words, predicates = content.words.words, content.predicates or []
@@ -130,7 +130,7 @@ class SrlPredictor(SentencePredictor):
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in sentence.propositions or []]
-        parts = batches(propositions, lambda each: len(each["metadata"].metadata), super().tokens_at_once())
+        parts = batches(propositions, lambda each: len(each["metadata"].metadata), super().batch_tokens())
         results = chain.from_iterable(map(super().run, parts))
         return [
             SrlResult(

@@ -5,7 +5,7 @@ import pytest
 import spacy
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.pipeline.command import PredictManager
+from elmo_tasks.pipeline.command import predict_file
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags
@@ -175,7 +175,7 @@ def reader_of(predictor):
 
 
 def lines_of(predictor, path, batch_size):
-    PredictManager(predictor, str(path), f"{path}.out", batch_size, False, True).run()
+    predict_file(predictor, str(path), f"{path}.out", batch_size=batch_size, by_reader=True)
     return [json.loads(line) for line in Path(f"{path}.out").read_text().splitlines()]
 
 
