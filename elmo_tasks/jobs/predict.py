@@ -15,7 +15,7 @@ from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
 from elmo_tasks.pipeline.command import predictor_of
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, is_stateful
-from elmo_tasks.pipeline.stream import JsonLines, predict
+from elmo_tasks.pipeline.stream import json_records, predict
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,7 @@ class PredictShard:
     def __call__(self, shard: Shard) -> Outcome:
         self._check_order(shard.number)
         named = self._job.named
-        records = JsonLines(
+        records = json_records(
             self._predictor,
             map(_as_line, self._reader.lines(shard)),
             shard.source if named else None,

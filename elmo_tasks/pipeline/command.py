@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
-from functools import partial
 from typing import Any, Optional
 
 from allennlp.commands import predict as stock
@@ -27,35 +26,17 @@ from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
-from elmo_tasks.pipeline.stream import JsonLines, json_lines_file, predict
+from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records, predict
 
 
 class PredictManager(stock._PredictManager):
-    """`predict_file`, with the parameters with which AllenNLP's command makes its own class."""
+    """`predict_file`, as AllenNLP's command calls its own class."""
 
-    def __init__(
-        self,
-        predictor: TaskPredictor,
-        input_file: str,
-        output_file: str | None,
-        batch_size: int | None,
-        print_to_console: bool,
-        has_dataset_reader: bool,
-        multitask_head: str | None = None,
-    ) -> None:
-        self._run = partial(
-            predict_file,
-            predictor,
-            input_file,
-            output_file,
-            batch_size=batch_size,
-            prints=print_to_console,
-            by_reader=has_dataset_reader,
-            head=multitask_head,
-        )
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
 
     def run(self) -> None:
-        self._run()
+        predict_file(*self._arguments)
 
 
 def get_predictor(arguments: argparse.Namespace) -> TaskPredictor:
@@ -83,7 +64,6 @@ def predict_file(
     predictor: TaskPredictor,
     source: str,
     output: str | None = None,
-    *,
     batch_size: int | None = None,
     prints: bool = False,
     by_reader: bool = False,
@@ -101,9 +81,10 @@ def predict_file(
     files = _inputs(source, reader)
     if output is not None:
         check_sources_stay([output], files, error=ConfigurationError)
+    lines = FileLines(source, work=None if output is None else "predict")
     records: Iterable[InputRecord]
     if reader is None:
-        records = JsonLines.of_file(predictor, source, work=None if output is None else "predict")
+        records = json_records(predictor, lines, lines.name)
     else:
         records = map(InputRecord, _instances(reader, source, head))
     with nullcontext() if output is None else open(output, "w", 1, "utf-8", newline="\n") as file:
@@ -120,7 +101,7 @@ def predict_file(
             sys.stdout.flush()
             index += 1
 
-        predict(records, predictor, write, batch_size)
+        predict(records, predictor, write, batch_size, lines.waits)
 
 
 def _instances(reader: DatasetReader, path: str, head: str | None) -> Iterator[Instance]:

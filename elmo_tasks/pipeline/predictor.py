@@ -23,6 +23,7 @@ from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.predictors import Predictor
+from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError
@@ -32,7 +33,7 @@ from elmo_tasks.data import tokenization
 from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
-from elmo_tasks.pipeline.explanations import Interpretable
+from elmo_tasks.pipeline.explanations import Gradients, with_label
 from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000
@@ -123,7 +124,7 @@ class _Example(NamedTuple):
         return sum(self.lengths)
 
 
-class TaskPredictor(Interpretable):
+class TaskPredictor(Predictor):
     """
     Base class of the tasks' predictors. A task implements `read`, `to_instance`, and `empty_result` if
     its model cannot read a text without words.
@@ -135,11 +136,14 @@ class TaskPredictor(Interpretable):
     """Further fields that an input of any form may have."""
     max_group: ClassVar[int] = 512
     """The records that are read before they are predicted, so that those of similar length run together."""
+    gradients_class: ClassVar[type[Gradients]] = Gradients
+    """The gradients of a task, for `allennlp.interpret` and explanations."""
     may_set_threads = False
     """True in a command or a service, where the user has no threads that compute."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, unwrapped_reader(dataset_reader), frozen)
+        self.gradients = self.gradients_class(self)
 
     def readable(self) -> list[str]:
         """Returns the fields that an input may have."""
@@ -251,6 +255,15 @@ class TaskPredictor(Interpretable):
         (example,) = self._examples([InputRecord(json_dict)])
         return example.instance if isinstance(example, _Example) else value_of(example)
 
+    def get_interpretable_layer(self) -> nn.Module:
+        return self.gradients.layer
+
+    def get_interpretable_text_field_embedder(self) -> nn.Module:
+        return self.gradients.layer
+
+    def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.gradients.of(instances)
+
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         if not isinstance(example := self.example(json_dict), Instance):
             raise ConfigurationError("the input has no words")
@@ -294,7 +307,8 @@ class TaskPredictor(Interpretable):
         indices.sort(key=lambda index: max(results[index].lengths, default=0))
         tokens = [results[index].tokens for index in indices]
         most = self.batch_tokens()
-        for size in list(batch_sizes(tokens, min(most, max_tokens or most))):
+        is_lone = len(indices) == 1
+        for size in [1] if is_lone else list(batch_sizes(tokens, min(most, max_tokens or most))):
             batch, indices = indices[:size], indices[size:]
             # A thread of the user that computes for the first time in the block would stay single-threaded.
             is_small = self.may_set_threads and sum(results[index].tokens for index in batch) <= SMALL_BATCH
@@ -401,7 +415,7 @@ class LabelPredictor(TaskPredictor):
         return self._dataset_reader.text_to_instance(*content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        return self._with_label(instance, outputs["label"])
+        return [with_label(instance, outputs["label"], self._model.vocab)]
 
 
 class JsonResult(TaskResult):

@@ -39,46 +39,40 @@ def predict(
     predictor: TaskPredictor,
     sink: Callable[[InputRecord, JsonDict], object],
     batch_size: int | None = None,
+    waits: Callable[[], bool] = lambda: False,
 ) -> int:
     """
     Predicts the records of a source, gives a sink each with the JSON object of its result, in order, and
     returns their number. The object begins with the ids of its record: those of an instance, such as `id`, or
     the short fields of an object that the predictor does not read, if it is ours. An error is raised after
-    the results before it; that of the first line says what the predictor reads.
+    the results before it; that of the first object says what the predictor reads.
 
     # Parameters
 
     batch_size : the most records that are read before they are predicted; by default `group_size`.
+    waits : says whether the next record has yet to arrive, so that those before it are predicted first.
     """
     known = [] if isinstance(predictor, AnyPredictor) else predictor.readable()
-    waits = source.waits if isinstance(source, JsonLines) else lambda: False
     count = 0
-    try:
-        for group in groups_of(source, batch_size or predictor.group_size(), waits):
-            metadata = [_metadata(record) for record in group]
-            results = iter(
-                predictor.results(
-                    [
-                        record
-                        for record, about in zip(group, metadata, strict=True)
-                        if not isinstance(about, NoPrediction)
-                    ]
-                )
-            )
-            for record, about in zip(group, metadata, strict=True):
-                ids = about.ids if isinstance(about, Metadata) else {}
-                if isinstance(record.content, dict) and known:
-                    ids = ids_of(record.content, known)
-                if isinstance(about, NoPrediction):
-                    result = {"no_prediction": about.reason}
-                else:
-                    result = predictor.to_json(value_of(next(results)))
-                sink(record, {**ids, **result})
-                count += 1
-    except ConfigurationError as error:
-        if isinstance(source, JsonLines) and not count:
-            error.add_note(_expected_form(predictor))
-        raise
+    for group in groups_of(source, batch_size or predictor.group_size(), waits):
+        metadata = list(map(_metadata, group))
+        pairs = list(zip(group, metadata, strict=True))
+        results = iter(
+            predictor.results([record for record, about in pairs if not isinstance(about, NoPrediction)])
+        )
+        for record, about in pairs:
+            ids = about.ids if isinstance(about, Metadata) else {}
+            if isinstance(record.content, dict) and known:
+                ids = ids_of(record.content, known)
+            if isinstance(about, NoPrediction):
+                output = {"no_prediction": about.reason}
+            else:
+                result = next(results)
+                if isinstance(result, Exception) and not count and not isinstance(record.content, Instance):
+                    result.add_note(_expected_form(predictor))
+                output = predictor.to_json(value_of(result))
+            sink(record, {**ids, **output})
+            count += 1
     return count
 
 
@@ -94,46 +88,27 @@ def _expected_form(predictor: TaskPredictor) -> str:
     return f"{expected}; for data like those of the training, use `allennlp predict --use-dataset-reader`"
 
 
-class JsonLines:
+def json_records(
+    predictor: Predictor, lines: Iterable[bytes], name: str | None, *, before: int = 0
+) -> Iterator[InputRecord]:
     """
-    A source of JSON objects: a record for each line that is not blank, by `load_line` of the predictor.
-
-    # Parameters
-
-    name : the file that errors name; without one, blank lines are not counted.
-    before : the number of lines before the first.
+    Yields a record for each line that is not blank, by `load_line` of the predictor. Errors give the file the
+    `name`; without one, blank lines are not counted. `before` is the number of lines before the first.
     """
+    number = before
 
-    def __init__(
-        self, predictor: Predictor, lines: Iterable[bytes], name: str | None, *, before: int = 0
-    ) -> None:
-        self._load, self._lines = predictor.load_line, lines
-        self._name, self._before = name, before
+    def where() -> str:
+        return f"{name}, line {number}" if name else f"line {number} (blank lines not counted)"
 
-    @classmethod
-    def of_file(cls, predictor: Predictor, path: str, *, work: str | None = None) -> "JsonLines":
-        """Returns the objects of a file, see `FileLines`; standard input has no name."""
-        return cls(predictor, FileLines(path, work=work), None if path == "-" else path)
-
-    def __iter__(self) -> Iterator[InputRecord]:
-        name, number = self._name, self._before
-
-        def where() -> str:
-            return f"{name}, line {number}" if name else f"line {number} (blank lines not counted)"
-
-        try:
-            for line in self._lines:
-                is_blank = not line.decode("utf-8", "replace").strip()
-                number += not is_blank or name is not None
-                if not is_blank:
-                    yield InputRecord(attempt(lambda line: self._load(_decoded(line)), line), where())
-        except UNREADABLE as error:
-            number += 1
-            yield InputRecord(ConfigurationError(str(error)), where())
-
-    def waits(self) -> bool:
-        """Returns whether the next record has yet to arrive, so that those before it are predicted first."""
-        return isinstance(self._lines, FileLines) and self._lines.waits()
+    try:
+        for line in lines:
+            is_blank = not line.decode("utf-8", "replace").strip()
+            number += not is_blank or name is not None
+            if not is_blank:
+                yield InputRecord(attempt(lambda line: predictor.load_line(_decoded(line)), line), where())
+    except UNREADABLE as error:
+        number += 1
+        yield InputRecord(ConfigurationError(str(error)), where())
 
 
 def _decoded(line: bytes) -> str:
@@ -151,8 +126,8 @@ class FileLines:
     """
 
     def __init__(self, path: str, *, work: str | None = None) -> None:
-        self.path = path
-        self._work = work
+        self.path, self._work = path, work
+        self.name = None if path == "-" else path
         self._arrived: deque[bytes] | None = None
 
     def __iter__(self) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives import trained_archives
 from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words
@@ -24,15 +23,12 @@ from elmo_tasks.pipeline.predictor import (
     require,
     value_of,
 )
-from elmo_tasks.pipeline.trained import load
 from elmo_tasks.srl.model import SrlResult
 from elmo_tasks.srl.reader import SentenceInstance
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
-PREDICATES = "predicates"
-"""The archive of the project that finds the words that have roles."""
 
 
 class SrlText(NamedTuple):
@@ -73,6 +69,11 @@ class SrlPredictor(SentencePredictor):
     """
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
+
+    @staticmethod
+    def open_finder() -> TaskPredictor | None:
+        """Opens the predictor that finds the words that have roles; the suite gives it, if there is one."""
+        return None
 
     def read(self, json_dict: JsonDict) -> SrlText:
         """Returns the words of a text, its sentences, and the predicates that the input gives."""
@@ -200,9 +201,7 @@ class SrlPredictor(SentencePredictor):
 
     @cached_property
     def _finder(self) -> TaskPredictor | None:
-        if self._spacy_model is not None or PREDICATES not in trained_archives():
-            return None
-        return load(PREDICATES).predictor
+        return None if self._spacy_model is not None else self.open_finder()
 
     @cached_property
     def _tagger(self) -> RenewedPipeline:

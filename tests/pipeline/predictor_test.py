@@ -13,7 +13,7 @@ from elmo_tasks.pipeline.predictor import (
     TextPredictor,
     require_text,
 )
-from elmo_tasks.pipeline.stream import JsonLines, predict
+from elmo_tasks.pipeline.stream import json_records, predict
 from elmo_tasks.sst.reader import SstReader
 from tests.errors import mentions
 from tests.pipeline.fake import Counting, Doubled, Doubling
@@ -88,7 +88,7 @@ def test_results_before_a_line_that_breaks_the_model_come_out(predictor, error):
     predictor.error = error
     lines, results = [b'{"text": "a"}', b'{"text": "bcd"}', b'{"text": "e"}'], []
     with pytest.raises(ConfigurationError, match=rf"line 2 \(.*\): {error.__name__}: three"):
-        predict(JsonLines(predictor, lines, None), predictor, lambda _, result: results.append(result))
+        predict(json_records(predictor, lines, None), predictor, lambda _, result: results.append(result))
     assert results == [{"doubled": 2}]
 
 
