@@ -31,7 +31,7 @@ from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.elmo_model import TaskModel
-from elmo_tasks.pipeline.command import PredictManager
+from elmo_tasks.pipeline.command import predict_file
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.training.experiments import plan, score, validation_metric
 
@@ -288,7 +288,7 @@ def _predict(archive: str, examples: Iterator[tuple[str, ...]], folder: Path) ->
     for some in (inputs[:1], inputs):
         lines.write_text("\n".join(some), encoding="utf-8")
         with _clock() as clock:
-            PredictManager(predictor, str(lines), str(output), 64, False, False).run()
+            predict_file(predictor, str(lines), str(output), batch_size=64)
     return clock
 
 

@@ -14,11 +14,21 @@ import elmo_tasks.modules.layers  # noqa: E402
 import elmo_tasks.ner.predictor  # noqa: E402
 import elmo_tasks.snli.predictor  # noqa: E402
 import elmo_tasks.squad.predictor  # noqa: E402
-import elmo_tasks.srl.predictor  # noqa: E402
 import elmo_tasks.sst.predictor  # noqa: E402
 import elmo_tasks.training.callbacks  # noqa: E402
 import elmo_tasks.training.checkpointer  # noqa: E402
 import elmo_tasks.training.optimizers  # noqa: E402, F401
+from elmo_tasks.archives import trained_archives  # noqa: E402
 from elmo_tasks.pipeline import command  # noqa: E402
+from elmo_tasks.pipeline.predictor import TaskPredictor  # noqa: E402
+from elmo_tasks.pipeline.trained import load  # noqa: E402
+from elmo_tasks.srl.predictor import SrlPredictor  # noqa: E402
 
 compat.commands.replace_predict(command.PredictManager, command.get_predictor)
+
+
+def _open_finder_of_predicates() -> TaskPredictor | None:
+    return load("predicates").predictor if "predicates" in trained_archives() else None
+
+
+SrlPredictor.open_finder = staticmethod(_open_finder_of_predicates)

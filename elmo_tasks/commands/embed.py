@@ -29,7 +29,7 @@ from elmo_tasks.embedding.vector_file import check_name, check_writable
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import WORK, Folder, input_sources, texts_among
-from elmo_tasks.jobs.runs import PLAN, Reading, Settings, must_run
+from elmo_tasks.jobs.runs import PLAN, Reading, Settings, prepare_folder
 from elmo_tasks.jobs.sinks import Hdf5Sink
 
 SHARD_BYTES = 1 << 17
@@ -149,7 +149,7 @@ class Embed(Verb):
         output, ray = self.output, self.ray
         folder = Folder(output)
         sources = texts_among(input_sources(self.input), self.input, [output])
-        if not must_run(folder, resume=self.mode.resume, force=self.mode.force):
+        if not prepare_folder(folder, resume=self.mode.resume, force=self.mode.force):
             print(f"{output} is complete already")
             return
         for source in sources:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from allennlp.commands.train import train_model
-from allennlp.common import Params
+from allennlp.common import JsonDict, Params
 from allennlp.common.params import parse_overrides, with_overrides
 from allennlp.data import DatasetReader
 
@@ -18,7 +18,8 @@ from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, descripti
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.training import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.input_files import InputError, sample_of, shorten
-from elmo_tasks.pipeline.predictor import InputRecord, predict_records
+from elmo_tasks.pipeline.predictor import InputRecord
+from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.training.sampling import sample_size
 
@@ -109,7 +110,8 @@ class TrainOnOwnData(Verb):
         # The reader of the archive itself reads the records that were trained on, too.
         block = archive.config.get("validation_dataset_reader", archive.config["dataset_reader"])
         records = map(InputRecord, DatasetReader.from_params(block.duplicate()).read(self.dev or self.train))
-        results = list(predict_records(predictor, records))
+        results: list[tuple[InputRecord, JsonDict]] = []
+        predict(records, predictor, lambda *pair: results.append(pair))
         print("\nPredictions:")
         for _, result in results[:_EXAMPLES]:
             print(f"  {shorten(self.shown(result), _LONGEST)}")

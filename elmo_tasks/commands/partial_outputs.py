@@ -20,7 +20,7 @@ from elmo_tasks.commands.base import ArgumentGroup, Positive, flag, option, refu
 from elmo_tasks.common.files import full_disk_errors, put_in_place
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine
 from elmo_tasks.jobs.locations import MARK, WORK, Folder
-from elmo_tasks.jobs.runs import must_run, remove_run
+from elmo_tasks.jobs.runs import prepare_folder, remove_run
 
 PARTIAL = ".partial"
 
@@ -189,14 +189,14 @@ def run_folder(output: str, arguments: RunArguments) -> Iterator[Folder | None]:
     """
     Yields the folder OUT.partial, or `None` if there is nothing to do. On a disk it is for this process
     alone, has the empty folder `WORK`, and stays only if a later run can resume the run in it. For errors see
-    `check_output`, `partial_folder` and `must_run`.
+    `check_output`, `partial_folder` and `prepare_folder`.
     """
     remote = "://" in output
     with nullcontext() if remote else partial_folder(Path(output), with_run=True) as work:
         if not remote:
             check_output(Path(output), force=True)
         folder = Folder(f"{output}{PARTIAL}" if work is None else str(work.parent))
-        if not must_run(folder, output, resume=arguments.resume, force=arguments.force):
+        if not prepare_folder(folder, output, resume=arguments.resume, force=arguments.force):
             print(f"{output} is complete; use --force to overwrite it")
             yield None
             return

@@ -41,9 +41,10 @@ from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
-from elmo_tasks.pipeline.command import InputLines, json_lines_file, predictor_arguments, read_file
+from elmo_tasks.pipeline.command import predictor_arguments
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
+from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
 from elmo_tasks.training.sampling import GroupedBucketSampler
@@ -200,13 +201,12 @@ class Explain(ModelVerb):
                     f"{self.archive}: a {type(archive.model).__name__} cannot be explained, only a single "
                     "model of NER, SST, SNLI, SQuAD, classification or coreference"
                 )
-            predictor.through_elmo = self.through_elmo
+            predictor.gradients.through_elmo = self.through_elmo
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            for record in progress(
-                list(read_file(predictor, InputLines(self.input))), work="explain", unit="inputs"
-            ):
+            lines = FileLines(self.input, work="explain")
+            for record in json_records(predictor, lines, lines.name):
                 result = with_place(attempt(explainer, record.content), record.where)
                 if isinstance(result, Exception):
                     problem = result

@@ -19,52 +19,15 @@ from elmo_tasks.coref.model import CorefResult
 from elmo_tasks.data.input_files import NoWordsError
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
+from elmo_tasks.pipeline.explanations import Gradients
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
 
 _INPUT_FORMS = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t\r]*\n|\Z)", re.DOTALL)
 
 
-@Predictor.register("elmo_coref")
-class CorefPredictor(TextPredictor):
-    """
-    In: `{"document": "..."}` or `{"tokens": ["..."]}`, both split into sentences by spaCy's rules, a document
-    also at empty lines; or `{"sentences": [["..."]]}`, optionally with `speakers`, a list for each sentence.
-    All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are inputs, too.
-
-    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
-    same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the
-    mentions of cluster 0, and so on; `pronouns`, for each its `token`, the most probable `name` in its
-    cluster ([first, last] token), the `probability` of the name, and whether it is `replaced` in `resolved`,
-    the text with pronouns replaced whose name has a probability of 0.9 or more.
-    The text is the document, or the tokens joined by blanks.
-    """
-
-    forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
-    records_at_once = 1
-    optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
-
-    def run(self, instances: list[Instance]) -> list[CorefResult]:
-        """Predicts the documents one by one, since a batch of the model is one document."""
-        run = super().run
-        return [result for instance in instances for result in run([instance])]
-
-    def empty_result(self, content: CorefDocument | None) -> CorefResult | None:
-        if content is not None:
-            return None
-        return CorefResult(CorefDocument("", [], [], words=join_words([])), [], {})
-
-    def to_instance(self, content: CorefDocument) -> Instance:
-        return self._dataset_reader.text_to_instance(content)
-
-    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        """Returns an instance for each cluster, with no other cluster; without any, one without clusters."""
-        document: CorefDocument = instance["metadata"].metadata
-        clusters = [[list(map(tuple, cluster))] for cluster in outputs["clusters"]]
-        return [
-            Instance({**instance.fields, "metadata": MetadataField(replace(document, clusters=one))})
-            for one in clusters or [[]]
-        ]
+class CorefGradients(Gradients):
+    """Gradients of the loss of the clusters, by the whole document as one text."""
 
     def metadata_of(self, instance: Instance) -> CorefDocument:
         return instance["metadata"].metadata
@@ -91,6 +54,49 @@ class CorefPredictor(TextPredictor):
             return vectors[rows, :longest], elmo
 
         return super().observed_methods() | {"embed_sentences": cached_embed}
+
+
+@Predictor.register("elmo_coref")
+class CorefPredictor(TextPredictor):
+    """
+    In: `{"document": "..."}` or `{"tokens": ["..."]}`, both split into sentences by spaCy's rules, a document
+    also at empty lines; or `{"sentences": [["..."]]}`, optionally with `speakers`, a list for each sentence.
+    All may have a `doc_key`, which tells the genre. So the reader's JSON Lines are inputs, too.
+
+    Out: `tokens`; `clusters`, each a list of [first, last] token, both inclusive, from 0; `mentions`, the
+    same with `text`, `char_start` and `char_end` (half-open); `marked`, the text with `[0 ...]` around the
+    mentions of cluster 0, and so on; `pronouns`, for each its `token`, the most probable `name` in its
+    cluster ([first, last] token), the `probability` of the name, and whether it is `replaced` in `resolved`,
+    the text with pronouns replaced whose name has a probability of 0.9 or more.
+    The text is the document, or the tokens joined by blanks.
+    """
+
+    forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
+    max_group = 1
+    gradients_class = CorefGradients
+    optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
+
+    def run(self, instances: list[Instance]) -> list[CorefResult]:
+        """Predicts the documents one by one, since a batch of the model is one document."""
+        run = super().run
+        return [result for instance in instances for result in run([instance])]
+
+    def empty_result(self, content: CorefDocument | None) -> CorefResult | None:
+        if content is not None:
+            return None
+        return CorefResult(CorefDocument("", [], [], words=join_words([])), [], {})
+
+    def to_instance(self, content: CorefDocument) -> Instance:
+        return self._dataset_reader.text_to_instance(content)
+
+    def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
+        """Returns an instance for each cluster, with no other cluster; without any, one without clusters."""
+        document: CorefDocument = instance["metadata"].metadata
+        clusters = [[list(map(tuple, cluster))] for cluster in outputs["clusters"]]
+        return [
+            Instance({**instance.fields, "metadata": MetadataField(replace(document, clusters=one))})
+            for one in clusters or [[]]
+        ]
 
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
         """Returns the document of an input, or `None` if it has no words."""

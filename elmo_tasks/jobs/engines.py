@@ -83,15 +83,15 @@ def run_job(
         if run.complete:
             return run
         error: Outcome | None = None
-        if left := run.left():
-            with run.telling_how_to_resume():
-                error = _first_error(run, pool.outcomes(left), name)
+        if shards := run.remaining():
+            with run.noting_how_to_resume():
+                error = _first_error(run, pool.outcomes(shards), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
         problem.add_note("fix this, then run the same command with --resume")
         raise problem
-    with run.telling_how_to_resume():
+    with run.noting_how_to_resume():
         job.sink.finish(run)
     return run
 

@@ -40,7 +40,7 @@ def input_sources(path: str) -> list[str]:
     (scheme, mark, _), query = path.partition("://"), path.partition("?")[2]
     store, pattern = _store_of(path)
     folder = pattern.partition("*")[0].rpartition("/")[0] if "*" in pattern else pattern
-    with _naming(path):
+    with _with_location(path):
         names = [
             name
             for name in store.find(folder)
@@ -78,7 +78,7 @@ def open_source(source: str, folder: str) -> BufferedReader:
     if not _REMOTE.match(source):
         return open(os.path.join(folder, source), "rb")
     store, path = _store_of(source)
-    with _naming(source):
+    with _with_location(source):
         return BufferedReader(store.open(path, "rb"), 1 << 20)
 
 
@@ -92,7 +92,7 @@ def byte_size(source: str, folder: str) -> int:
 
 def exists(location: str) -> bool:
     store, path = _store_of(location)
-    with _naming(location):
+    with _with_location(location):
         return store.exists(path)
 
 
@@ -113,12 +113,12 @@ class Folder:
         return Path(self._path)
 
     def create(self) -> None:
-        with _naming(self.location):
+        with _with_location(self.location):
             self._store.makedirs(self._path, exist_ok=True)
 
     def names(self) -> set[str]:
         """Returns the names of the files in the folder, or none if it does not exist."""
-        with _naming(self.location):
+        with _with_location(self.location):
             if self._store.isfile(self._path):
                 raise ElmoError(f"{self.location} is a file, not a folder", remedy="name another OUT")
             with suppress(FileNotFoundError):
@@ -187,7 +187,7 @@ def _resolved(location: str) -> str:
 
 
 @contextmanager
-def _naming(location: str) -> Iterator[None]:
+def _with_location(location: str) -> Iterator[None]:
     """Adds the location to the errors of a store that do not name it."""
     try:
         yield

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job
 from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
-from elmo_tasks.pipeline.command import expected_form, predictor_of, read_json_records
-from elmo_tasks.pipeline.predictor import is_stateful, predict_records
+from elmo_tasks.pipeline.command import predictor_of
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, is_stateful
+from elmo_tasks.pipeline.stream import json_records, predict
 
 
 @dataclass(kw_only=True)
@@ -60,22 +61,23 @@ class PredictShard:
     def __call__(self, shard: Shard) -> Outcome:
         self._check_order(shard.number)
         named = self._job.named
-        records = read_json_records(
+        records = json_records(
             self._predictor,
             map(_as_line, self._reader.lines(shard)),
             shard.source if named else None,
             before=shard.line - 1 if named else shard.before,
         )
-        written = 0
         with self._job.sink.part(shard) as write:
+
+            def write_line(record: InputRecord, result: JsonDict) -> None:
+                write(self._predictor.dump_line(result).encode("utf-8"))
+
             try:
-                for _, result in predict_records(self._predictor, records, self._job.batch_size):
-                    write(self._predictor.dump_line(result).encode("utf-8"))
-                    written += 1
+                written = predict(records, self._predictor, write_line, self._job.batch_size)
             except (ConfigurationError, ElmoError) as error:
-                is_first = not (shard.number or written)
-                hint = f"; {expected_form(self._predictor)}" if is_first else ""
-                return {"number": shard.number, "error": f"{error}{hint}"}
+                # The form of the input is told for the first line of the whole run.
+                notes = [] if shard.number else getattr(error, "__notes__", [])
+                return {"number": shard.number, "error": "; ".join([str(error), *notes])}
         return self._job.sink.done(shard, {"sentences": written})
 
     def _check_order(self, number: int | None) -> None:
@@ -88,7 +90,7 @@ class PredictShard:
         self._next += 1
 
 
-def open_job_predictor(job: PredictJob) -> Predictor:
+def open_job_predictor(job: PredictJob) -> TaskPredictor:
     """Opens the archive, and makes its predictor."""
     if isinstance(job.archive, str):
         archive = open_archive(job.archive, job.cuda_device, job.overrides)

@@ -6,9 +6,9 @@ An input is cut into shards, each read by itself: lines of a text, or rows of a 
 depend on the input and their size alone. Each has a hash of its content, so that a run that is resumed
 notices an input that has changed.
 
-A run works in a folder: OUT itself if that is a folder of parts, else OUT.partial. `must_run` decides by the
-files there whether there is something to do. `open_run` writes the plan, which has the settings, or compares
-the plan of a run that was stopped with its own. Each shard that is done leaves a note with hash and counts,
+A run works in a folder: OUT itself if that is a folder of parts, else OUT.partial. `prepare_folder` removes
+an earlier run that is not resumed. `open_run` writes the plan, which has the settings, or compares the plan
+of a run that was stopped with its own. Each shard that is done leaves a note with hash and counts,
 written when its content is on the disk. A run that is resumed does the shards that have no such note.
 """
 
@@ -262,12 +262,12 @@ Outcome = dict[str, Any]
 """The result of a shard: its number and counts, or the `error` that ended it."""
 
 
-def must_run(folder: Folder, output: str | None = None, *, resume: bool, force: bool) -> bool:
+def prepare_folder(folder: Folder, output: str | None = None, *, resume: bool, force: bool) -> bool:
     """
-    Returns whether there is something to do. If so, the folder holds the plan of the run that is to be
-    resumed, or nothing that matters. `output` is the file to write, if it is not the folder itself. Links and
-    other files in the folder are an `ElmoError`; so are an output and an unfinished run without `resume` or
-    `force`.
+    Prepares the folder of a run: removes what an earlier run has left there, unless that is resumed. Returns
+    false, and removes nothing, if the run to resume is complete. `output` is the file to write, if it is not
+    the folder itself. Links and other files in the folder are an `ElmoError`; so are an output and an
+    unfinished run without `resume` or `force`.
     """
     names = folder.names() - {MARK, WORK}
     for name in sorted(names):
@@ -314,8 +314,7 @@ class Run:
     def __post_init__(self) -> None:
         self._resumed = set(self.done)
 
-    def left(self) -> list[Shard]:
-        """Returns the shards that are not done."""
+    def remaining(self) -> list[Shard]:
         return [shard for shard in self.shards if shard.number not in self.done]
 
     def total(self, count: str, *, new: bool = False) -> int:
@@ -338,7 +337,7 @@ class Run:
                 yield outcome
 
     @contextmanager
-    def telling_how_to_resume(self) -> Iterator[None]:
+    def noting_how_to_resume(self) -> Iterator[None]:
         """Adds to an exception that leaves the context how much is done, and how the run is resumed."""
         try:
             yield

@@ -18,6 +18,7 @@ from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
+from elmo_tasks.pipeline.label_names import label_names
 from elmo_tasks.pipeline.results import Entity, TaskResult
 
 
@@ -39,8 +40,8 @@ class NerResult(TaskResult):
         return entities
 
     @property
-    def labels(self) -> list[str]:
-        return [span.label for span in self.spans]
+    def label_names(self) -> dict[str, str]:
+        return label_names([span.label for span in self.spans])
 
     def to_json(self) -> JsonDict:
         words = self.sentence.words

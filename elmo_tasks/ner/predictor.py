@@ -1,6 +1,5 @@
 """The predictor of entities in plain or tokenised text, from JSON Lines."""
 
-from collections.abc import Iterable
 from itertools import chain, islice, pairwise
 from typing import Any, cast
 
@@ -9,15 +8,32 @@ from allennlp.data import Instance
 from allennlp.data.fields import TextField
 from allennlp.predictors import Predictor
 
-from elmo_tasks.common.batches import batches
+from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.data.fields import TagField
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
 from elmo_tasks.data.tokenization import Words, line_starts
 from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.pipeline.explanations import labelled
+from elmo_tasks.pipeline.explanations import Gradients, labelled
 from elmo_tasks.pipeline.predictor import SentencePredictor
+
+
+class NerGradients(Gradients):
+    """Gradients of the loss of the tags."""
+
+    def metadata_of(self, instance: Instance) -> NerSentence:
+        (words,) = self.texts(instance)
+        before = cast(NerSentence, instance["metadata"].metadata)
+        tags = convert(cast(TagField, instance["tags"]).labels, Scheme.BIOUL, Scheme.IOB2)
+        text = Words(before.text, words, before.offsets) if words == before.words else join_words(words)
+        return NerSentence(words, text.text, text.offsets, tags)
+
+    def of(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tags of the output are BIOUL, as in the instances, since AllenNLP compares the two."""
+        gradients, outputs = super().of(instances)
+        outputs["tags"] = [convert(tags, Scheme.IOB2, Scheme.BIOUL) for tags in outputs["tags"]]
+        return gradients, outputs
 
 
 @Predictor.register("elmo_ner")
@@ -31,6 +47,8 @@ class NerPredictor(SentencePredictor):
     is a sentence of its own, which no entity crosses.
     """
 
+    gradients_class = NerGradients
+
     def empty_result(self, content: Words) -> NerResult | None:
         return None if content.words else NerResult(NerSentence([], content.text, []), [], [])
 
@@ -41,19 +59,22 @@ class NerPredictor(SentencePredictor):
 
     def run(self, instances: list[Instance]) -> list[NerResult]:
         """Runs the model on the lines of all texts, and joins the results of each text."""
-        lines = [self._lines(instance) for instance in instances]
-        parts = batches(
-            chain.from_iterable(lines), lambda line: len(line["metadata"].metadata), self.tokens_at_once()
-        )
-        results = chain.from_iterable(map(super().run, parts))
+        lines_by_text = list(map(self._lines, instances))
+        lines = list(chain.from_iterable(lines_by_text))
+        if len(lines) == 1:
+            return super().run(lines)
+        results: list[NerResult] = []
+        for size in list(batch_sizes([len(line["tokens"]) for line in lines], self.batch_tokens())):
+            results += super().run(lines[len(results) : len(results) + size])
+        remaining = iter(results)
         return [
-            _joined(instance["metadata"].metadata, islice(results, len(lines_of_text)))
-            for instance, lines_of_text in zip(instances, lines, strict=True)
+            _joined(instance, list(islice(remaining, len(lines_of_text))))
+            for instance, lines_of_text in zip(instances, lines_by_text, strict=True)
         ]
 
     def _lines(self, instance: Instance) -> list[Instance]:
         sentence = instance["metadata"].metadata
-        ends = [*line_starts(sentence.text, sentence.offsets)[1:], len(sentence)]
+        ends = [*line_starts(sentence.text, sentence.offsets)[1:], len(instance["tokens"])]
         if len(ends) == 1:
             return [instance]
         return [
@@ -63,23 +84,11 @@ class NerPredictor(SentencePredictor):
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
         """Returns an instance for each entity, with no other entity; without any, one without entities."""
-        spans = [Span(each["token_start"], each["token_end"], each["type"]) for each in outputs["entities"]]
-        return [self._with_entities(instance, [span]) for span in spans] or [
-            self._with_entities(instance, [])
+        spans = [
+            [Span(entity["token_start"], entity["token_end"], entity["type"])]
+            for entity in outputs["entities"]
         ]
-
-    def metadata_of(self, instance: Instance) -> NerSentence:
-        (words,) = self.texts(instance)
-        before = cast(NerSentence, instance["metadata"].metadata)
-        tags = convert(cast(TagField, instance["tags"]).labels, Scheme.BIOUL, Scheme.IOB2)
-        text = Words(before.text, words, before.offsets) if words == before.words else join_words(words)
-        return NerSentence(words, text.text, text.offsets, tags)
-
-    def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The tags of the output are BIOUL, as in the instances, since AllenNLP compares the two."""
-        gradients, outputs = super().get_gradients(instances)
-        outputs["tags"] = [convert(tags, Scheme.IOB2, Scheme.BIOUL) for tags in outputs["tags"]]
-        return gradients, outputs
+        return [self._with_entities(instance, entities) for entities in spans or [[]]]
 
     def _with_entities(self, instance: Instance, entities: list[Span]) -> Instance:
         copy = labelled(instance)
@@ -88,8 +97,8 @@ class NerPredictor(SentencePredictor):
         return copy
 
 
-def _joined(sentence: NerSentence, lines: Iterable[NerResult]) -> NerResult:
-    result, start = NerResult(sentence, [], []), 0
+def _joined(instance: Instance, lines: list[NerResult]) -> NerResult:
+    result, start = NerResult(instance["metadata"].metadata, [], []), 0
     for line in lines:
         result.spans += [Span(span.start + start, span.end + start, span.label) for span in line.spans]
         result.probabilities += line.probabilities

@@ -12,7 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from elmo_tasks import __version__
-from elmo_tasks.pipeline.label_names import label_name, label_names
+from elmo_tasks.pipeline.label_names import label_names
+from elmo_tasks.srl.role_names import role_names
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -49,7 +50,7 @@ def template(name: str) -> Template:
     )
     filters = (starred, percent, named, answered, arguments, mentions)
     environment.filters |= {function.__name__: function for function in filters}
-    functions = (marked, heat, label_name, label_names, percent)
+    functions = (marked, heat, label_names, percent)
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals["version"] = __version__
     return environment.get_template(name)
@@ -64,7 +65,7 @@ def named(entities: list[JsonDict], colours: Mapping[str, int]) -> Iterator[Mark
     """Yields the marks of entities, with their probabilities, in the colours of their types."""
     for entity in entities:
         label = entity["type"]
-        yield _mark(entity, label, label_name(label), colours.get(label, 0))
+        yield _mark(entity, label, label_names([label]).get(label, ""), colours.get(label, 0))
 
 
 def answered(result: JsonDict) -> Iterator[Mark]:
@@ -81,8 +82,9 @@ def arguments(predicate_arguments: list[JsonDict], colours: Mapping[str, int]) -
     """Yields all parts of a predicate's arguments, including the predicate itself, in their colours."""
     for argument in predicate_arguments:
         label = argument["label"]
+        name = role_names([label]).get(label, "")
         for start, end in argument["char_spans"]:
-            yield Mark(start, end, label, name=label_name(label), colour=colours.get(label, 0))
+            yield Mark(start, end, label, name=name, colour=colours.get(label, 0))
 
 
 def mentions(clusters: list[list[JsonDict]]) -> Iterator[Mark]:

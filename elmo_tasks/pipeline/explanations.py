@@ -1,20 +1,18 @@
 """Gradients of predictions by their words, for `allennlp.interpret`, and explanations made of them."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DatasetReader, Field, Instance, TextFieldTensors, Token
+from allennlp.data import Batch, Field, Instance, TextFieldTensors, Token, Vocabulary
 from allennlp.data.fields import LabelField, MetadataField, TextField
 from allennlp.interpret.saliency_interpreters import SaliencyInterpreter
-from allennlp.models import Model
 from allennlp.nn.util import get_text_field_mask, move_to_device
 from allennlp.predictors import Predictor
 from torch import nn
@@ -24,7 +22,9 @@ from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import texts_of
 from elmo_tasks.elmo.model import BiLm
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER
-from elmo_tasks.pipeline.results import TaskResult
+
+if TYPE_CHECKING:
+    from elmo_tasks.pipeline.predictor import TaskPredictor
 
 # AllenNLP's simple gradient multiplies by the vector of the first word alone; so it is not the default.
 METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
@@ -33,7 +33,7 @@ METHODS = ("integrated-gradient", "simple-gradient", "smooth-gradient")
 class Explainer:
     """Explains predictions of a predictor that `can_explain`, by the shares of their words."""
 
-    def __init__(self, predictor: "Interpretable", method: str = METHODS[0]) -> None:
+    def __init__(self, predictor: "TaskPredictor", method: str = METHODS[0]) -> None:
         self._predictor = predictor
         self._interpreter = SaliencyInterpreter.by_name(method)(predictor)
 
@@ -47,7 +47,7 @@ class Explainer:
         instance = self._predictor.example(json_dict)
         if not isinstance(instance, Instance):
             return {"result": result, "explanations": []}
-        texts = self._predictor.texts(instance)
+        texts = self._predictor.gradients.texts(instance)
         explanations = [
             [
                 {
@@ -82,13 +82,14 @@ class TextVectors(nn.Module):
         return text if isinstance(text, torch.Tensor) else self._vectors_of_words(text)
 
 
-class Interpretable(Predictor):
+class Gradients:
     """
-    Base class of the predictors whose models can be explained. Gradients are of the loss by the vectors
-    that the model reads: `[x; ELMo]`, or `[x; ELMo; ELMo]` with ELMo at the output too, whether the biLM is
-    frozen or fine-tuned. AllenNLP's `grad_input_1` belongs to the last of `texts`.
+    The gradients of a predictor's loss by the vectors that its model reads: `[x; ELMo]`, or `[x; ELMo; ELMo]`
+    with ELMo at the output too, whether the biLM is frozen or fine-tuned. AllenNLP's `grad_input_1` belongs
+    to the last of `texts`.
 
-    A task implements `predictions_to_labeled_instances`: instances whose gold label is the prediction.
+    A task implements `predictions_to_labeled_instances` of the predictor: instances whose gold label is the
+    prediction.
     """
 
     through_elmo = False
@@ -97,13 +98,10 @@ class Interpretable(Predictor):
     Then they are by `[x; t]`, where `t` is the biLM's token vector of the word, before its context.
     """
 
-    def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
-        super().__init__(model, dataset_reader, frozen)
-        self._layer = TextVectors(self._vectors_of_words)
-
-    @abstractmethod
-    def example(self, json_dict: JsonDict) -> Instance | TaskResult:
-        """Returns the instance of an input, or the result of an input without words."""
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor, self._model = predictor, predictor._model
+        self.layer = TextVectors(self._vectors_of_words)
+        """The layer that interpreters observe."""
 
     def texts(self, instance: Instance) -> list[list[str]]:
         """Returns the words of each text that the model reads, in the model's order."""
@@ -113,14 +111,8 @@ class Interpretable(Predictor):
         """Returns the metadata for changed texts: by default, the same class of the texts."""
         return type(instance["metadata"].metadata)(*self.texts(instance))
 
-    def get_interpretable_layer(self) -> nn.Module:
-        return self._layer
-
-    def get_interpretable_text_field_embedder(self) -> nn.Module:
-        return self._layer
-
-    def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Computes the gradients; `ConfigurationError` if the model is an ensemble."""
+    def of(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Computes `get_gradients`; `ConfigurationError` if the model is an ensemble."""
         for instance in instances:
             instance.fields["metadata"] = MetadataField(self.metadata_of(instance))
         readable = self._model.make_output_human_readable
@@ -130,7 +122,7 @@ class Interpretable(Predictor):
         with _replaced_methods(self._model, methods), warnings.catch_warnings():
             # AllenNLP reads the gradients by such a hook.
             warnings.filterwarnings("ignore", "Using a non-full backward hook", FutureWarning)
-            return super().get_gradients(instances)
+            return Predictor.get_gradients(self._predictor, instances)
 
     def observed_methods(self) -> dict[str, Callable[..., Any]]:
         """Returns, by their names, methods for the model with which it reads all texts through the layer."""
@@ -144,7 +136,7 @@ class Interpretable(Predictor):
 
     def observe(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
         """Returns texts, `(tokens, dim)`, from the layer; interpreters change its input in place."""
-        return [self._layer(text.unsqueeze(0).clone()).squeeze(0) for text in texts]
+        return [self.layer(text.unsqueeze(0).clone()).squeeze(0) for text in texts]
 
     def _embed(self, embed: Callable[..., Any], tokens: TextFieldTensors) -> tuple[torch.Tensor, Any]:
         vectors, elmo = embed(tokens)
@@ -201,26 +193,22 @@ class Interpretable(Predictor):
     def _vectors_of_words(self, indexed: TextFieldTensors) -> torch.Tensor:
         """*Shape:* ids of words, `(1, words)`, to the vectors of each as a text, `(1, words, dim)`."""
         (ids,) = indexed["tokens"]["tokens"].tolist()
-        reader, vocab = self._dataset_reader, self._model.vocab
+        reader, vocab = self._predictor._dataset_reader, self._model.vocab
         words = [
             Instance({"text": TextField([Token(vocab.get_token_from_index(word))], reader.token_indexers)})
             for word in ids
         ]
         batch = Batch(words)
         batch.index_instances(vocab)
-        tokens = move_to_device(batch.as_tensor_dict(), self.cuda_device)["text"]
+        tokens = move_to_device(batch.as_tensor_dict(), self._predictor.cuda_device)["text"]
         observed: list[torch.Tensor] = []
-        hook = self._layer.register_forward_hook(lambda module, inputs, output: observed.append(output))
+        hook = self.layer.register_forward_hook(lambda module, inputs, output: observed.append(output))
         try:
             with torch.no_grad():
                 self.observed_methods()["embed"](tokens)
         finally:
             hook.remove()
         return torch.cat(observed, dim=1)
-
-    def _with_label(self, instance: Instance, label: str) -> list[Instance]:
-        index = self._model.vocab.get_token_index(label, "labels")
-        return [labelled(instance, label=LabelField(index, skip_indexing=True))]
 
 
 @contextmanager
@@ -249,6 +237,12 @@ def labelled(instance: Instance, **labels: Field) -> Instance:
         if isinstance(field, TextField)
     }
     return Instance({**instance.fields, **texts, **labels})
+
+
+def with_label(instance: Instance, label: str, vocab: Vocabulary) -> Instance:
+    """Returns a copy whose gold class is `label`."""
+    index = vocab.get_token_index(label, "labels")
+    return labelled(instance, label=LabelField(index, skip_indexing=True))
 
 
 def field_words(field: TextField) -> list[str]:

@@ -14,39 +14,39 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, TypeVar
 
 import torch
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
-from allennlp.data.fields import MetadataField
 from allennlp.models import Model
 from allennlp.nn.util import move_to_device
 from allennlp.predictors import Predictor
+from torch import nn
 
-from elmo_tasks.common.batches import batches
+from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import single_threaded
 from elmo_tasks.data import tokenization
-from elmo_tasks.data.fields import Metadata, NoPrediction
-from elmo_tasks.data.input_files import ids_of, printable, shorten
+from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
-from elmo_tasks.pipeline.explanations import Interpretable
+from elmo_tasks.pipeline.explanations import Gradients, with_label
 from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000
 """Characters; the characters of a batch are a table as wide as its longest word."""
-TOKENS_AT_ONCE, TOKENS_AT_ONCE_ON_GPU = 4096, 16_384
+BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 4096, 16_384
 """Tokens, with padding, of a batch; a longer input is a batch of its own. More pay off on a GPU alone."""
 SMALL_BATCH = 256
 """Tokens; the operations on such a batch take less time with one thread each."""
 
 logger = logging.getLogger(__name__)
 
-
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 Result: TypeAlias = TaskResult | Exception
 """The result of a record, or its error."""
 
@@ -59,7 +59,7 @@ class InputRecord(NamedTuple):
     """The place that errors name, such as a file and a line; empty if there is none."""
 
 
-def attempt(function: Callable[[Any], Any], content: Any) -> Any:
+def attempt(function: Callable[[Input], Output], content: Input | Exception) -> Output | Exception:
     """Returns `function(content)`, or the error that it raises; returns a content that is an error."""
     if isinstance(content, Exception):
         return content
@@ -69,7 +69,7 @@ def attempt(function: Callable[[Any], Any], content: Any) -> Any:
         return error
 
 
-def with_place(result: Any, where: str) -> Any:
+def with_place(result: Output | Exception, where: str) -> Output | Exception:
     """Returns a result. An error becomes a `ConfigurationError` that names the place, if there is one."""
     if not (where and isinstance(result, Exception)):
         return result
@@ -79,45 +79,11 @@ def with_place(result: Any, where: str) -> Any:
     return error
 
 
-def value_of(result: Any) -> Any:
+def value_of(result: Output | Exception) -> Output:
     """Returns a result, or raises its error."""
     if isinstance(result, Exception):
         raise result
     return result
-
-
-def predict_records(
-    predictor: "TaskPredictor",
-    records: Iterable[InputRecord],
-    batch_size: int | None = None,
-    waits: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[InputRecord, JsonDict]]:
-    """
-    Yields each record with the JSON object of its result, in order. The object begins with the ids of its
-    record: those of an instance, such as `id`, or the short fields of an object that the predictor does not
-    read, if it is ours. An error is raised after the results before it.
-
-    # Parameters
-
-    batch_size : the most records that are read before they are predicted; by default `at_once`.
-    waits : says whether the next record has yet to arrive, so that those before it are predicted first.
-    """
-    known = [] if isinstance(predictor, AnyPredictor) else predictor.readable()
-    for group in _groups(records, batch_size or predictor.at_once(), waits):
-        metadata = [_metadata(record.content) for record in group]
-        predicted = zip(group, metadata, strict=True)
-        results = iter(
-            predictor.results([record for record, about in predicted if not isinstance(about, NoPrediction)])
-        )
-        for record, about in zip(group, metadata, strict=True):
-            if isinstance(about, NoPrediction):
-                result = {"no_prediction": about.reason}
-            else:
-                result = predictor.to_json(value_of(next(results)))
-            ids = about.ids if isinstance(about, Metadata) else {}
-            if isinstance(record.content, dict) and known:
-                ids = ids_of(record.content, known)
-            yield record, {**ids, **result}
 
 
 def is_stateful(model: Model) -> bool:
@@ -125,10 +91,13 @@ def is_stateful(model: Model) -> bool:
     return any(getattr(module, "stateful", False) is True for module in model.modules())
 
 
-def _groups(
+def groups_of(
     records: Iterable[InputRecord], size: int, waits: Callable[[], bool] = lambda: False
 ) -> Iterator[list[InputRecord]]:
-    """Yields the records in groups; if they end with an error, it is raised after those before it."""
+    """
+    Yields the records in groups of at most `size`, and a smaller one where the next record `waits` to arrive.
+    If they end with an error, it is raised after those before it.
+    """
     group: list[InputRecord] = []
     try:
         for record in records:
@@ -144,12 +113,7 @@ def _groups(
         yield group
 
 
-def _metadata(content: Any) -> Any:
-    field = content.fields.get("metadata") if isinstance(content, Instance) else None
-    return field.metadata if isinstance(field, MetadataField) else None
-
-
-class _Prepared(NamedTuple):
+class _Example(NamedTuple):
     """An instance, and the number of tokens of each text that the model reads for it."""
 
     instance: Instance
@@ -160,7 +124,7 @@ class _Prepared(NamedTuple):
         return sum(self.lengths)
 
 
-class TaskPredictor(Interpretable):
+class TaskPredictor(Predictor):
     """
     Base class of the tasks' predictors. A task implements `read`, `to_instance`, and `empty_result` if
     its model cannot read a text without words.
@@ -170,13 +134,16 @@ class TaskPredictor(Interpretable):
     """The alternative forms of an input: for each its fields, and the types of their values."""
     optional_fields: ClassVar[dict[str, Any]] = {}
     """Further fields that an input of any form may have."""
-    records_at_once: ClassVar[int] = 512
-    """The records that are read ahead, so that those of similar length are run together."""
-    in_own_process = False
+    max_group: ClassVar[int] = 512
+    """The records that are read before they are predicted, so that those of similar length run together."""
+    gradients_class: ClassVar[type[Gradients]] = Gradients
+    """The gradients of a task, for `allennlp.interpret` and explanations."""
+    may_set_threads = False
     """True in a command or a service, where the user has no threads that compute."""
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, frozen: bool = True) -> None:
         super().__init__(model, unwrapped_reader(dataset_reader), frozen)
+        self.gradients = self.gradients_class(self)
 
     def readable(self) -> list[str]:
         """Returns the fields that an input may have."""
@@ -209,13 +176,13 @@ class TaskPredictor(Interpretable):
         """
         return []
 
-    def at_once(self) -> int:
-        """Returns how many records are read ahead: one for a biLM that carries its state between them."""
-        return 1 if is_stateful(self._model) else self.records_at_once
+    def group_size(self) -> int:
+        """Returns `max_group`, or one for a biLM that carries its state between records."""
+        return 1 if is_stateful(self._model) else self.max_group
 
-    def tokens_at_once(self) -> int:
+    def batch_tokens(self) -> int:
         """Returns the most tokens of a batch, with padding."""
-        return TOKENS_AT_ONCE if self._model._get_prediction_device() < 0 else TOKENS_AT_ONCE_ON_GPU
+        return BATCH_TOKENS if self._model._get_prediction_device() < 0 else BATCH_TOKENS_ON_GPU
 
     def load_line(self, line: str) -> JsonDict:
         """Returns the object of a line; `ConfigurationError` if it is not a JSON object."""
@@ -235,15 +202,20 @@ class TaskPredictor(Interpretable):
             raise ConfigurationError(f"the predictor reads {', '.join(names)}, not {len(texts)} texts")
         return self.predict_json({**dict(zip(names, texts, strict=False)), **fields})
 
-    def predict_json(self, inputs: JsonDict) -> JsonDict:
-        return self.predict_batch_json([inputs])[0]
-
-    def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
-        return list(map(self.to_json, self.predict_all(inputs)))
+    def predict_one(self, json_dict: JsonDict) -> TaskResult:
+        """Returns the result of an input, or raises its error."""
+        (result,) = self.results([InputRecord(json_dict)])
+        return value_of(result)
 
     def predict_all(self, inputs: Iterable[JsonDict]) -> list[TaskResult]:
         """Returns the result of each input, in order; raises the first error."""
         return list(self.stream(map(InputRecord, inputs)))
+
+    def predict_json(self, inputs: JsonDict) -> JsonDict:
+        return self.to_json(self.predict_one(inputs))
+
+    def predict_batch_json(self, inputs: Iterable[JsonDict]) -> list[JsonDict]:
+        return list(map(self.to_json, self.predict_all(inputs)))
 
     def predict_instance(self, instance: Instance) -> JsonDict:
         return self.predict_batch_instance([instance])[0]
@@ -270,18 +242,27 @@ class TaskPredictor(Interpretable):
         Returns the result of each record, in order. An input of more than `max_tokens` tokens has an error,
         and a `ConfigurationError` names the place of its record, if it has one.
         """
-        at_once = self.tokens_at_once()
-        results = self._run_examples(self._examples(records, max_tokens), min(at_once, max_tokens or at_once))
+        results = self._predict(self._examples(records, max_tokens), max_tokens)
         return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
 
     def stream(self, records: Iterable[InputRecord]) -> Iterator[TaskResult]:
-        """Yields the result of each record, in order, and reads those `at_once`; raises the first error."""
-        for group in _groups(records, self.at_once()):
+        """Yields the result of each record, in order, and reads a group ahead; raises the first error."""
+        for group in groups_of(records, self.group_size()):
             yield from map(value_of, self.results(group))
 
     def example(self, json_dict: JsonDict) -> Instance | TaskResult:
+        """Returns the instance of an input, or the result of an input without words."""
         (example,) = self._examples([InputRecord(json_dict)])
-        return example.instance if isinstance(example, _Prepared) else value_of(example)
+        return example.instance if isinstance(example, _Example) else value_of(example)
+
+    def get_interpretable_layer(self) -> nn.Module:
+        return self.gradients.layer
+
+    def get_interpretable_text_field_embedder(self) -> nn.Module:
+        return self.gradients.layer
+
+    def get_gradients(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.gradients.of(instances)
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         if not isinstance(example := self.example(json_dict), Instance):
@@ -290,51 +271,52 @@ class TaskPredictor(Interpretable):
 
     def _examples(
         self, records: Sequence[InputRecord], max_tokens: int | None = None
-    ) -> list[_Prepared | Result]:
+    ) -> list[_Example | Result]:
         """Returns for each record its example, or the result of a text without words, or an error."""
-        read = partial(self._read, max_tokens)
-        contents = self.complete([attempt(read, record.content) for record in records])
-        return [attempt(partial(self._example, max_tokens), content) for content in contents]
+        contents = [attempt(partial(self._read, max_tokens), record.content) for record in records]
+        return [attempt(partial(self._example, max_tokens), content) for content in self.complete(contents)]
 
     def _read(self, max_tokens: int | None, content: JsonDict | Instance) -> Any:
         if isinstance(content, Instance):
             return content
-        content = self.read(content)
-        check_tokens(sum(self.lengths(content)), max_tokens)
-        return content
+        read = self.read(content)
+        check_tokens(sum(self.lengths(read)), max_tokens)
+        return read
 
-    def _example(self, max_tokens: int | None, content: Any) -> _Prepared | TaskResult:
+    def _example(self, max_tokens: int | None, content: Any) -> _Example | TaskResult:
+        lengths = self.lengths(content)
         if isinstance(content, Instance):
-            return self._prepared(content, content)
+            return _Example(content, lengths + [len(text.tokens) for text in texts_of([content])])
         # Before an instance is made for each of very many predicates
-        check_tokens(sum(self.lengths(content)), max_tokens)
+        check_tokens(sum(lengths), max_tokens)
         if (result := self.empty_result(content)) is not None:
             return result
-        prepared = self._prepared(content, self.to_instance(content))
-        for text in texts_of([prepared.instance]):
-            check_word_lengths(token.text or "" for token in text.tokens)
-        check_tokens(prepared.tokens, max_tokens)
-        return prepared
+        instance = self.to_instance(content)
+        texts = [text.tokens for text in texts_of([instance])]
+        for tokens in texts:
+            check_word_lengths(token.text or "" for token in tokens)
+        example = _Example(instance, lengths + list(map(len, texts)))
+        check_tokens(example.tokens, max_tokens)
+        return example
 
-    def _prepared(self, content: Any, instance: Instance) -> _Prepared:
-        return _Prepared(
-            instance, self.lengths(content) + [len(text.tokens) for text in texts_of([instance])]
-        )
-
-    def _run_examples(self, examples: list[Any], max_tokens: int) -> list[Result]:
+    def _predict(self, examples: list[_Example | Result], max_tokens: int | None) -> list[Result]:
         """Replaces each example by its result, in batches of similar length; keeps results and errors."""
-        prepared = {index: each for index, each in enumerate(examples) if isinstance(each, _Prepared)}
+        results: list[Any] = list(examples)
+        indices = [index for index, example in enumerate(examples) if isinstance(example, _Example)]
         # Questions about one passage stay together, and so do the predicates of a sentence.
-        by_length = sorted(prepared, key=lambda index: max(prepared[index].lengths, default=0))
-        tokens = {index: each.tokens for index, each in prepared.items()}
-        for indices in list(batches(by_length, tokens.__getitem__, max_tokens)):
+        indices.sort(key=lambda index: max(results[index].lengths, default=0))
+        tokens = [results[index].tokens for index in indices]
+        most = self.batch_tokens()
+        is_lone = len(indices) == 1
+        for size in [1] if is_lone else list(batch_sizes(tokens, min(most, max_tokens or most))):
+            batch, indices = indices[:size], indices[size:]
             # A thread of the user that computes for the first time in the block would stay single-threaded.
-            is_small = self.in_own_process and sum(map(tokens.__getitem__, indices)) <= SMALL_BATCH
+            is_small = self.may_set_threads and sum(results[index].tokens for index in batch) <= SMALL_BATCH
             with single_threaded() if is_small else nullcontext():
-                batch = self._run_batch([examples[index].instance for index in indices])
-            for index, result in zip(indices, batch, strict=True):
-                examples[index] = result
-        return examples
+                predicted = self._run_batch([results[index].instance for index in batch])
+            for index, result in zip(batch, predicted, strict=True):
+                results[index] = result
+        return results
 
     def _run_batch(self, instances: list[Instance]) -> list[Result]:
         """Runs the model on all instances together or, if that fails, one by one."""
@@ -393,7 +375,8 @@ class TextPredictor(TaskPredictor):
         """Returns the tokenizer with which the archive's data was split, as far as its words tell."""
         vocab = getattr(self._model, "vocab", None) or Vocabulary()
         indexers = getattr(self._dataset_reader, "_token_indexers", {}).values()
-        words = [vocab.get_token_to_index_vocabulary(each.namespace) for each in indexers if each.namespace]
+        spaces = [indexer.namespace for indexer in indexers if indexer.namespace]
+        words = map(vocab.get_token_to_index_vocabulary, spaces)
         if not is_split_into_characters(chain.from_iterable(words)):
             return None
         logger.info("the model's words are single characters: text is split into characters")
@@ -432,7 +415,7 @@ class LabelPredictor(TaskPredictor):
         return self._dataset_reader.text_to_instance(*content)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        return self._with_label(instance, outputs["label"])
+        return [with_label(instance, outputs["label"], self._model.vocab)]
 
 
 class JsonResult(TaskResult):
@@ -451,15 +434,16 @@ class AnyPredictor(TaskPredictor):
     JSON object if it has none; one by one, since its results may depend on the batch.
     """
 
-    records_at_once = 1
+    max_group = 1
 
     def __init__(self, predictor: Predictor) -> None:
         super().__init__(predictor._model, predictor._dataset_reader)
         parameters = inspect.signature(getattr(predictor, "predict", lambda: None)).parameters.values()
         texts = [
-            each.name
-            for each in parameters
-            if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            parameter.name
+            for parameter in parameters
+            if parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
         self.predictor, self.forms = predictor, (dict.fromkeys(texts, str),)
         self._dataset_reader = predictor._dataset_reader
@@ -468,7 +452,7 @@ class AnyPredictor(TaskPredictor):
 
     def results(self, records: Sequence[InputRecord], max_tokens: int | None = None) -> list[Result]:
         results = [attempt(partial(_checked, max_tokens), record.content) for record in records]
-        predictable = [index for index, each in enumerate(results) if not isinstance(each, Exception)]
+        predictable = [index for index, result in enumerate(results) if not isinstance(result, Exception)]
         predicted = self._run_batch([results[index] for index in predictable])
         for index, result in zip(predictable, predicted, strict=True):
             results[index] = result

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from allennlp.common import JsonDict
 
+from elmo_tasks.pipeline.label_names import label_names
+
 
 class TaskResult:
     """
@@ -17,9 +19,9 @@ class TaskResult:
         return self.to_json()
 
     @property
-    def labels(self) -> list[str]:
-        """The labels that the result has, or may have."""
-        return []
+    def label_names(self) -> dict[str, str]:
+        """The names in words of the labels that the result has, or may have; without those that have none."""
+        return {}
 
     def to_json(self) -> JsonDict:
         """Returns the JSON object of `allennlp predict`: by default the fields, in their order."""
@@ -54,8 +56,8 @@ class LabelResult(TaskResult):
         return Label(self.label, self.probabilities)
 
     @property
-    def labels(self) -> list[str]:
-        return list(self.probabilities)
+    def label_names(self) -> dict[str, str]:
+        return label_names(self.probabilities)
 
 
 class Argument(NamedTuple):

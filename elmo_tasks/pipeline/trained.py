@@ -41,12 +41,10 @@ class TrainedModel(Generic[Value]):
         Predicts one example: the texts that the task reads, in order, such as passage and question; or the
         fields of `allennlp predict` by their names, such as `tokens`. Others are a `ConfigurationError`.
         """
-        known = self.predictor.readable()
         for name in fields:
-            if known and name not in known:
+            if (known := self.predictor.readable()) and name not in known:
                 raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(known)}")
-        (result,) = self.predictor.stream([InputRecord(self._texts(texts, fields))])
-        return result.value
+        return self.predictor.predict_one(self._texts(texts, fields)).value
 
     predict = __call__
 

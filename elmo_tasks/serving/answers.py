@@ -10,7 +10,6 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
-from elmo_tasks.pipeline.label_names import label_names
 from elmo_tasks.pipeline.predictor import InputRecord, Result, TaskPredictor, attempt
 
 logger = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class Answers:
     """A predictor that answers batches of queries, and refuses single ones."""
 
     def __init__(self, predictor: TaskPredictor, limits: Limits) -> None:
-        predictor.in_own_process = True
+        predictor.may_set_threads = True
         self._predictor = predictor
         self._limits = limits
 
@@ -86,6 +85,6 @@ class Answers:
             logger.error("the model failed", exc_info=result)
             return Refusal(500, "the model failed on this input; the log of the service has the error")
         answer = self._predictor.to_json(result)
-        if names := label_names(result.labels):
+        if names := result.label_names:
             answer = {**answer, "label_names": names}
         return self._predictor.dump_line(answer).rstrip("\n")

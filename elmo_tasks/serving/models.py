@@ -18,12 +18,11 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
-from elmo_tasks.archives import TRAINED, open_archive, trained_archives
+from elmo_tasks.archives import TRAINED, open_archive, trained_archives, trained_card
 from elmo_tasks.common.progress import progress
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
-from elmo_tasks.srl.predictor import PREDICATES
 
 RETRY_SOON = {"Retry-After": "1"}
 """Asks the client to try again in a second."""
@@ -180,8 +179,8 @@ class OpenedArchive(NamedTuple):
 
 
 def trained_models() -> list[str]:
-    """Returns the trained models of the project but `elmo:predicates`, which serves `elmo:srl`."""
-    names = [f"{TRAINED}{name}" for name in trained_archives() if name != PREDICATES]
+    """Returns the trained models of the project that have examples; `elmo:predicates` only helps another."""
+    names = [f"{TRAINED}{name}" for name in trained_archives() if "examples" in trained_card(name)]
     if not names:
         raise ConfigurationError(
             "no trained models are installed; name an ARCHIVE, or install elmo_tasks[models]"
@@ -195,10 +194,9 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     name of its task. An existing path is never taken for `NAME=ARCHIVE`. For errors see `open_archive`.
     """
     opened: dict[str, OpenedArchive] = {}
-    for archive in progress(archives, work="open", unit="archives"):
-        name = None
-        if not os.path.exists(archive) and (match := _NAMED.fullmatch(archive)):
-            name, archive = match.groups()
+    for argument in progress(archives, work="open", unit="archives"):
+        match = None if os.path.exists(argument) else _NAMED.fullmatch(argument)
+        name, archive = match.groups() if match else (None, argument)
         predictor = open_predictor(archive, device)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()

@@ -16,7 +16,7 @@ from elmo_tasks.common.values import Probability, Range
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.pipeline.explanations import field_words, labelled
+from elmo_tasks.pipeline.explanations import Gradients, field_words, labelled
 from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.pipeline.results import TaskResult
 from elmo_tasks.squad.model import N_BEST, SquadResult
@@ -25,6 +25,23 @@ from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 _INPUT_FIELDS = '"passage" and "question": strings'
 _POSITIONS = ("token_start", "token_end", "char_start", "char_end")
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
+
+
+class SquadGradients(Gradients):
+    """Gradients of the loss of the answer, whose question alone can change."""
+
+    def metadata_of(self, instance: Instance) -> Metadata:
+        """Raises `ConfigurationError` if the passage, in which the answer is a span, has lost words."""
+        original = cast(SquadQuestion, instance["metadata"].metadata)
+        if len(instance["passage"]) != len(original):
+            raise ConfigurationError(
+                "the answer is a span of the passage, so that only the question can change"
+            )
+        first, last = (cast(IndexField, instance[name]).sequence_index for name in ("span_start", "span_end"))
+        passage = _words_after_change(instance["passage"], original.passage)
+        question = _words_after_change(instance["question"], original.question)
+        answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []
+        return replace(original, passage=passage, question=question, answers=answers)
 
 
 @Predictor.register("elmo_squad")
@@ -44,6 +61,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
         that adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """
 
+    gradients_class = SquadGradients
     forms = ({"passage": str, "question": str},)
     optional_fields: ClassVar[dict[str, Any]] = {"id": str}
 
@@ -81,19 +99,6 @@ class SquadPredictor(StrictParams, TaskPredictor):
         first, end = outputs["token_start"], outputs["token_end"]
         span = NO_SPAN if first is None else (first, end - 1)
         return [labelled(instance, **span_fields(span, instance["passage"]))]
-
-    def metadata_of(self, instance: Instance) -> Metadata:
-        """Raises `ConfigurationError` if the passage, in which the answer is a span, has lost words."""
-        original = cast(SquadQuestion, instance["metadata"].metadata)
-        if len(instance["passage"]) != len(original):
-            raise ConfigurationError(
-                "the answer is a span of the passage, so that only the question can change"
-            )
-        first, last = (cast(IndexField, instance[name]).sequence_index for name in ("span_start", "span_end"))
-        passage = _words_after_change(instance["passage"], original.passage)
-        question = _words_after_change(instance["question"], original.question)
-        answers = [passage.text[passage.offsets[first][0] : passage.offsets[last][1]]] if first >= 0 else []
-        return replace(original, passage=passage, question=question, answers=answers)
 
     def to_json(self, result: TaskResult) -> JsonDict:
         output = result.to_json()

@@ -29,6 +29,7 @@ from elmo_tasks.pipeline.results import Argument, Predicate, TaskResult
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval, from_tags, in_brackets
 from elmo_tasks.srl.reader import SrlProposition
+from elmo_tasks.srl.role_names import role_names
 
 
 class TaggedPredicate(NamedTuple):
@@ -61,8 +62,8 @@ class SrlResult(TaskResult):
         return predicates
 
     @property
-    def labels(self) -> list[str]:
-        return [argument.label for predicate in self.value for argument in predicate.arguments]
+    def label_names(self) -> dict[str, str]:
+        return role_names(argument.label for predicate in self.value for argument in predicate.arguments)
 
     def to_json(self) -> JsonDict:
         predicates = list(map(self._predicate_json, self.predicates, self.value))

@@ -10,7 +10,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives import trained_archives
 from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import join_words
@@ -24,15 +23,12 @@ from elmo_tasks.pipeline.predictor import (
     require,
     value_of,
 )
-from elmo_tasks.pipeline.trained import load
 from elmo_tasks.srl.model import SrlResult
 from elmo_tasks.srl.reader import SentenceInstance
 
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
-PREDICATES = "predicates"
-"""The archive of the project that finds the words that have roles."""
 
 
 class SrlText(NamedTuple):
@@ -74,6 +70,11 @@ class SrlPredictor(SentencePredictor):
 
     optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
 
+    @staticmethod
+    def open_finder() -> TaskPredictor | None:
+        """Opens the predictor that finds the words that have roles; the suite gives it, if there is one."""
+        return None
+
     def read(self, json_dict: JsonDict) -> SrlText:
         """Returns the words of a text, its sentences, and the predicates that the input gives."""
         text: Words = super().read(json_dict)
@@ -113,9 +114,9 @@ class SrlPredictor(SentencePredictor):
             return [len(content.words.words)]
         return [len(content.sentence_of(predicate)) for predicate in content.predicates]
 
-    def tokens_at_once(self) -> int:
+    def batch_tokens(self) -> int:
         """Returns the tokens of several batches, since `run` makes batches of predicates."""
-        return 4 * super().tokens_at_once()
+        return 4 * super().batch_tokens()
 
     def to_instance(self, content: SrlText) -> SentenceInstance:
         words, predicates = content.words.words, content.predicates or []
@@ -130,7 +131,7 @@ class SrlPredictor(SentencePredictor):
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
         propositions = [each for sentence in sentences for each in sentence.propositions or []]
-        parts = batches(propositions, lambda each: len(each["metadata"].metadata), super().tokens_at_once())
+        parts = batches(propositions, lambda each: len(each["metadata"].metadata), super().batch_tokens())
         results = chain.from_iterable(map(super().run, parts))
         return [
             SrlResult(
@@ -200,9 +201,7 @@ class SrlPredictor(SentencePredictor):
 
     @cached_property
     def _finder(self) -> TaskPredictor | None:
-        if self._spacy_model is not None or PREDICATES not in trained_archives():
-            return None
-        return load(PREDICATES).predictor
+        return None if self._spacy_model is not None else self.open_finder()
 
     @cached_property
     def _tagger(self) -> RenewedPipeline:

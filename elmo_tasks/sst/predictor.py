@@ -5,6 +5,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tokenization import Words
+from elmo_tasks.pipeline.explanations import with_label
 from elmo_tasks.pipeline.predictor import SentencePredictor
 from elmo_tasks.sst.model import SstResult
 
@@ -24,4 +25,4 @@ class SstPredictor(SentencePredictor):
         return self._dataset_reader.text_to_instance(content.words)
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        return self._with_label(instance, outputs["label"])
+        return [with_label(instance, outputs["label"], self._model.vocab)]

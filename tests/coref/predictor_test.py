@@ -5,7 +5,7 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.predictor import CorefPredictor
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.pipeline.command import PredictManager
+from elmo_tasks.pipeline.command import predict_file
 from tests.coref.tiny import Tiny
 from tests.records import json_lines
 
@@ -71,9 +71,8 @@ def test_lines_repeat_the_ids_of_a_file(predictor, tmp_path):
     documents = [{"doc_key": "nw/1", "sentences": [["a"]]}, {"id": 2, "sentences": [["b"]]}]
     documents.append({"sentences": [["c"]]})
     (tmp_path / "a").write_text(json_lines(*documents))
-    PredictManager(
-        CorefPredictor(predictor._model, reader), str(tmp_path / "a"), str(tmp_path / "out"), 2, False, True
-    ).run()
+    files = [str(tmp_path / name) for name in ("a", "out")]
+    predict_file(CorefPredictor(predictor._model, reader), *files, batch_size=2, by_reader=True)
     results = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     ids = [{name: result[name] for name in ("doc_key", "id") if name in result} for result in results]
     assert ids == [{"doc_key": "nw/1"}, {"id": 2}, {}]

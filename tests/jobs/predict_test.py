@@ -12,7 +12,7 @@ from elmo_tasks.commands.ensemble import open_members, write_ensemble
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.elmo_model import EnsembleModel
-from elmo_tasks.pipeline.command import PredictManager
+from elmo_tasks.pipeline.command import predict_file
 from tests.pipeline.archives import SIZES, predictor_of, write_archive
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
@@ -45,7 +45,7 @@ def predicted(job: predict.PredictJob, source: Path, size: int) -> str:
 
 def lines_of_allennlp(predictor: Predictor, source: Path, folder: Path, *, batch_size: int = 1) -> str:
     """Returns the lines that `allennlp predict` writes."""
-    PredictManager(predictor, str(source), str(folder / "expected"), batch_size, False, False).run()
+    predict_file(predictor, str(source), str(folder / "expected"), batch_size=batch_size)
     return (folder / "expected").read_text()
 
 

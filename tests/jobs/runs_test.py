@@ -8,7 +8,16 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
 from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import MANIFEST, PLAN, Reading, Run, must_run, open_run, write_json, write_note
+from elmo_tasks.jobs.runs import (
+    MANIFEST,
+    PLAN,
+    Reading,
+    Run,
+    open_run,
+    prepare_folder,
+    write_json,
+    write_note,
+)
 
 SETTINGS = {"--layers": "all", "the biLM": "x"}
 
@@ -17,7 +26,7 @@ def opened(
     folder: Path, *, source: str = "text", size: int = 4, settings: dict = SETTINGS, **ways: bool
 ) -> Run:
     out = Folder(str(folder / "out"))
-    assert must_run(out, **{"resume": False, "force": False} | ways)
+    assert prepare_folder(out, **{"resume": False, "force": False} | ways)
     return open_run(out, [source], settings, reading=Reading(str(folder)), shard_bytes=size)
 
 
@@ -26,7 +35,7 @@ def stopped(tmp_path) -> Path:
     """The folder of a text, and of a run in `out` that has done two of its four shards."""
     (tmp_path / "text").write_text("one\ntwo\nthree\nfour\n")
     run = opened(tmp_path)
-    assert [shard.line for shard in run.left()] == [1, 2, 3, 4]
+    assert [shard.line for shard in run.remaining()] == [1, 2, 3, 4]
     for number in (0, 2):
         outcome = {"number": number, "tokens": 5}
         write_note(run.folder, run.shards[number], outcome, rejects=["x"], state=[1.5])
@@ -37,14 +46,14 @@ def test_a_run_is_resumed_where_shards_have_no_note(stopped):
     (stopped / "out/_part-000001.parquet.machine.7").write_bytes(b"half")
     # A shard has the size of the plan.
     run = opened(stopped, resume=True, size=100)
-    assert [shard.number for shard in run.left()] == [1, 3]
+    assert [shard.number for shard in run.remaining()] == [1, 3]
     assert not (stopped / "out/_part-000001.parquet.machine.7").exists()
     run.done[1] = {"number": 1, "tokens": 2}
     assert (run.total("tokens"), run.total("tokens", new=True)) == (12, 2)
     assert not run.complete
     write_json(run.folder, MANIFEST, {"parts": [shard._asdict() for shard in run.shards]})
     assert opened(stopped, resume=True).complete
-    assert len(opened(stopped, force=True).left()) == 4
+    assert len(opened(stopped, force=True).remaining()) == 4
     assert [path.name for path in (stopped / "out").iterdir()] == [PLAN]
 
 
@@ -65,7 +74,7 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
 
 def test_shards_whose_input_has_changed_are_done_again(stopped):
     (stopped / "text").write_text("one\nTWO\nThree\n")
-    assert [shard.number for shard in opened(stopped, resume=True).left()] == [1, 2]
+    assert [shard.number for shard in opened(stopped, resume=True).remaining()] == [1, 2]
     write_json(Folder(str(stopped / "out")), MANIFEST, {"parts": []})
     with pytest.raises(ElmoError, match=r"out cannot be resumed.*--force"):
         opened(stopped, resume=True)
@@ -88,7 +97,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("files", "there", "plain", "resume", "force"), RULES)
-def test_must_run(tmp_path, files, there, plain, resume, force):
+def test_prepare_folder(tmp_path, files, there, plain, resume, force):
     output = None if there is None else str(tmp_path / "result")
     if there:
         (tmp_path / "result").touch()
@@ -100,9 +109,9 @@ def test_must_run(tmp_path, files, there, plain, resume, force):
         ways = {"resume": way == "resume", "force": way == "force"}
         if isinstance(outcome, str):
             with pytest.raises(ElmoError, match=outcome):
-                must_run(Folder(str(folder)), output, **ways)
+                prepare_folder(Folder(str(folder)), output, **ways)
             continue
-        assert must_run(Folder(str(folder)), output, **ways) == outcome
+        assert prepare_folder(Folder(str(folder)), output, **ways) == outcome
         if way == "force":
             assert not list(folder.iterdir())
 
@@ -139,7 +148,7 @@ def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
         yield {"number": 1}
         raise OSError("gone")
 
-    with pytest.raises(OSError, match="gone") as raised, run.telling_how_to_resume():
+    with pytest.raises(OSError, match="gone") as raised, run.noting_how_to_resume():
         list(run.progress(outcomes(), "embed"))
     (note,) = raised.value.__notes__
     assert note.startswith("3 of 4 lines are done")

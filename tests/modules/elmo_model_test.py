@@ -46,7 +46,7 @@ def test_elmo_as_the_only_input(tmp_path):
     model(**batch)["loss"].backward()
     predictor = Predictor.by_name(model.default_predictor)(model, reader)
     gradients = []
-    for predictor.through_elmo in (False, True):
+    for predictor.gradients.through_elmo in (False, True):
         explained = Explainer(predictor)({"tokens": ["Ana", "flew"]})
         gradients.append([sum(text["shares"]) for texts in explained["explanations"] for text in texts])
     assert len(gradients[0]) == len(gradients[1])

@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline import command
-from elmo_tasks.pipeline.command import PredictManager, get_predictor
+from elmo_tasks.pipeline.command import get_predictor, predict_file
 from tests.errors import mentions
 from tests.pipeline.archives import predictor_of
 from tests.pipeline.fake import Doubling
@@ -21,14 +21,14 @@ from tests.records import json_lines
 def test_an_input_that_is_not_there_leaves_no_output(tmp_path, output):
     output = output and str(tmp_path / output)
     with pytest.raises(FileNotFoundError, match=r"^file .*/nothing\.jsonl not found$"):
-        PredictManager(None, str(tmp_path / "nothing.jsonl"), output, 1, False, False)
+        predict_file(None, str(tmp_path / "nothing.jsonl"), output)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_input_that_is_not_there_suggests_a_neighbour(tmp_path):
     (tmp_path / "in.jsonl").touch()
     with pytest.raises(FileNotFoundError, match=r"did you mean '.*/in\.jsonl'"):
-        PredictManager(None, str(tmp_path / "inn.jsonl"), None, 1, False, False)
+        predict_file(None, str(tmp_path / "inn.jsonl"))
 
 
 @pytest.mark.parametrize("kind", ["standard input", "named pipe"])
@@ -39,9 +39,8 @@ def test_a_slow_pipe_is_answered_at_once(tmp_path, monkeypatch, kind):
         os.mkfifo(fifo)
     ends = [] if kind == "named pipe" else os.pipe()
     monkeypatch.setattr(sys, "stdin", os.fdopen(ends[0]) if ends else None)
-    manager = PredictManager(Doubling(), str(fifo) if not ends else "-", str(out), None, False, False)
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(manager.run)
+        done = pool.submit(predict_file, Doubling(), "-" if ends else str(fifo), str(out))
         with open(ends[1] if ends else fifo, "wb", buffering=0) as pipe:
             for written, count in ((b'{"text": "a"}\n', 1), (b'{"text": "b"}\n' * 3 + b'\n\n{"te', 4)):
                 pipe.write(written)
@@ -58,11 +57,19 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("options", "batch_size"), [([], None), (["--batch-size", "1"], 1), (["--b=1"], 1)])
-def test_a_batch_size_that_is_given(monkeypatch, options, batch_size):
+@pytest.mark.parametrize(
+    ("command_line", "batch_size"),
+    [
+        (["allennlp", "predict"], None),
+        (["allennlp", "predict", "--batch-size", "1"], 1),
+        (["allennlp", "predict", "--b=1"], 1),
+        (["program"], 1),
+    ],
+)
+def test_a_batch_size_that_is_given(monkeypatch, command_line, batch_size):
     """AllenNLP's own default is 1."""
-    monkeypatch.setattr(sys, "argv", ["allennlp", "predict", *options])
-    monkeypatch.setattr(command.predict, "load_archive", lambda *_, **options: None)
+    monkeypatch.setattr(sys, "argv", command_line)
+    monkeypatch.setattr(command.stock, "load_archive", lambda *_, **options: None)
     monkeypatch.setattr(command, "predictor_of", lambda *_: None)
     names = ("archive_file", "weights_file", "overrides", "predictor", "dataset_reader_choice", "output_file")
     arguments = Namespace(**dict.fromkeys(names), predictor_args="", cuda_device=-1, batch_size=1)
@@ -74,7 +81,7 @@ def test_a_batch_size_that_is_given(monkeypatch, options, batch_size):
 def test_batches_of_no_line(tmp_path, size):
     (tmp_path / "out").write_text("old")
     with pytest.raises(ElmoError, match="--batch-size"):
-        PredictManager(None, "in", str(tmp_path / "out"), size, False, False)
+        predict_file(None, "in", str(tmp_path / "out"), batch_size=size)
     assert (tmp_path / "out").read_text() == "old"
 
 
@@ -110,7 +117,7 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
         predictor._dataset_reader.format = "jsonl"
     (tmp_path / "in").write_text(json_lines(*RECORDS[task]))
     files = [str(tmp_path / name) for name in ("in", "out")]
-    PredictManager(predictor, *files, batch_size, False, True).run()
+    predict_file(predictor, *files, batch_size=batch_size, by_reader=True)
     *predicted, last = map(json.loads, (tmp_path / "out").read_text().splitlines())
     key = {"snli": "pairID", "mrpc": "idx", "squad": "id"}[task]
     assert [line[key] for line in [*predicted, last]] == [record[key] for record in RECORDS[task]]
@@ -126,7 +133,7 @@ def test_short_fields_that_are_not_read_are_repeated(tmp_path, reads_dataset):
     others = {"ticket": "T-1", "page": 3, "address": "x" * 99, "tags": ["a"]}
     (tmp_path / "in.jsonl").write_text(json.dumps(text | others))
     predictor._dataset_reader.format = "jsonl"
-    PredictManager(predictor, *files, None, False, reads_dataset).run()
+    predict_file(predictor, *files, by_reader=reads_dataset)
     line = json.loads((tmp_path / "out").read_text())
     assert line.keys() - others.keys() == {"sentence1_tokens", "label", "probabilities"}
     assert line.items() >= {"ticket": "T-1", "page": 3}.items()
@@ -137,7 +144,7 @@ def test_short_fields_that_are_not_read_are_repeated(tmp_path, reads_dataset):
 def test_a_file_in_another_form_names_the_form(tmp_path, text):
     (tmp_path / "in").write_text(text)
     with pytest.raises(ConfigurationError) as caught:
-        PredictManager(predictor_of("agnews"), str(tmp_path / "in"), None, None, False, False).run()
+        predict_file(predictor_of("agnews"), str(tmp_path / "in"))
     assert mentions(*caught.value.__notes__, '{"sentence": "..."}', "--use-dataset-reader")
 
 

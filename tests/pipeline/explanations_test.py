@@ -46,7 +46,7 @@ def test_gradients_are_those_of_the_loss_by_what_is_read(predictor, config, thro
     """A small step of the vectors changes the loss as the gradient says."""
     instance = labelled(predictor, config)[0]
     loss = predictor.get_gradients([instance])[1]["loss"].item()
-    monkeypatch.setattr(predictor, "through_elmo", through_elmo)
+    monkeypatch.setattr(predictor.gradients, "through_elmo", through_elmo)
     before = predictor.get_gradients([instance])
     gradients = [before[0][name] for name in sorted(before[0], reverse=True)]
     lengths = INPUTS[config][2]
@@ -75,7 +75,7 @@ def test_a_word_counts_where_others_are_read(predictor, config, monkeypatch):
     instance = labelled(predictor, config)[0]
     size = predictor._model.text_field_embedder.get_output_dim()
     direct, _ = predictor.get_gradients([instance])
-    monkeypatch.setattr(predictor, "through_elmo", True)
+    monkeypatch.setattr(predictor.gradients, "through_elmo", True)
     through, _ = predictor.get_gradients([instance])
     for name, gradient in through.items():
         assert gradient[:, :, :size] == pytest.approx(direct[name][:, :, :size], rel=1e-2, abs=1e-5)
@@ -117,7 +117,7 @@ def test_input_reduction(predictor, config):
 @pytest.mark.parametrize("through_elmo", [False, True])
 @pytest.mark.parametrize("config", ATTACKED, scope="module")
 def test_hotflip(predictor, config, through_elmo, monkeypatch):
-    monkeypatch.setattr(predictor, "through_elmo", through_elmo)
+    monkeypatch.setattr(predictor.gradients, "through_elmo", through_elmo)
     inputs, field, lengths = INPUTS[config]
     before = predictor.predict_json(inputs)
     found = Hotflip(predictor, max_tokens=30).attack_from_json(

@@ -1,19 +1,24 @@
 import pytest
 
 from elmo_tasks.pipeline.label_names import label_names
+from elmo_tasks.srl.role_names import role_names
 
 
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
-        (["R-ARG0", "V"], {"R-ARG0": "a reference to who or what acts", "V": "the predicate"}),
-        (["PER", "MUSEUM", "R-MUSEUM"], {"PER": "person"}),
+        (["PER", "MUSEUM"], {"PER": "person"}),
         (["neg", "pos"], {}),
         (["0", "1"], {}),
     ],
 )
 def test_names(labels, names):
     assert label_names(labels) == names
+
+
+def test_names_of_roles():
+    names = {"R-ARG0": "a reference to who or what acts", "V": "the predicate"}
+    assert role_names(["R-ARG0", "V", "R-MUSEUM", "PER"]) == names
 
 
 def test_the_five_classes_of_the_treebank():

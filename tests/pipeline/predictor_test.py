@@ -7,14 +7,13 @@ import spacy
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 
-from elmo_tasks.pipeline.command import read_json_records
 from elmo_tasks.pipeline.predictor import (
     InputRecord,
     SentencePredictor,
     TextPredictor,
-    predict_records,
     require_text,
 )
+from elmo_tasks.pipeline.stream import json_records, predict
 from elmo_tasks.sst.reader import SstReader
 from tests.errors import mentions
 from tests.pipeline.fake import Counting, Doubled, Doubling
@@ -31,11 +30,6 @@ def inputs_of(*texts):
     return [{"text": text} for text in texts]
 
 
-def results_of(predictor, lines, batch_size=None, source=None):
-    records = read_json_records(predictor, lines, source)
-    return (result for _, result in predict_records(predictor, records, batch_size))
-
-
 @pytest.mark.parametrize(
     ("batch_size", "stateful", "read"),
     [(None, False, [512, 512, 600]), (7, False, [7, 14, 600]), (None, True, [1, 8, 600])],
@@ -45,13 +39,18 @@ def test_records_that_are_read_ahead(predictor, batch_size, stateful, read):
     predictor._model.stateful = stateful
     taken = []
     records = (taken.append(i) or InputRecord({"text": "a" * (1 + i % 2)}) for i in range(600))
-    results = [(len(taken), result) for _, result in predict_records(predictor, records, batch_size)]
+    results = []
+
+    def sink(record, result):
+        results.append((len(taken), result))
+
+    assert predict(records, predictor, sink, batch_size) == 600
     assert [result["doubled"] for _, result in results] == [2, 4] * 300
     assert [results[i][0] for i in (0, 7, 599)] == read
 
 
 def test_a_stream_keeps_few_records(predictor):
-    predictor.records_at_once = 3
+    predictor.max_group = 3
     taken = []
     records = (taken.append(text) or InputRecord({"text": text}) for text in ["a", "bb", "", "c", "ddd", "e"])
     results = predictor.stream(records)
@@ -87,10 +86,10 @@ def test_results_in_their_order(predictor):
 @pytest.mark.parametrize("error", [IndexError, MemoryError])
 def test_results_before_a_line_that_breaks_the_model_come_out(predictor, error):
     predictor.error = error
-    results = results_of(predictor, [b'{"text": "a"}', b'{"text": "bcd"}', b'{"text": "e"}'])
-    assert next(results) == {"doubled": 2}
+    lines, results = [b'{"text": "a"}', b'{"text": "bcd"}', b'{"text": "e"}'], []
     with pytest.raises(ConfigurationError, match=rf"line 2 \(.*\): {error.__name__}: three"):
-        next(results)
+        predict(json_records(predictor, lines, None), predictor, lambda _, result: results.append(result))
+    assert results == [{"doubled": 2}]
 
 
 def test_an_object_has_no_line(predictor):

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from allennlp.commands import predict
 from allennlp.common.checks import ConfigurationError
 from allennlp.predictors import Predictor
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.pipeline.command import predict_file
 from tests.conftest import environment
 from tests.robustness.attempt import UNREADABLE
 
@@ -47,11 +47,8 @@ def outcome(
     """The results that were written, and the error."""
     (folder / "in.jsonl").write_bytes(content)
     message = ""
-    manager = predict._PredictManager(
-        predictor, str(folder / "in.jsonl"), str(folder / "out.jsonl"), batch_size, False, False
-    )
     try:
-        manager.run()
+        predict_file(predictor, str(folder / "in.jsonl"), str(folder / "out.jsonl"), batch_size=batch_size)
     except ConfigurationError as error:
         message = str(error)
     return [json.loads(line) for line in (folder / "out.jsonl").read_bytes().splitlines()], message
@@ -80,7 +77,7 @@ def test_any_bytes(predictor, tmp_path, content, position, size):
 def test_a_folder_is_no_input(predictor, tmp_path):
     output = tmp_path / "out.jsonl"
     with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))} is a folder"):
-        predict._PredictManager(predictor, str(tmp_path), str(output), 8, False, False)
+        predict_file(predictor, str(tmp_path), str(output))
     assert not output.exists()
 
 

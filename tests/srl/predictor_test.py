@@ -5,7 +5,7 @@ import pytest
 import spacy
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.pipeline.command import PredictManager
+from elmo_tasks.pipeline.command import predict_file
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags
@@ -149,7 +149,7 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     assert indices(with_tagger, {"tokens": ["", "He", "sold", "it"]}) == [2]
     assert with_tagger.predict("") == {"tokens": [], "predicates": []}
     # Without the trained archive, an installed model is found by itself.
-    monkeypatch.setattr(module, "trained_archives", dict)
+    monkeypatch.setattr(SrlPredictor, "open_finder", lambda: None)
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
     assert indices(another(predictor), {"sentence": SENTENCE}) == [1]
@@ -157,7 +157,7 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["de_core_news_sm"])
-    monkeypatch.setattr("elmo_tasks.srl.predictor.trained_archives", dict)
+    monkeypatch.setattr(SrlPredictor, "open_finder", lambda: None)
     with pytest.raises(ConfigurationError) as error:
         another(predictor).predict(SENTENCE)
     assert '"predicates"' in str(error.value)
@@ -175,7 +175,7 @@ def reader_of(predictor):
 
 
 def lines_of(predictor, path, batch_size):
-    PredictManager(predictor, str(path), f"{path}.out", batch_size, False, True).run()
+    predict_file(predictor, str(path), f"{path}.out", batch_size=batch_size, by_reader=True)
     return [json.loads(line) for line in Path(f"{path}.out").read_text().splitlines()]
 
 
