@@ -23,9 +23,8 @@ from allennlp.modules.elmo_lstm import ElmoLstm
 from allennlp.modules.token_embedders import ElmoTokenEmbedder
 from allennlp.nn import InitializerApplicator
 from allennlp.nn.initializers import Initializer, PretrainedModelInitializer
-from allennlp.nn.util import remove_sentence_boundaries
 from allennlp.training.moving_average import ExponentialMovingAverage
-from allennlp.training.optimizers import AdamOptimizer, make_parameter_groups
+from allennlp.training.optimizers import AdamOptimizer
 from torch import nn
 from torch.func import functional_call
 from torch.nn.utils import parameters_to_vector, parametrizations, prune, vector_to_parameters
@@ -123,18 +122,6 @@ def no_grad(make):
 
 
 @use
-def parameter_groups(make):
-    groups = make_parameter_groups(
-        list(make(requires_grad=True).named_parameters()),
-        [
-            (["_elmo_lstm._elmo_lstm.forward_layer_0.*"], {"lr": 0.1}),
-            (["_token_embedder.*"], {"weight_decay": 0.5}),
-        ],
-    )
-    return [{**group, "params": len(group["params"])} for group in groups]
-
-
-@use
 def optimizer_with_groups(make):
     elmo = make(requires_grad=True)
     groups = [([r"_highways.*bias", "gamma"], {"lr": 0.01}), ([r"backward_layer_\d"], {"lr": 0.001})]
@@ -191,15 +178,6 @@ def config_block(make):
 
 
 @use
-def unfrozen_later(make):
-    elmo = make()
-    vectors(elmo)
-    for weight in elmo.parameters():
-        weight.requires_grad = True
-    return gradients(elmo)
-
-
-@use
 def unfrozen_in_parts(make):
     elmo = make()
     lstm(elmo).forward_layer_1.requires_grad_(True)
@@ -230,13 +208,6 @@ def trained_on_and_off(make):
         with torch.no_grad():
             found.append(vectors(elmo.eval(), ids))
     return found
-
-
-@use
-def clipped(make):
-    elmo = make(requires_grad=True)
-    gradients(elmo)
-    return nn.utils.clip_grad_norm_(elmo.parameters(), 1.0)
 
 
 def recovery(make_first, make_second):
@@ -342,12 +313,6 @@ def activations(make):
 
 
 @use
-def layers_without_marks(make):
-    outputs = make()._elmo_lstm(IDS)
-    return [remove_sentence_boundaries(layer, outputs["mask"]) for layer in outputs["activations"]]
-
-
-@use
 def activations_with_gradients(make):
     elmo = make(requires_grad=True)
     torch.stack(elmo._elmo_lstm(IDS)["activations"]).cos().sum().backward()
@@ -386,16 +351,6 @@ def a_module_instead(make):
     files = (make.files["options_file"], make.files["weight_file"])
     elmo = make.cls(None, None, 1, module=_ElmoBiLm(*files), dropout=0.0)
     return elmo(IDS), [name for name, _ in elmo.named_parameters()]
-
-
-@use
-def as_jiant_calls_it(make):
-    """A mix for each task; all frozen but the mixes."""
-    elmo = make(num_output_representations=2)
-    for name, weight in elmo.named_parameters():
-        weight.requires_grad = "scalar_mix" in name
-    elmo(IDS)["elmo_representations"][1].square().sum().backward()
-    return {name: weight.grad for name, weight in elmo.named_parameters()}
 
 
 @use
@@ -461,7 +416,6 @@ USES |= {
     "recovered_from_stock": lambda make: recovery(make.stock, make),
     "recovered_by_stock": lambda make: recovery(make, make.stock),
     "token_vectors": lambda make: encoder(make())(IDS),
-    "mask": lambda make: make()(IDS)["mask"],
     "more_dimensions": lambda make: make()(IDS.expand(2, 3, -1, -1, -1).contiguous()),
     "padding_at_the_end": lambda make: make()(torch.nn.functional.pad(IDS, (0, 0, 0, 3))),
     "two_representations": lambda make: make(num_output_representations=2)(IDS),
