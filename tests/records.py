@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,20 @@ import pytest
 
 def json_lines(*records: Any) -> str:
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+
+
+def read_with(reader: Any, path: Path, content: str | bytes, **parameters: Any) -> list[Any]:
+    """What a reader, or the reader of a class with these parameters, reads from a file of this content."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list((reader(**parameters) if isinstance(reader, type) else reader).read(str(path)))
+
+
+def words_of(instances: list[Any], field: str) -> list[list[str]]:
+    return [[token.text for token in instance[field]] for instance in instances]
+
+
+def labels_of(instances: list[Any]) -> list[str]:
+    return [instance["label"].label for instance in instances]
 
 
 def parquet(*records: dict[str, Any], **features: Any) -> bytes:

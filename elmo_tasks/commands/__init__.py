@@ -53,8 +53,8 @@ class ElmoGroup(Subcommand):
     def add_subparser(self, parser: Subparsers) -> argparse.ArgumentParser:
         group = VerbGroup(
             name=self.name,
-            help="ELMo itself.",
-            description="Everything about ELMo beside the tasks.",
+            help="Vectors, biLMs, archives, data, experiments, a service.",
+            description="The verbs of elmo_tasks: vectors, biLMs, archives, data, experiments, a service.",
             title="Verbs",
             verbs=VERBS,
         )

@@ -167,7 +167,7 @@ class Models(Verb):
             card = trained_card(name)
             size = f"{path.stat().st_size / 1e6:.1f}"
             table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score", "unseen")), size)
-        print(table.markdown() if table.rows else "none is installed: pip install elmo_tasks[models]")
+        print(table.markdown() if table.rows else "no models are installed: pip install elmo_tasks[models]")
 
 
 class Slim(Verb):

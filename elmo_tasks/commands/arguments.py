@@ -58,8 +58,8 @@ def copy_corpus(
     limit: int | None = None,
 ) -> Corpus:
     """
-    Copies the text of `source`, see `input_files`, or of standard input for `-`, to `folder`: at most `limit`
-    lines, without blank ones if they are skipped. The files that the verb itself writes are left out.
+    Copies the text of `source` to `folder`: see `input_files`; `-` is standard input. It copies at most
+    `limit` lines, without blank ones if they are skipped, and no file that the verb itself writes.
 
     # Parameters
 
@@ -189,15 +189,15 @@ class VectorArguments(ArgumentGroup):
     """The vectors to evaluate, from a biLM and from tables of static vectors."""
 
     mix: list[Input] = option(
-        "evaluate a weighted sum of the layers, too: numbers with commas, the token layer's first, or the "
-        "archive of a model with this biLM, for the mixes that it has learned; may be repeated",
+        "also evaluate a weighted sum of the layers: numbers with commas between them, the token layer's "
+        "first; or the archive of a model with this biLM, for the mixes that it learned; may be repeated",
         [],
         action="append",
         metavar="WEIGHTS",
     )
     vectors: list[Input] = option(
-        "evaluate static word vectors, too: text as of GloVe, or word2vec's binary file, gzip or not; may be "
-        "repeated",
+        "also evaluate static word vectors: a text such as GloVe's, or word2vec's binary file, gzip or not; "
+        "may be repeated",
         [],
         action="append",
         metavar="FILE",
@@ -206,8 +206,8 @@ class VectorArguments(ArgumentGroup):
 
     def encoders(self) -> tuple[BiLmEncoder, list[StaticVectors]]:
         """
-        Reads the biLM, whose encoder gives its layers, their average and the mixes; and the static vectors,
-        by the names of their files, or by their paths where two files have one name.
+        Reads the biLM, whose encoder gives its layers, their average and the mixes; and the static vectors.
+        They are named as their files, or by their paths if two files have one name.
         """
         bilm = self.bilm.read()
         mixes: dict[str, LayerMix] = {}
@@ -222,7 +222,7 @@ class VectorArguments(ArgumentGroup):
 
 
 def _mixes(text: str, bilm: FrozenBiLm) -> dict[str, LayerMix]:
-    """Returns the mix of given weights, or the mixes of an archive, by their names."""
+    """Reads the mix of given weights, or the mixes of an archive, by their names."""
     try:
         weights = [float(part) for part in text.split(",")]
     except ValueError:
@@ -244,14 +244,14 @@ class ContextArguments(ArgumentGroup):
     """The text in which words are encoded."""
 
     contexts: Input | None = option(
-        "text, one tokenised sentence a line, in which words are encoded; a word that the text has only in "
-        "other case is found there, too (default: words are encoded alone)",
+        "text, one tokenised sentence a line, in which words are encoded; a word that never occurs in its "
+        "own spelling is found in any case (default: words are encoded alone)",
         metavar="TEXT",
     )
     occurrences: Positive = option(
         "the largest number of occurrences of a word in --contexts that are averaged", 20
     )
-    seed: Seed = option("by which occurrences are drawn", 13)
+    seed: Seed = option("the seed by which occurrences are drawn", 13)
 
     def word_vectors(self, encoder: VectorEncoder, words: Sequence[str], folder: Path) -> list[WordVectors]:
         """Encodes words alone, or in the text, which is copied to `folder`."""

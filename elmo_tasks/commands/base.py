@@ -271,7 +271,7 @@ Gpu = Annotated[int, read_gpu]
 Input = Annotated[str, _InputName]
 Positive = Annotated[int, positive]
 Seed = Annotated[int, number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 1 << 32)]
-"""A seed that NumPy takes, too."""
+"""A seed in the range of NumPy's."""
 
 
 def text_argument(metavar: str) -> Any:

@@ -258,7 +258,7 @@ class Neighbors(Verb):
         required=True,
     )
     sentence: list[str] = option(
-        "a tokenised sentence with WORD, of which the first counts; may be repeated",
+        "a tokenised sentence with WORD, whose first occurrence counts; may be repeated",
         [],
         action="append",
         metavar="TEXT",

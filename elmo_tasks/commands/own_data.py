@@ -42,7 +42,7 @@ class TrainOnOwnData(Verb):
         "DEV", "data that choose the best epoch (default: a tenth of TRAIN)", nargs="?"
     )
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)
-    epochs: Positive | None = option("the most epochs (default: from the config)")
+    epochs: Positive | None = option("the largest number of epochs (default: from the config)")
     label: str | None = option("the column of the labels or tags (default: found)", metavar="COLUMN")
     text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
     skip_bad: bool = flag("leave out bad records, such as rows without a text")
@@ -60,7 +60,7 @@ class TrainOnOwnData(Verb):
             if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
                 problem = f"{inspection.records} records are too few to hold some out"
                 raise InputError(problem, where=self.train, remedy="give a DEV")
-            print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn by chance, are held out: no DEV is given")
+            print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn at random, are held out: no DEV is given")
         with telling_how_to_recover(self.output):
             train_model(Params(config), self.output, recover=self.recover, force=self.force)
         print(end_of_training(self.output))

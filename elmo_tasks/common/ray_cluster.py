@@ -45,8 +45,10 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
     }
     before = signal.getsignal(signal.SIGTERM)
     try:
-        if address:
-            _wait_for_answer(address)
+        host, colon, port = (address or "").rpartition(":")
+        if colon and "://" not in host and port.isdecimal():
+            # If nothing answers there, Ray itself would wait for minutes.
+            socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
         ray.init(
             address=address or "local",
             logging_level=logging.ERROR,
@@ -61,10 +63,3 @@ def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bo
         yield
     finally:
         ray.shutdown()
-
-
-def _wait_for_answer(address: str) -> None:
-    """Raises `OSError` if nothing answers there; Ray itself would wait for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and "://" not in address and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()

@@ -59,7 +59,7 @@ class ElmoBiLm(_ElmoBiLm):
 
     @classmethod
     def of(cls, bilm: FrozenBiLm) -> "ElmoBiLm":
-        """Returns one with a copy of the weights, without gradients, on the same device."""
+        """Copies the weights of a biLM, without gradients, on the same device."""
         _check_supported(bilm.options, "the biLM")
         copied = cls.__new__(cls)
         copied._build(bilm, requires_grad=False, vocab_to_cache=[])
@@ -114,7 +114,7 @@ class ElmoBiLm(_ElmoBiLm):
             return run(inputs)
 
     def frozen(self) -> FrozenBiLm:
-        """Returns a frozen biLM of the current weights."""
+        """Makes a frozen biLM of the current weights, or returns the last one if they are the same."""
         return self._frozen_copy.frozen(self._weights(), self._made_frozen)
 
     def _run(self, inputs: torch.Tensor) -> dict[str, Any]:
@@ -131,22 +131,17 @@ class ElmoBiLm(_ElmoBiLm):
         trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights())
         if trained:
             self._frozen_copy.forget()
-            layers, after = self._run_with_gradients(extended, before)
+            # A shell for the weights of this call alone, so that threads do not meet in it
+            with torch.device("meta"):
+                shell = TrainedBiLm(options=self.options)
+            shell.products = self._products
+            weights = _from_allennlps(dict(self.named_parameters(remove_duplicate=False)), self.options)
+            layers, after = functional_call(shell, weights, (extended, before), {"has_bos_eos": True})
         else:
             layers, after = self.frozen()(extended, before, has_bos_eos=True)
         if lstm.stateful:
             lstm._update_states(allennlps_states(after), torch.arange(len(inputs), device=inputs.device))
         return {"activations": list(layers), "mask": (extended > 0).any(dim=2)}
-
-    def _run_with_gradients(
-        self, extended: torch.Tensor, before: LstmState | None
-    ) -> tuple[torch.Tensor, LstmState]:
-        # A shell for the weights of this call alone, so that threads do not meet in it
-        with torch.device("meta"):
-            shell = TrainedBiLm(options=self.options)
-        shell.products = self._products
-        weights = _from_allennlps(dict(self.named_parameters(remove_duplicate=False)), self.options)
-        return functional_call(shell, weights, (extended, before), {"has_bos_eos": True})
 
     def _made_frozen(self) -> FrozenBiLm:
         with torch.no_grad():
@@ -164,7 +159,7 @@ class ElmoBiLm(_ElmoBiLm):
 
 
 def _are_words(inputs: torch.Tensor) -> bool:
-    """Returns whether each word begins with an id, and no word comes after padding."""
+    """Checks that each word begins with an id, and that no word comes after padding."""
     words, begin = (inputs > 0).any(dim=2), inputs[:, :, 0] > 0
     return not ((begin != words).any() | (words[:, 1:] & ~words[:, :-1]).any())
 
@@ -244,7 +239,6 @@ def _from_allennlps(weights: StateDict, options: BiLmOptions) -> StateDict:
 
 
 def _gates(name: str) -> tuple[str, str]:
-    """Returns the names of the two weights, or biases, of a highway layer."""
     layer, kind, _ = name.rsplit(".", 2)
     return f"{layer}.transform.{kind}", f"{layer}.carry.{kind}"
 

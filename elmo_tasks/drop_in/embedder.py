@@ -20,7 +20,7 @@ DEFAULT_BATCH_SIZE = 64
 
 
 def empty_embedding() -> np.ndarray:
-    """Returns the vectors of a sentence without tokens, of the published sizes. *Shape:* `(3, 0, 1024)`."""
+    """The vectors of a sentence without tokens, of the published sizes. *Shape:* `(3, 0, 1024)`."""
     return np.zeros((3, 0, 1024), dtype=np.float32)
 
 

@@ -408,10 +408,9 @@ class TaggedSentence(NamedTuple):
 
 def read_tagged(path: str, *, column: str) -> list[TaggedSentence]:
     """
-    Reads tagged sentences, with an empty line between them: CoNLL-U, of which it reads the syntactic words,
-    without multi-word tokens (`1-2`) and empty nodes (`1.1`), and the tags in a `column`, one of
-    `TAG_COLUMNS`; or two columns, a word and its tag. For all else there is an `InputError`, with the file
-    and the line.
+    Reads tagged sentences, with an empty line between them. In CoNLL-U it reads the syntactic words, without
+    multi-word tokens (`1-2`) and empty nodes (`1.1`), and the tags of a `column`, one of `TAG_COLUMNS`. Other
+    files have two columns, a word and its tag. All else is an `InputError`, with the file and the line.
     """
     return [sentence for file in input_files(path) for sentence in _read_tagged_file(file, column)]
 
@@ -440,8 +439,8 @@ def _tagged_sentence(file: Path, rows: list[tuple[int, str, str]], column: str) 
 
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:
     """
-    Counts the correct tags in `dev` if each word has its most frequent tag in `train`, and an unknown word
-    the most frequent of all tags; if two are equally frequent, the one seen first.
+    Counts the correct tags in `dev` if each word gets its most frequent tag in `train`, and an unknown word
+    the most frequent of all tags. Of equally frequent tags the one seen first is taken.
     """
     by_word: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:

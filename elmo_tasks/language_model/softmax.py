@@ -219,8 +219,8 @@ class SoftmaxLoss(torch.autograd.Function):
     The sum over the rows of `logsumexp(logits of the true class and of all others) - true logit`, with its
     gradients.
 
-    `apply(products, vectors, weight, bias, true_logits, indices, mask)`: the others are the candidates, but
-    for one of each row that may be masked. *Shape:* `vectors` `(rows, dim)`, `weight` `(candidates, dim)`,
+    `apply(products, vectors, weight, bias, true_logits, indices, mask)`: the others are the candidates; one
+    candidate of each row may be masked. *Shape:* `vectors` `(rows, dim)`, `weight` `(candidates, dim)`,
     `bias` `(candidates,)`; `true_logits` `(rows, 1)`, or `None` if the true class is the candidate at
     `indices`; `indices` `(rows, 1)`: a candidate, to whose logit `mask` `(rows, 1)`, 0 or -inf, is added.
     """

@@ -33,8 +33,8 @@ class VectorTable(NamedTuple):
 
 def write_vectors(path: Path, table: VectorTable) -> None:
     """
-    Writes a table in word2vec's format, which AllenNLP's `embedding` and gensim read, too. The file is packed
-    by gzip if its name ends in `.gz`; equal tables give equal bytes.
+    Writes a table in word2vec's format, which AllenNLP's `embedding` and gensim also read. A file whose name
+    ends in `.gz` is packed by gzip. Equal tables give equal bytes.
     """
     with open(path, "wb") as raw:
         packed = path.suffix == ".gz"

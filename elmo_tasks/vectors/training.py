@@ -135,8 +135,8 @@ def ppmi_svd(
     words = list(frequent_words(sentences, min_count))
     if len(words) <= dim:
         raise ConfigurationError(
-            f"{len(words):,} words occur {min_count} times or more, too few for {dim} dimensions; use a "
-            "longer text, or a lower --dim or --min-count"
+            f"{dim} dimensions need more than {len(words):,} words that occur {min_count} times or more; use "
+            "a longer text, or a lower --dim or --min-count"
         )
     matrix = positive_information(cooccurrences(sentences, words, window), shift=shift, smoothing=smoothing)
     start = np.random.default_rng(seed).standard_normal(len(words))

@@ -14,7 +14,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tokenization import Syllables
 from elmo_tasks.language_model.reader import BiLmReader
 from tests.errors import mentions
-from tests.records import json_lines, parquet
+from tests.records import json_lines, labels_of, parquet, read_with, words_of
 
 RECORDS = [
     {"id": "1", "text": 'He said "no", twice.', "class": "bad"},
@@ -36,16 +36,7 @@ def pair_reader(**parameters):
 
 
 def words(instances, field="sentence1"):
-    return [[token.text for token in instance[field]] for instance in instances]
-
-
-def labels(instances):
-    return [instance["label"].label for instance in instances]
-
-
-def read(path, content, of):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(of.read(str(path)))
+    return words_of(instances, field)
 
 
 def as_tsv(rows):
@@ -61,21 +52,21 @@ TSV = as_tsv([COLUMNS, *ROWS])
 
 def test_instances(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
-        instances = read(tmp_path / "a", TSV, reader())
+        instances = read_with(reader(), tmp_path / "a", TSV)
     assert words(instances) == WORDS
-    assert labels(instances) == ["bad", "good", "good"]
+    assert labels_of(instances) == ["bad", "good", "good"]
     assert f"{tmp_path / 'a'}: 3 instances (bad 1, good 2)" in caplog.text
 
 
 def test_several_columns_are_one_text(tmp_path):
     of = reader(format="csv", columns=["class", "title", "text"], sentence1=["title", "text"])
-    instances = read(tmp_path / "a", "good,Rain,It rains\nbad,,Sun\n", of)
+    instances = read_with(of, tmp_path / "a", "good,Rain,It rains\nbad,,Sun\n")
     assert words(instances) == [["Rain", "It", "rains"], ["Sun"]]
 
 
 def test_pairs(tmp_path):
     of = pair_reader(label_names={"0": "bad", "1": "good"})
-    (instance,) = read(tmp_path / "a", 'c\ta\tb\n1\tsome "words" here\tx\n', of)
+    (instance,) = read_with(of, tmp_path / "a", 'c\ta\tb\n1\tsome "words" here\tx\n')
     assert words([instance]) == [["some", '"words"', "here"]]
     assert words([instance], "sentence2") == [["x"]]
     assert instance["label"].label == "good"
@@ -85,8 +76,8 @@ def test_pairs(tmp_path):
 def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_path):
     content = '[{"text": "x", "class": 1}, {"text": "y", "class": "1"}, {"text": "z", "class": true}]'
     of = reader(format="json", classes=["C", "B", "A"], label_names={"1": "A", "true": "B", "0": "C"})
-    instances = read(tmp_path / "a", content, of)
-    assert labels(instances) == ["A", "A", "B"]
+    instances = read_with(of, tmp_path / "a", content)
+    assert labels_of(instances) == ["A", "A", "B"]
     vocab = Vocabulary.from_instances(instances)
     assert list(vocab.get_token_to_index_vocabulary("labels")) == ["C", "B", "A"]
 
@@ -161,9 +152,9 @@ def test_formats_are_found(tmp_path, format, content, parameters, packed):
     content = content.encode() if isinstance(content, str) else content()
     for named in ("auto", format):
         of = reader(format=named, **parameters)
-        instances = read(tmp_path / "a", gzip.compress(content) if packed else content, of)
+        instances = read_with(of, tmp_path / "a", gzip.compress(content) if packed else content)
         assert words(instances) == WORDS
-        assert labels(instances) == ["bad", "good", "good"]
+        assert labels_of(instances) == ["bad", "good", "good"]
 
 
 def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
@@ -174,7 +165,7 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
     for named in ("auto", "class_folders"):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "folders")))
         assert words(instances) == [["v", "w"], ["x", "y", "z"], ["u"]]
-        assert labels(instances) == ["bad", "good", "good"]
+        assert labels_of(instances) == ["bad", "good", "good"]
         assert "1 files left out" in caplog.text
         assert "unsup/0.txt" in caplog.text
     (tmp_path / "files").mkdir()
@@ -184,12 +175,12 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
     for named in ("auto", "class_files"):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "files")))
         assert words(instances) == [["x", "y"], ["z"], ["v", "w"]]
-        assert labels(instances) == ["good", "good", "bad"]
+        assert labels_of(instances) == ["good", "good", "bad"]
         assert mentions(caplog.text, "1 files left out", "files/README")
 
 
 def test_texts_without_columns(tmp_path):
     of = reader(format="text", label=None, tokenizer="characters")
-    assert words(read(tmp_path / "a", ' One "l",\n\n \nA\tb\n', of)) == [list('One"l",'), ["A", "b"]]
+    assert words(read_with(of, tmp_path / "a", ' One "l",\n\n \nA\tb\n')) == [list('One"l",'), ["A", "b"]]
     of = reader(format="document", label=None)
-    assert words(read(tmp_path / "b", "\ufeff One.\r\n\nTwo.\n", of)) == [["One.", "Two."]]
+    assert words(read_with(of, tmp_path / "b", "\ufeff One.\r\n\nTwo.\n")) == [["One.", "Two."]]

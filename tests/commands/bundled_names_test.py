@@ -5,9 +5,6 @@ import sys
 import allennlp.commands
 import pytest
 
-from elmo_tasks.common.files import bundled
-from tests.ner.archives import write_run
-
 OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.hdf5"
 COMMANDS = [
     "evaluate NER fixtures/ner/test.conll",
@@ -18,16 +15,9 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def ner(tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("runs") / "ner"
-    write_run(folder, seed=1, bilm=bundled("fixtures/elmo").resolve())
-    return str(folder)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_of_commands(command, ner, tmp_path, monkeypatch):
+def test_of_commands(command, ner_archive, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
-    monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner).split()])
+    monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner_archive).split()])
     allennlp.commands.main(prog="allennlp")

@@ -72,5 +72,5 @@ def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):
     (texts / "out").write_text("what was there before\n")
     text = copy_corpus(str(texts), texts / "out.partial/_work")
     assert len(text) == 5000
-    with pytest.raises(ElmoError, match="out is what"):
+    with pytest.raises(ElmoError, match=str(texts / "out")):
         copy_corpus(str(texts / "out"), texts / "out.partial/_work")

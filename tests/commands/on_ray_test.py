@@ -14,10 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from allennlp.models.archival import archive_model
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import bundled
 from elmo_tasks.jobs import engines
 from elmo_tasks.jobs.engines import RayEngine
 from elmo_tasks.jobs.locations import Folder
@@ -26,7 +24,6 @@ from tests.commands.texts import LINES, default_bilm, encode, tiny
 from tests.conftest import environment
 from tests.errors import mentions
 from tests.jobs.stumbling import FullDisk, Stumble, attempts_before_an_error
-from tests.ner.archives import write_run
 from tests.readme_test import ALL_COMMANDS, in_one_epoch
 
 pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ray'")
@@ -171,67 +168,53 @@ def test_arguments_of_hdf5(elmo, source, capsys):
         assert f"{argument[0]} is not for --engine ray" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("archive") / "run"
-    write_run(folder, seed=0, bilm=bundled("fixtures/elmo"))
-    archive_model(folder)
-    return folder / "model.tar.gz"
-
-
 @pytest.fixture
 def lines() -> list[str]:
     words = SENTENCE.split()
     return [json.dumps({"tokens": words[n % 7 : 8 + n % 5], "n": n}) for n in range(40)]
 
 
-def by_allennlp(elmo, archive: Path, source: str, output: str, *arguments) -> tuple[int, str]:
-    code = elmo("predict", archive, source, output, *arguments)
-    return code, Path(output).read_text()
-
-
 @pytest.mark.usefixtures("one_thread")
-def test_the_lines_of_allennlp(on_cluster, elmo, archive, lines, tmp_path, monkeypatch, capsys):
+def test_the_lines_of_allennlp(on_cluster, elmo, ner_archive, lines, tmp_path, monkeypatch, capsys):
     """Batches with their padding are the same, so results are to the last digit; blank lines, too."""
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text("".join(line + "\n" + "\n \n" * (n % 9 == 4) for n, line in enumerate(lines)))
     command = ["--batch-size", 3]
     on_ray = [*command, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
-    code, expected = by_allennlp(elmo, archive, "in.jsonl", "expected", *command)
-    assert code == 0
+    assert elmo("predict", ner_archive, "in.jsonl", "expected", *command) == 0
+    expected = Path("expected").read_text()
     assert expected.count("\n") == len(lines)
-    assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 0
+    assert elmo("predict", ner_archive, "in.jsonl", "out", *on_ray) == 0
     assert "out: 40 lines, of " in capsys.readouterr().out
     assert Path("out").read_text() == expected
     assert not Path("out.partial").exists()
-    assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
+    assert elmo("predict", ner_archive, "in.jsonl", "out", *on_ray) == 1
     assert mentions(capsys.readouterr().err, "out exists", "--force")
-    assert elmo("predict", archive, "in.jsonl", "out", *on_ray, "--resume") == 0
+    assert elmo("predict", ner_archive, "in.jsonl", "out", *on_ray, "--resume") == 0
     assert mentions(capsys.readouterr().out, "out is complete", "--force")
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_an_error_names_its_line(on_cluster, elmo, archive, lines, tmp_path, monkeypatch, capsys):
+def test_an_error_names_its_line(on_cluster, elmo, ner_archive, lines, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines[25], lines[31] = '{"tokens": 7}', "no JSON"
     Path("in.jsonl").write_text("\n" + "\n".join(lines))
-    code, expected = by_allennlp(elmo, archive, "in.jsonl", "expected", "--batch-size", 4)
-    message = capsys.readouterr().err
-    assert code == 1
+    assert elmo("predict", ner_archive, "in.jsonl", "expected", "--batch-size", 4) == 1
+    expected, message = Path("expected").read_text(), capsys.readouterr().err
     assert "in.jsonl, line 27: " in message
     assert expected.count("\n") == 25
     on_ray = ["--batch-size", 4, "--engine", "ray", "--workers", 1, "--shard-bytes", 300]
-    assert elmo("predict", archive, "in.jsonl", "out", *on_ray) == 1
+    assert elmo("predict", ner_archive, "in.jsonl", "out", *on_ray) == 1
     assert message.strip().splitlines()[-1] in capsys.readouterr().err
     # Ray may end at once: nothing reads from it any more.
     assert not [thread.name for thread in threading.enumerate() if "Executor" in thread.name]
     assert Path("out").read_text() == expected
 
 
-def test_the_command_of_the_pages(on_cluster, elmo, archive, tmp_path, monkeypatch):
+def test_the_command_of_the_pages(on_cluster, elmo, ner_archive, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("runs/ner").mkdir(parents=True)
-    shutil.copy(archive, "runs/ner")
+    shutil.copy(ner_archive, "runs/ner")
     (words,) = (words for words in ALL_COMMANDS if words[2:3] == ["predict"] and "ray" in words)
     assert elmo(*in_one_epoch(words)[2:]) == 0
     assert Path("runs/ray.jsonl").read_text().count("\n") == 12

@@ -10,7 +10,6 @@ from allennlp.models.archival import archive_model
 from elmo_tasks.common.files import bundled
 from elmo_tasks.jobs.locations import MARK
 from tests.language_model.archives import write_run as write_language_model
-from tests.ner.archives import write_run
 
 TEXT, WORDS, INPUTS = (
     str(bundled(f"fixtures/{name}").resolve())
@@ -36,11 +35,10 @@ by_verb = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def archives(tmp_path_factory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("runs")
-    write_run(folder / "ner", seed=1, bilm=BILM)
-    write_language_model(folder / "bilm")
-    return {"NER": str(archive_model(folder / "ner")), "BILM": str(archive_model(folder / "bilm"))}
+def archives(tmp_path_factory, ner_archive) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("runs") / "bilm"
+    write_language_model(folder)
+    return {"NER": ner_archive, "BILM": str(archive_model(folder))}
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def run(elmo, archives, capsys):
 
     def run(verb: str, output: Path, *options: str) -> tuple[int, list[str]]:
         command = VERBS[verb].replace("OUT", str(output))
-        code = elmo(*(archives.get(each, each) for each in command.split()), *options)
+        code = elmo(*(archives.get(word, word) for word in command.split()), *options)
         return code, [line for line in capsys.readouterr().err.splitlines() if "Warning" not in line]
 
     return run

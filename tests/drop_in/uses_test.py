@@ -23,9 +23,8 @@ from allennlp.modules.elmo_lstm import ElmoLstm
 from allennlp.modules.token_embedders import ElmoTokenEmbedder
 from allennlp.nn import InitializerApplicator
 from allennlp.nn.initializers import Initializer, PretrainedModelInitializer
-from allennlp.nn.util import remove_sentence_boundaries
 from allennlp.training.moving_average import ExponentialMovingAverage
-from allennlp.training.optimizers import AdamOptimizer, make_parameter_groups
+from allennlp.training.optimizers import AdamOptimizer
 from torch import nn
 from torch.func import functional_call
 from torch.nn.utils import parameters_to_vector, parametrizations, prune, vector_to_parameters
@@ -61,6 +60,20 @@ def written(write: Callable[[Any], Any], **block: Any) -> Callable[["Maker"], An
             vectors(elmo)
             write(elmo)
             return vectors(elmo)
+
+    return run
+
+
+def after(
+    change: Callable[[Any], Any] | None, result: Callable[[Any], Any] = vectors, **block: Any
+) -> Callable[["Maker"], Any]:
+    """Changes an ELMo that is new."""
+
+    def run(make: "Maker") -> Any:
+        elmo = make(**block)
+        if change is not None:
+            change(elmo)
+        return result(elmo)
 
     return run
 
@@ -123,18 +136,6 @@ def no_grad(make):
 
 
 @use
-def parameter_groups(make):
-    groups = make_parameter_groups(
-        list(make(requires_grad=True).named_parameters()),
-        [
-            (["_elmo_lstm._elmo_lstm.forward_layer_0.*"], {"lr": 0.1}),
-            (["_token_embedder.*"], {"weight_decay": 0.5}),
-        ],
-    )
-    return [{**group, "params": len(group["params"])} for group in groups]
-
-
-@use
 def optimizer_with_groups(make):
     elmo = make(requires_grad=True)
     groups = [([r"_highways.*bias", "gamma"], {"lr": 0.01}), ([r"backward_layer_\d"], {"lr": 0.001})]
@@ -191,29 +192,6 @@ def config_block(make):
 
 
 @use
-def unfrozen_later(make):
-    elmo = make()
-    vectors(elmo)
-    for weight in elmo.parameters():
-        weight.requires_grad = True
-    return gradients(elmo)
-
-
-@use
-def unfrozen_in_parts(make):
-    elmo = make()
-    lstm(elmo).forward_layer_1.requires_grad_(True)
-    return gradients(elmo)
-
-
-@use
-def the_character_embedding_alone(make):
-    elmo = make()
-    encoder(elmo)._char_embedding_weights.requires_grad = True
-    return gradients(elmo)
-
-
-@use
 def frozen_after_training(make):
     elmo = make(requires_grad=True)
     step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.001))
@@ -232,13 +210,6 @@ def trained_on_and_off(make):
     return found
 
 
-@use
-def clipped(make):
-    elmo = make(requires_grad=True)
-    gradients(elmo)
-    return nn.utils.clip_grad_norm_(elmo.parameters(), 1.0)
-
-
 def recovery(make_first, make_second):
     """Returns the weights after a step of one model, and one more of another that goes on from there."""
     first, second = make_first(requires_grad=True), make_second(requires_grad=True)
@@ -248,12 +219,6 @@ def recovery(make_first, make_second):
     optimizers[1].load_state_dict(optimizers[0].state_dict())
     step(second, optimizers[1])
     return second.state_dict()
-
-
-@use
-def gradient_of_the_mix(make):
-    elmo = make()
-    return torch.autograd.grad(vectors(elmo).sum(), elmo.scalar_mix_0.gamma)
 
 
 @use
@@ -273,32 +238,11 @@ def functional(make):
 
 
 @use
-def a_text_in_batches(make):
-    elmo = make().eval()
-    return [elmo(ids) for ids in (IDS, OTHER_IDS, IDS, IDS[:1])]
-
-
-@use
-def not_stateful(make):
-    elmo = make()
-    lstm(elmo).stateful = False
-    return vectors(elmo), vectors(elmo), vectors(elmo, OTHER_IDS)
-
-
-@use
 def reset_states(make):
     elmo = make()
     first, second = vectors(elmo), vectors(elmo)
     lstm(elmo).reset_states()
     return first, second, vectors(elmo)
-
-
-@use
-def reset_states_of_some_rows(make):
-    elmo = make()
-    vectors(elmo)
-    lstm(elmo).reset_states(torch.tensor([True] + [False] * (len(IDS) - 1)))
-    return vectors(elmo)
 
 
 @use
@@ -322,29 +266,10 @@ def states_put_back(make):
 
 
 @use
-def states_while_training(make):
-    elmo = make(requires_grad=True)
-    vectors(elmo)
-    return gradients(elmo), lstm(elmo)._states
-
-
-@use
 def a_row_without_tokens(make):
     elmo = make().eval()
     ids = batch_to_ids(SENTENCES)
     return elmo(ids), elmo._elmo_lstm(ids), elmo(IDS)
-
-
-@use
-def activations(make):
-    outputs = make()._elmo_lstm(IDS)
-    return sorted(outputs), outputs["activations"], outputs["mask"]
-
-
-@use
-def layers_without_marks(make):
-    outputs = make()._elmo_lstm(IDS)
-    return [remove_sentence_boundaries(layer, outputs["mask"]) for layer in outputs["activations"]]
 
 
 @use
@@ -362,12 +287,6 @@ def lstm_alone(make):
 
 
 @use
-def given_mix(make):
-    elmo = make(scalar_mix_parameters=[-9e10, 1.0, -9e10])
-    return vectors(elmo), shapes(elmo.named_parameters())
-
-
-@use
 def cached_words(make):
     elmo = make(vocab_to_cache=["<pad>", "the", "cat"])
     ids = batch_to_ids([["the", "cat"], ["cat"]])
@@ -375,27 +294,10 @@ def cached_words(make):
 
 
 @use
-def words_cached_later(make):
-    elmo = make()
-    elmo._elmo_lstm.create_cached_cnn_embeddings(["<pad>", "the"])
-    return vectors(elmo), elmo._elmo_lstm(batch_to_ids([["the"]]), torch.tensor([[1]]))
-
-
-@use
 def a_module_instead(make):
     files = (make.files["options_file"], make.files["weight_file"])
     elmo = make.cls(None, None, 1, module=_ElmoBiLm(*files), dropout=0.0)
     return elmo(IDS), [name for name, _ in elmo.named_parameters()]
-
-
-@use
-def as_jiant_calls_it(make):
-    """A mix for each task; all frozen but the mixes."""
-    elmo = make(num_output_representations=2)
-    for name, weight in elmo.named_parameters():
-        weight.requires_grad = "scalar_mix" in name
-    elmo(IDS)["elmo_representations"][1].square().sum().backward()
-    return {name: weight.grad for name, weight in elmo.named_parameters()}
 
 
 @use
@@ -451,6 +353,39 @@ def inference_mode(make):
 
 
 USES |= {
+    "unfrozen_in_parts": after(lambda elmo: lstm(elmo).forward_layer_1.requires_grad_(True), gradients),
+    "the_character_embedding_alone": after(
+        lambda elmo: encoder(elmo)._char_embedding_weights.requires_grad_(True), gradients
+    ),
+    "gradient_of_the_mix": after(
+        None, lambda elmo: torch.autograd.grad(vectors(elmo).sum(), elmo.scalar_mix_0.gamma)
+    ),
+    "not_stateful": after(
+        lambda elmo: setattr(lstm(elmo), "stateful", False),
+        lambda elmo: [vectors(elmo, ids) for ids in (IDS, IDS, OTHER_IDS)],
+    ),
+    "states_while_training": after(
+        None, lambda elmo: (vectors(elmo), gradients(elmo), lstm(elmo)._states)[1:], requires_grad=True
+    ),
+    "given_mix": after(
+        None,
+        lambda elmo: (vectors(elmo), shapes(elmo.named_parameters())),
+        scalar_mix_parameters=[-9e10, 1.0, -9e10],
+    ),
+    "words_cached_later": after(
+        lambda elmo: elmo._elmo_lstm.create_cached_cnn_embeddings(["<pad>", "the"]),
+        lambda elmo: (vectors(elmo), elmo._elmo_lstm(batch_to_ids([["the"]]), torch.tensor([[1]]))),
+    ),
+    "reset_states_of_some_rows": after(
+        lambda elmo: (vectors(elmo), lstm(elmo).reset_states(torch.tensor([True] + [False] * (len(IDS) - 1))))
+    ),
+    "activations": after(None, lambda elmo: elmo._elmo_lstm(IDS)),
+    "a_text_in_batches": after(
+        None, lambda elmo: [elmo.eval()(ids) for ids in (IDS, OTHER_IDS, IDS, IDS[:1])]
+    ),
+    "quantized": lambda make: vectors(
+        torch.ao.quantization.quantize_dynamic(make().eval(), {nn.Linear}, dtype=torch.qint8)
+    ),
     "token_embedder_with_more_dimensions": lambda make: make.patched(ElmoTokenEmbedder, dropout=0.0)(
         IDS.unsqueeze(0)
     ),
@@ -461,7 +396,6 @@ USES |= {
     "recovered_from_stock": lambda make: recovery(make.stock, make),
     "recovered_by_stock": lambda make: recovery(make, make.stock),
     "token_vectors": lambda make: encoder(make())(IDS),
-    "mask": lambda make: make()(IDS)["mask"],
     "more_dimensions": lambda make: make()(IDS.expand(2, 3, -1, -1, -1).contiguous()),
     "padding_at_the_end": lambda make: make()(torch.nn.functional.pad(IDS, (0, 0, 0, 3))),
     "two_representations": lambda make: make(num_output_representations=2)(IDS),
@@ -605,19 +539,8 @@ for name, insert in {
     ),
 }.items():
     USES[f"placed_{name}"] = written(insert)
-
-
-@use
-def quantized(make):
-    elmo = torch.ao.quantization.quantize_dynamic(make().eval(), {nn.Linear}, dtype=torch.qint8)
-    return vectors(elmo)
-
-
-@use
-def lora_is_trained(make):
-    elmo = make()
-    encoder(elmo)._projection = Lora(encoder(elmo)._projection)
-    return gradients(elmo)
+    if name == "lora":
+        USES["lora_is_trained"] = after(insert, gradients)
 
 
 class Maker:

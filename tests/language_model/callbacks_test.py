@@ -121,13 +121,13 @@ def test_the_share_of_the_text(tmp_path, caplog, blocks, level):
     assert mentions(record.getMessage(), f"{18 * blocks} tokens", f"{50 * blocks}% of the text", "6 blocks")
 
 
-@pytest.mark.parametrize(("content", "found"), [(None, "no such file"), ("\n \n", "no sentences")])
-def test_texts_that_cannot_be_read_are_found_at_the_start(tmp_path, model, content, found):
+@pytest.mark.parametrize("content", [None, "\n \n"])
+def test_texts_that_cannot_be_read_are_found_at_the_start(tmp_path, model, content):
     if content is not None:
         (tmp_path / "text").write_text(content)
     block = {"type": "elmo_text_perplexities", "texts": {"a": str(tmp_path / "text")}, "reader": dict(READER)}
     callback = TrainerCallback.from_params(Params(block), serialization_dir=str(tmp_path))
-    with pytest.raises(ConfigurationError, match=f"text: .*{found}"):
+    with pytest.raises(ConfigurationError, match=f"{tmp_path / 'text'}: "):
         callback.on_start(SimpleNamespace(model=model))
 
 

@@ -59,16 +59,14 @@ def run_config(folder, text, **changes):
     return train_model(Params(config), str(folder))
 
 
-@pytest.mark.parametrize(
-    ("input", "content"), [("words", "vectors of words"), ("characters", "softmax over words")]
-)
-def test_words_that_are_counted_anew(tmp_path, text, input, content):
+@pytest.mark.parametrize("input", ["words", "characters"])
+def test_words_that_are_counted_anew(tmp_path, text, input):
     """They stand in another order, even if they are as many."""
     out = exported(tmp_path, input)
     reader = DatasetReader.from_params(Params({**READER, "input": input}))
     counted = Vocabulary.from_instances(reader.read(text))
     files = {"options_file": str(out / "options.json"), "weight_file": str(out / "weights.hdf5")}
-    with pytest.raises(ConfigurationError, match=rf"weights\.hdf5 .*{content}.*elmo_words"):
+    with pytest.raises(ConfigurationError, match=r"weights\.hdf5 .*elmo_words"):
         Model.from_params(Params({"type": "elmo_bilm", "softmax": dict(FULL), **files}), vocab=counted)
 
 
@@ -168,7 +166,7 @@ def test_files_of_another_model(tmp_path, input):
     out = exported(tmp_path, input)
     with pytest.raises(ConfigurationError, match=r"13.*14|14.*13"):
         start(out, write_words(tmp_path / "words", [*VOCABULARY, "dog"]))
-    with pytest.raises(ConfigurationError, match="full or sampled"):
+    with pytest.raises(ConfigurationError, match=r"full .*sampled"):
         start(out, softmax=ADAPTIVE)
     options = json.loads((out / "options.json").read_text())
     options["lstm"]["dim"] = 14

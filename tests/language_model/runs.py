@@ -6,21 +6,17 @@ import random
 import signal
 import socket
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from itertools import count
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import torch
-from allennlp.commands.train import train_model
-from allennlp.common import Params
 from allennlp.models import Model
 
-import elmo_tasks  # noqa: F401
 from elmo_tasks.common.files import bundled
 from tests.elmo.files import OPTIONS
-from tests.forked import FORKED
+from tests.forked import Command
 
 CONFIG = str(bundled("training_configs/bilm_words.jsonnet").resolve())
 SMALL: dict[str, Any] = {
@@ -50,57 +46,55 @@ def write_text(path: Path, *, passages: int, seed: int, sentences: int = 3, word
     return str(path)
 
 
-def train(
-    folder: Path,
-    overrides: dict[str, Any],
-    *,
-    recover: bool = False,
-    meddle: Callable[[], None] | None = None,
-    status: int = 0,
-) -> str:
-    """
-    As `allennlp train`: what the process wrote until it ended with `status`.
-
-    `meddle` is called in the process before it begins.
-    """
-    process, output = _start(folder, SMALL | overrides, meddle=meddle, recover=recover)
-    process.join()
-    assert process.exitcode == status, output.read_text()
-    return output.read_text()
+def train(folder: Path, overrides: dict[str, Any], *, status: int = 0, **options: Any) -> str:
+    """Runs `allennlp train`, see `start`; returns what it wrote until it ended with `status`."""
+    command = start(folder, SMALL | overrides, **options)
+    assert command.finish() == status, command.log.read_text()
+    return command.log.read_text()
 
 
 def train_nodes(
     folder: Path,
     overrides: dict[str, Any],
     *,
-    config: str = CONFIG,
-    recover: bool = False,
     meddle: dict[int, Callable[[], None]] | None = None,
     status: int = 0,
+    **options: Any,
 ) -> list[Path]:
     """
     As `allennlp train --node-rank` on two machines, which are processes here, each with a folder of its own:
-    the folders, when both have ended with `status`.
-
-    `meddle` is called in the process of a node before it begins.
+    the folders, when both have ended with `status`. `meddle` is by the nodes' ranks; see `start`.
     """
     distributed = {"cuda_devices": [-1], "num_nodes": 2, "primary_port": _port()}
     folders = [folder / f"node{rank}" for rank in range(2)]
     nodes = [
-        _start(
+        start(
             node,
             overrides | {"distributed": distributed},
+            "--node-rank",
+            rank,
             meddle=(meddle or {}).get(rank),
-            config=config,
-            recover=recover,
-            node_rank=rank,
+            **options,
         )
         for rank, node in enumerate(folders)
     ]
-    for process, output in nodes:
-        process.join(60)
-        assert process.exitcode == status, output.read_text()
+    for command in nodes:
+        assert command.finish() == status, command.log.read_text()
     return folders
+
+
+def start(
+    folder: Path,
+    overrides: dict[str, Any],
+    *words: object,
+    config: str = CONFIG,
+    recover: bool = False,
+    meddle: Callable[[], None] | None = None,
+) -> Command:
+    """Starts `allennlp train`. `meddle` is called in its process before it begins."""
+    folder.parent.mkdir(exist_ok=True)
+    words = ("train", config, "-s", folder, "-o", json.dumps(overrides), *words, *["--recover"] * recover)
+    return Command(words, folder.with_suffix(".log"), meddle)
 
 
 def metrics_of(folder: Path) -> dict[str, float]:
@@ -137,34 +131,3 @@ def _port() -> int:
     """One that is free, the same each time, as configs of a run that goes on have to be."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return free.getsockname()[1]
-
-
-def _start(
-    folder: Path,
-    overrides: dict[str, Any],
-    *,
-    meddle: Callable[[], None] | None,
-    config: str = CONFIG,
-    **options: Any,
-) -> tuple[ForkServerProcess, Path]:
-    """The process of a training with these options of `train_model`, and what it writes."""
-    folder.parent.mkdir(exist_ok=True)
-    output = folder.with_suffix(".log")
-    params = config, json.dumps(overrides)
-    process = FORKED.Process(target=_train, args=(folder, params, meddle, output), kwargs=options)
-    process.start()
-    return process, output
-
-
-def _train(
-    folder: Path, params: tuple[str, str], meddle: Callable[[], None] | None, output: Path, **options: Any
-) -> None:
-    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(file, stream)
-    torch.set_num_threads(1)
-    # Workers of a distributed training need not import everything again.
-    torch.multiprocessing.spawn = partial(torch.multiprocessing.start_processes, start_method="fork")
-    if meddle is not None:
-        meddle()
-    train_model(Params.from_file(*params), folder, **options)

@@ -136,10 +136,10 @@ def test_samples_are_drawn_until_enough_are_distinct():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"type": "sampled", "num_samples": CLASSES}, "num_samples is 23"),
-        ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs is \[5, 5\]"),
-        ({"type": "adaptive", "cutoffs": [23]}, r"cutoffs is \[23\]"),
-        ({"type": "adaptive", "cutoffs": [5, 12]}, "last cluster are empty"),
+        ({"type": "sampled", "num_samples": CLASSES}, "num_samples .*23"),
+        ({"type": "adaptive", "cutoffs": [5, 5]}, r"cutoffs .*\[5, 5\]"),
+        ({"type": "adaptive", "cutoffs": [23]}, r"cutoffs .*\[23\]"),
+        ({"type": "adaptive", "cutoffs": [5, 12]}, "div_value .*4.0"),
     ],
 )
 def test_impossible_values(config, message):

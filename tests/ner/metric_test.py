@@ -89,81 +89,43 @@ STARTS = {*product("BIO", "B"), *product("OE", "I"), *product("EO", "E")}
 """Pairs of prefixes between which a chunk ends, and starts, whatever its type."""
 
 
-class Reference:
-    """`conlleval` on a file whose lines are the pairs given to `line`."""
+def split(tag):
+    return tuple(tag.split("-", 1)) if "-" in tag else (tag, "")
 
-    def __init__(self):
-        self.last_gold, self.last_gold_type = "O", ""
-        self.last_guess, self.last_guess_type = "O", ""
-        self.in_correct = False
-        self.tokens = self.correct_tags = 0
-        self.gold, self.guessed, self.correct = {}, {}, {}
 
-    @staticmethod
-    def split(tag):
-        return tuple(tag.split("-", 1)) if "-" in tag else (tag, "")
+def ends(previous, tag):
+    if previous[0] in ("[", "]") or (previous[0], tag[0]) in ENDS:
+        return True
+    return previous[0] not in ("O", ".") and previous[1] != tag[1]
 
-    @staticmethod
-    def end_of_chunk(prev_tag, tag, prev_type, type_):
-        if prev_tag in ("[", "]") or (prev_tag, tag) in ENDS:
-            return True
-        return prev_tag not in ("O", ".") and prev_type != type_
 
-    @staticmethod
-    def start_of_chunk(prev_tag, tag, prev_type, type_):
-        if tag in ("[", "]") or (prev_tag, tag) in STARTS:
-            return True
-        return tag not in ("O", ".") and prev_type != type_
-
-    def line(self, gold, guess, boundary=False):
-        guess, guess_type = self.split(guess)
-        gold, gold_type = self.split(gold)
-        gold_edge = (self.last_gold, gold, self.last_gold_type, gold_type)
-        guess_edge = (self.last_guess, guess, self.last_guess_type, guess_type)
-        gold_ends, guess_ends = self.end_of_chunk(*gold_edge), self.end_of_chunk(*guess_edge)
-        if self.in_correct:
-            if gold_ends and guess_ends and self.last_guess_type == self.last_gold_type:
-                self.in_correct = False
-                self.add(self.correct, self.last_gold_type)
-            elif gold_ends != guess_ends or guess_type != gold_type:
-                self.in_correct = False
-        gold_starts, guess_starts = self.start_of_chunk(*gold_edge), self.start_of_chunk(*guess_edge)
-        if gold_starts and guess_starts and guess_type == gold_type:
-            self.in_correct = True
-        if gold_starts:
-            self.add(self.gold, gold_type)
-        if guess_starts:
-            self.add(self.guessed, guess_type)
-        if not boundary:
-            if gold == guess and gold_type == guess_type:
-                self.correct_tags += 1
-            self.tokens += 1
-        self.last_gold, self.last_gold_type = gold, gold_type
-        self.last_guess, self.last_guess_type = guess, guess_type
-
-    def close(self):
-        if self.in_correct:
-            self.add(self.correct, self.last_gold_type)
-
-    @staticmethod
-    def add(counts, type_):
-        counts[type_] = counts.get(type_, 0) + 1
+def starts(previous, tag):
+    if tag[0] in ("[", "]") or (previous[0], tag[0]) in STARTS:
+        return True
+    return tag[0] not in ("O", ".") and previous[1] != tag[1]
 
 
 def reference(predicted, gold):
-    script = Reference()
+    counts, last_gold, last_guess, in_correct = ChunkCounts(), ("O", ""), ("O", ""), False
     for guesses, truths in zip(predicted, gold, strict=True):
-        for guess, truth in zip(guesses, truths, strict=True):
-            script.line(truth, guess)
-        script.line("O", "O", boundary=True)
-    script.close()
-    return ChunkCounts(
-        tokens=script.tokens,
-        correct_tags=script.correct_tags,
-        gold=Counter(script.gold),
-        predicted=Counter(script.guessed),
-        correct=Counter(script.correct),
-    )
+        for position, pair in enumerate(zip([*truths, "O"], [*guesses, "O"], strict=True)):
+            truth, guess = map(split, pair)
+            gold_ends, guess_ends = ends(last_gold, truth), ends(last_guess, guess)
+            if in_correct and gold_ends and guess_ends and last_gold[1] == last_guess[1]:
+                in_correct = False
+                counts.correct[last_gold[1]] += 1
+            elif gold_ends != guess_ends or truth[1] != guess[1]:
+                in_correct = False
+            gold_starts, guess_starts = starts(last_gold, truth), starts(last_guess, guess)
+            in_correct = in_correct or (gold_starts and guess_starts and truth[1] == guess[1])
+            counts.gold[truth[1]] += gold_starts
+            counts.predicted[guess[1]] += guess_starts
+            if position < len(truths):
+                counts.tokens += 1
+                counts.correct_tags += truth == guess
+            last_gold, last_guess = truth, guess
+    counts.correct[last_gold[1]] += in_correct
+    return counts
 
 
 def test_equals_the_script_on_all_short_pairs():

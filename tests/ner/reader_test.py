@@ -9,6 +9,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import MixedSchemeError, TagError
 from elmo_tasks.ner.reader import NerReader, NerSentence
 from tests.errors import error_of, mentions
+from tests.records import read_with, words_of
 
 CONLL = """-DOCSTART- -X- -X- O
 
@@ -29,13 +30,8 @@ def two_columns(**parameters):
     return NerReader(columns=["word", "tag"], **parameters)
 
 
-def read(path, content, reader=None):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list((reader or NerReader()).read(str(path)))
-
-
-def words(instances):
-    return [[token.text for token in instance["tokens"]] for instance in instances]
+def read(path, content, reader=NerReader):
+    return read_with(reader, path, content)
 
 
 def tags(instances):
@@ -44,7 +40,7 @@ def tags(instances):
 
 def test_the_instances_and_a_batch(tmp_path):
     instances = read(tmp_path / "a", CONLL)
-    assert (words(instances), tags(instances)) == (WORDS, BIOUL)
+    assert (words_of(instances, "tokens"), tags(instances)) == (WORDS, BIOUL)
     assert [token.idx for token in instances[1]["tokens"]] == [0, 6]
     offsets = [(0, 5), (6, 15)]
     assert instances[1]["metadata"].metadata == NerSentence(WORDS[1], "Peter Blackburn", offsets, IOB2[1])
@@ -70,7 +66,7 @@ def test_the_instances_and_a_batch(tmp_path):
 )
 def test_changes_that_make_no_difference(tmp_path, change):
     instances = read(tmp_path / "a", change(CONLL))
-    assert (words(instances), tags(instances)) == (WORDS, BIOUL)
+    assert (words_of(instances, "tokens"), tags(instances)) == (WORDS, BIOUL)
 
 
 AS_DISTRIBUTED = "EU I-ORG\nrejects O\nGerman I-MISC\n\nBritish I-MISC\nO O\nB B-MISC\nC I-MISC\n\nD B-PER\n"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 from itertools import chain
 
 import pytest
@@ -15,7 +16,7 @@ from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import error_of, mentions
-from tests.records import json_lines, parquet
+from tests.records import json_lines, parquet, read_with
 
 ANN = ("Ann Lee:PER", "Rome:LOC")
 TWO = {"columns": ["word", "tag"]}
@@ -101,9 +102,7 @@ def entities(instance):
     return [f"{' '.join(words[span.start : span.end])}:{span.label}" for span in spans]
 
 
-def read(path, content, **parameters):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(NerReader(**parameters).read(str(path)))
+read = partial(read_with, NerReader)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import logging
 import pickle
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 
 from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.snli.reader import SnliPair, SnliReader
-from tests.records import json_lines
+from tests.records import json_lines, labels_of, read_with
 
 SNLI = [
     {"gold_label": "neutral", "sentence1": "Two cats sleep.", "sentence2": "They are black."},
@@ -23,9 +24,7 @@ WORDS = [
 ]
 
 
-def read(path, content, **parameters):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(SnliReader(**parameters).read(str(path)))
+read = partial(read_with, SnliReader)
 
 
 def words(instances):
@@ -35,15 +34,11 @@ def words(instances):
     ]
 
 
-def labels(instances):
-    return [instance["label"].label for instance in instances]
-
-
 def test_the_instances(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         instances = read(tmp_path / "a", json_lines(*SNLI))
     assert words(instances) == WORDS
-    assert labels(instances) == ["neutral", "contradiction"]
+    assert labels_of(instances) == ["neutral", "contradiction"]
     assert instances[1]["metadata"].metadata == SnliPair(*WORDS[1])
     assert [len(instance["metadata"]) for instance in instances] == [4, 5]
     counts = "2 instances (contradiction 1, neutral 1), 1 records with the label '-' left out"
@@ -88,7 +83,7 @@ def test_other_sets(tmp_path, content, parameters, label, ids):
     content = content.replace("P", '"Two cats sleep."').replace("H", '"They are black."')
     (instance,) = read(tmp_path / "a", content, **parameters)
     assert words([instance]) == WORDS[:1]
-    assert labels([instance]) == [label]
+    assert labels_of([instance]) == [label]
     assert instance["metadata"].metadata.ids == ids
     labels_of_vocab = Vocabulary.from_instances([instance]).get_token_to_index_vocabulary("labels")
     assert list(labels_of_vocab) == parameters.get("classes", list(ENTAILMENT_LABELS))

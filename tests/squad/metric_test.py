@@ -185,7 +185,7 @@ def test_json_lines_have_no_version(tmp_path):
     nothing = {"is_impossible": True, "answers": []}
     without = [json.dumps(json.loads(record) | nothing) for record in records]
     (tmp_path / "data").write_text("\n".join(without), encoding="utf-8")
-    with pytest.raises(InputError, match="no answer"):
+    with pytest.raises(InputError, match=f"{tmp_path / 'data'}: "):
         report(str(tmp_path / "data"), str(tmp_path / "predictions"))
 
 
@@ -198,8 +198,8 @@ def test_errors_of_the_command_are_one_line(tmp_path, capsys):
     assert ended.value.code == 2
     assert "usage: python -m elmo_tasks.squad.score" in capsys.readouterr().err
     files = write(tmp_path, {**published("v2.0", 1)[0], "version": "1.1"}, {})
-    with pytest.raises(SystemExit, match="no answer"):
+    with pytest.raises(SystemExit, match=files[0]):
         main(files)
     for predictions in ({}, {"a": 1}):
-        with pytest.raises(SystemExit, match="predictions"):
+        with pytest.raises(SystemExit, match=files[1]):
             main(write(tmp_path, published("v2.0", 1)[0], predictions))

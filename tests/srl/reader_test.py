@@ -2,6 +2,7 @@ import gzip
 import json
 import logging
 import re
+from functools import partial
 
 import pytest
 from allennlp.data import Vocabulary
@@ -10,7 +11,7 @@ from allennlp.data.data_loaders import MultiProcessDataLoader
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.srl.reader import SrlProposition, SrlReader
 from tests.errors import error_of, mentions
-from tests.records import json_lines
+from tests.records import json_lines, read_with
 
 # Three sentences in each format
 
@@ -71,9 +72,7 @@ JSON_LINES = [
 ]
 
 
-def read(path, content, **options):
-    path.write_text(content)
-    return list(SrlReader(**options).read(str(path)))
+read = partial(read_with, SrlReader)
 
 
 def gold(instances):
@@ -82,10 +81,9 @@ def gold(instances):
 
 def sentences_of(path, content):
     """The instances of all sentences, as for a prediction."""
-    path.write_text(content)
     reader = SrlReader()
     reader.every_record = True
-    return list(reader.read(str(path)))
+    return read_with(reader, path, content)
 
 
 def test_ends_of_sentences_as_in_ontonotes(tmp_path):

@@ -7,6 +7,7 @@ from nltk import Tree
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.formats.trees import parse
 from elmo_tasks.sst.reader import SstReader, SstSentence
+from tests.records import labels_of, read_with, words_of
 
 GOOD = "(3 (2 It) (4 (4 (2 is) (3 good)) (2 .)))"
 NEUTRAL = "(2 (3 (2 A) (4 gem)) (1 (1 flawed) (2 now)))"
@@ -15,15 +16,11 @@ TREES = f"{GOOD}\n\n{NEUTRAL}\n{BAD}\n"
 
 
 def read(path, content=TREES, **parameters):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(SstReader(**parameters).read(str(path)))
+    return read_with(SstReader, path, content, **parameters)
 
 
 def texts(instances):
-    return [
-        (" ".join(token.text for token in instance["tokens"]), instance["label"].label)
-        for instance in instances
-    ]
+    return list(zip(map(" ".join, words_of(instances, "tokens")), labels_of(instances), strict=True))
 
 
 def test_sentences(tmp_path):
@@ -115,6 +112,5 @@ def test_every_sentence_has_an_instance_for_prediction(tmp_path):
     reader.every_record = True
     (tmp_path / "a").write_text("(2 (2 It) (2 runs))\nIt's fine.\n\n(4 (3 So) (2 so))\n")
     instances = list(reader.read(str(tmp_path / "a")))
-    words = [[token.text for token in instance["tokens"]] for instance in instances]
-    assert words == [["It", "runs"], ["It", "'s", "fine", "."], ["So", "so"]]
+    assert words_of(instances, "tokens") == [["It", "runs"], ["It", "'s", "fine", "."], ["So", "so"]]
     assert not any("label" in instance.fields for instance in instances)
