@@ -42,8 +42,8 @@ class Zoo:
     """
     Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the seed
     that is best on the dev set, without the biLM. Its probabilities are calibrated on dev data that chose
-    neither the seed nor the epoch, if the recipe has such. The runs are below OUT; a killed command resumes
-    there.
+    neither the seed nor the epoch, if the recipe has such. At the end, the scores on each of the files of dev
+    data are shown. The runs are below OUT; a killed command resumes there.
     """
 
     @staticmethod
@@ -94,6 +94,7 @@ class Zoo:
                 files = [calibration] if isinstance(calibration, str) else calibration
                 calibrate(name, archive, Path(unpacked), files)
             slim(unpacked, path, dtype="float16", version=__version__)
+        show(_scores(output / f"{name}.tar.gz", recipe, arguments.data, validation_metric(config)))
 
 
 class ZooSpeed:
@@ -230,6 +231,16 @@ def _examples(name: str, sentences: list[str]) -> Iterator[tuple[str, ...]]:
 
 def _config(name: str) -> dict[str, Any]:
     return Params.from_file(str(bundled(f"training_configs/models/{name}.jsonnet"))).as_dict(quiet=True)
+
+
+def _scores(archive: Path, recipe: Recipe, data: Path, metric: str) -> Table:
+    """Returns the score on each of the files of dev data."""
+    table = Table(("dev data", metric))
+    with tempfile.TemporaryDirectory() as folder:
+        for file in (*recipe.dev, *recipe.calibration):
+            path = _files(recipe, [data / file], Path(folder, "dev.conll"))
+            table.add(file, evaluate.evaluate_from_archive(str(archive), str(path))[metric])
+    return table
 
 
 def _train_files(recipe: Recipe, data: Path, made: Path) -> str | list[str]:
