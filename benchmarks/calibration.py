@@ -50,6 +50,7 @@ CALIBRATIONS = {
     "ner": Calibration(entity_guesses, ("tag_projection.", "crf.")),
     "predicates": Calibration(entity_guesses, ("tag_projection.", "crf.")),
     "snli": Calibration(label_guesses, ("output.",)),
+    "sentiment": Calibration(label_guesses, ("output.",)),
     "sst": Calibration(label_guesses, ("classifier.4.",)),
     "topics": Calibration(label_guesses, ("output.",)),
     "squad": Calibration(answer_guesses, ("start.", "end.")),

@@ -4,11 +4,11 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 from allennlp.commands import evaluate
@@ -19,15 +19,14 @@ from allennlp.models.archival import CONFIG_NAME
 
 from benchmarks.calibration import CALIBRATIONS, calibrate
 from benchmarks.results import Results, add_results_argument, show, shown
+from benchmarks.zoo_data import ZOO, Recipe, Sentence, balanced
 from elmo_tasks import __version__, load
-from elmo_tasks.archives import TRAINED, extracted_archive, slim
+from elmo_tasks.archives import TRAINED, extracted_archive, slim, trained_archives
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
-from elmo_tasks.data.formats.columns import line_groups
-from elmo_tasks.data.formats.roles import RoleOptions, read_columns
-from elmo_tasks.data.input_files import InputError, read_lines
+from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.modules.elmo_model import TaskModel
@@ -35,96 +34,16 @@ from elmo_tasks.pipeline.command import predict_file
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.training.experiments import plan, score, validation_metric
 
-Rows = Iterator[list[tuple[str, str]]]
-"""Sentences of words and tags."""
-
-
-def entities(path: Path) -> Rows:
-    """Yields the sentences of a file in columns, without entities of type MISC."""
-    for lines in line_groups(read_lines(path), separators=("-DOCSTART-",)):
-        cells = [line.split() for _, line in lines]
-        yield [(row[0], "O" if row[-1].endswith("-MISC") else row[-1]) for row in cells]
-
-
-def predicates(path: Path) -> Rows:
-    """Yields the sentences of a file of semantic roles; the predicates have the tag `B-V`."""
-    for sentence in read_columns(path, RoleOptions()):
-        if isinstance(sentence, InputError):
-            raise sentence
-        positions = {predicate.index for predicate in sentence.predicates}
-        yield [(word, "B-V" if i in positions else "O") for i, word in enumerate(sentence.words)]
-
-
-def recased(sentences: Rows) -> Rows:
-    """Yields sentences; each fifth one also in lower case, and each tenth in upper case."""
-    for number, sentence in enumerate(sentences):
-        yield sentence
-        if number % 5 == 0:
-            yield [(word.lower(), tag) for word, tag in sentence]
-        elif number % 10 == 3:
-            yield [(word.upper(), tag) for word, tag in sentence]
-
-
-class Recipe(NamedTuple):
-    """The data of an archive: files or patterns below DATA, for training and to choose the best seed."""
-
-    train: tuple[str, ...]
-    dev: tuple[str, ...]
-    read: Callable[[Path], Rows] | None = None
-    """Reads a file, if one file in columns is made of them first."""
-    augment: Callable[[Rows], Rows] = iter
-    """What the sentences of a training file become."""
-    last: tuple[str, ...] = ()
-    """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
-
-
-OPEN_GENRES = (
-    "academic",
-    "bio",
-    "conversation",
-    "court",
-    "interview",
-    "news",
-    "speech",
-    "textbook",
-    "vlog",
-    "voyage",
-)
-"""The genres of OntoGUM whose texts are under CC BY or CC BY-SA, or in the public domain."""
-ONTOGUM = tuple(f"coref_ontogum/train/GUM_{genre}_*" for genre in OPEN_GENRES)
-NER_FILES = (
-    "ner/uner_ewt/{}.txt",
-    "ner_open/btc_{}.conll",
-    "ner_open/wikigold_{}.conll",
-    "ner_more/crossner_{}.conll.gz",
-    "ner_more/redocred_{}.conll.gz",
-    "ner_more/uner_pud_{}.conll.gz",
-)
-"""The training and dev files with persons, organizations and places."""
-ZOO = {
-    "ner": Recipe(
-        # Tweets twice: otherwise the text from Wikipedia in the other sets costs them 1.5 points of F1.
-        (*(file.format("train") for file in NER_FILES), "ner_open/btc_train.conll"),
-        tuple(file.format("dev") for file in NER_FILES),
-        entities,
-        # Without the copies, F1 is 19 on the same dev sets in lower case, and 11 in upper case.
-        recased,
-    ),
-    "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), predicates),
-    "snli": Recipe(("snli/train.jsonl",), ("snli/dev.jsonl",)),
-    "srl": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",)),
-    "squad": Recipe(("squad/train.json",), ("squad/dev.json",)),
-    "coref": Recipe((*ONTOGUM, "coref_litbank/train"), ("coref_ontogum/dev",), last=ONTOGUM),
-    "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
-    "topics": Recipe(("ag_news/train.csv",), ("ag_news/dev.csv",)),
-}
+SECONDS_OF_CHECKPOINTS = 600.0
+"""The time between checkpoints within an epoch."""
 
 
 class Zoo:
     """
     Trains the archive NAME by `training_configs/models/NAME.jsonnet` and writes `OUT/NAME.tar.gz`: the seed
-    that is best on the dev set, without the biLM, and with its probabilities calibrated on the dev set. The
-    runs are below OUT; a killed command resumes there.
+    that is best on the dev set, without the biLM. Its probabilities are calibrated on dev data that chose
+    neither the seed nor the epoch, if the recipe has such. At the end, the scores on each of the files of dev
+    data are shown. The runs are below OUT; a killed command resumes there.
     """
 
     @staticmethod
@@ -138,12 +57,14 @@ class Zoo:
     def run(arguments: argparse.Namespace) -> None:
         name, output = arguments.name, arguments.output
         recipe, folder = ZOO[name], output / name
-        train, dev = (
-            _files(recipe, [arguments.data / file for file in files], folder / f"{part}.conll", augment)
-            for part, files, augment in (("train", recipe.train, recipe.augment), ("dev", recipe.dev, iter))
+        train = _train_files(recipe, arguments.data, folder / "train.conll")
+        dev, calibration = (
+            _files(recipe, [arguments.data / file for file in files], folder / f"{part}.conll")
+            for part, files in (("dev", recipe.dev), ("calibration", recipe.calibration or recipe.dev))
         )
         config = _config(name) | {"train_data_path": train, "validation_data_path": dev}
         config["model"]["elmo"]["activations"] = str(folder / "activations")
+        config["trainer"]["checkpointer"]["save_every_num_seconds"] = SECONDS_OF_CHECKPOINTS
         runs = plan(config, {"model": {}}, seeds=arguments.seeds, folder=folder)
         train_and_report(runs, jobs=1, packages=[])
         if recipe.last:
@@ -170,8 +91,10 @@ class Zoo:
             own |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), best.seed)
             Path(unpacked, CONFIG_NAME).write_text(json.dumps(own, indent=4), encoding="utf-8")
             if name in CALIBRATIONS:
-                calibrate(name, archive, Path(unpacked), [dev] if isinstance(dev, str) else dev)
+                files = [calibration] if isinstance(calibration, str) else calibration
+                calibrate(name, archive, Path(unpacked), files)
             slim(unpacked, path, dtype="float16", version=__version__)
+        show(_scores(output / f"{name}.tar.gz", recipe, arguments.data, validation_metric(config)))
 
 
 class ZooSpeed:
@@ -189,7 +112,7 @@ class ZooSpeed:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("text", type=Path)
         parser.add_argument("data", type=Path, nargs="?", help="folder of the corpora")
-        parser.add_argument("--names", nargs="+", choices=ZOO, default=list(ZOO))
+        parser.add_argument("--names", nargs="+", choices=ZOO, default=list(trained_archives()))
         add_results_argument(parser)
 
     @staticmethod
@@ -310,15 +233,32 @@ def _config(name: str) -> dict[str, Any]:
     return Params.from_file(str(bundled(f"training_configs/models/{name}.jsonnet"))).as_dict(quiet=True)
 
 
-def _files(
-    recipe: Recipe, paths: list[Path], made: Path, augment: Callable[[Rows], Rows] = iter
-) -> str | list[str]:
-    """Returns the paths for a config; makes the files first if the recipe asks for it."""
+def _scores(archive: Path, recipe: Recipe, data: Path, metric: str) -> Table:
+    """Returns the score on each of the files of dev data."""
+    table = Table(("dev data", metric))
+    with tempfile.TemporaryDirectory() as folder:
+        for file in (*recipe.dev, *recipe.calibration):
+            path = _files(recipe, [data / file], Path(folder, "dev.conll"))
+            table.add(file, evaluate.evaluate_from_archive(str(archive), str(path))[metric])
+    return table
+
+
+def _train_files(recipe: Recipe, data: Path, made: Path) -> str | list[str]:
+    if recipe.training is None:
+        return _files(recipe, [data / file for file in recipe.train], made)
+    return _write(recipe.training(data), made)
+
+
+def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:
+    """Returns the paths for a config; makes one file of them first if the recipe asks for it."""
     if recipe.read is None:
         return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(made) as file:
-        for path in paths:
-            for rows in augment(recipe.read(path)):
-                file.write("".join(f"{word}\t{tag}\n" for word, tag in rows).encode() + b"\n")
-    return str(made)
+    return _write(balanced(map(recipe.read, paths)), made)
+
+
+def _write(sentences: Iterable[Sentence], path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as file:
+        for sentence in sentences:
+            file.write("".join(f"{word}\t{tag}\n" for word, tag in sentence).encode() + b"\n")
+    return str(path)

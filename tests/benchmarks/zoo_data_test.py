@@ -1,0 +1,88 @@
+"""The sentences that `ner` is trained on, on hand-made ones."""
+
+import pytest
+
+from benchmarks.zoo_data import Names, balanced, numbered, recased
+from elmo_tasks.data.tag_schemes import Scheme, to_spans
+
+LISTS = {
+    "first_names.txt": "Susan\nPeter\nMaria",
+    "surnames.txt": "Miller\nSilva\nMarshall",
+    "cities.tsv": "Lisbon\tPT\t517802\nPort Louis\tMU\t155226",
+    "countries.txt": "Mauritius\nPortugal",
+    "companies.txt": "Kanto Steel, Inc.\nRiver Foods",
+}
+
+
+@pytest.fixture
+def names(tmp_path):
+    for file, text in LISTS.items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    return Names(tmp_path)
+
+
+def tagged(text):
+    """Returns the words and tags of a text such as "Susan/B-PER sings"."""
+    return [tuple(f"{word}/O".split("/")[:2]) for word in text.split()]
+
+
+def spans(sentence):
+    words, tags = zip(*sentence, strict=True)
+    return [(" ".join(words[start:end]), kind) for start, end, kind in to_spans(tags, Scheme.IOB2)]
+
+
+def lines(file):
+    return [line.split("\t")[0] for line in LISTS[file].splitlines()]
+
+
+def test_names_become_others_of_their_kind(names):
+    sentence = tagged("Maria/B-PER Silva/I-PER of Lisbon/B-LOC , Portugal/B-LOC left Zebra/B-ORG .")
+    changed = set()
+    for found in names.exchanged([sentence] * 50):
+        (person, _), (city, _), (country, _), (company, _) = spans(found)
+        first, last = person.split()
+        assert first in lines("first_names.txt")
+        assert last in lines("surnames.txt")
+        assert city in lines("cities.tsv")
+        assert country in lines("countries.txt")
+        assert company.replace(" ,", ",") in lines("companies.txt")
+        assert [kind for _, kind in spans(found)] == ["PER", "LOC", "LOC", "ORG"]
+        assert [word for word, tag in found if tag == "O"] == ["of", ",", "left", "."]
+        changed.add((person, city, country, company))
+    assert len(changed) > 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Zuko/B-PER met Anna/B-PER Zuko/I-PER in Atlantis/B-LOC",
+        "the Senate/B-ORG and University of Ulm/B-ORG and Ulm/B-ORG University",
+        "@ mufc/B-ORG",
+    ],
+)
+def test_names_that_no_list_has_stay(names, text):
+    assert list(names.exchanged([tagged(text)])) == [tagged(text)]
+
+
+def test_list_numbers_are_not_in_names():
+    name, other = tagged("Susan/B-PER Miller/I-PER won"), tagged("She won")
+    found = list(numbered([name, other] * 500))
+    longer = [new for new, old in zip(found, [name, other] * 500, strict=True) if new != old]
+    assert all(new[0][1] == "O" and any(map(str.isdigit, new[0][0])) for new in longer)
+    assert all(new[1:] in (name, other) for new in longer)
+    of_names = sum(new[1:] == name for new in longer)
+    assert 70 < of_names < 130
+    assert 2 < len(longer) - of_names < 25
+
+
+def test_copies_in_other_case():
+    sentences = [tagged(f"Word{number}/B-LOC") for number in range(20)]
+    words = [word for ((word, _),) in recased(sentences, lower=5, upper=10)]
+    added = [word for word in words if not word.startswith("Word")]
+    assert added == ["word0", "WORD3", "word5", "word10", "WORD13", "word15"]
+    assert list(recased(sentences)) == sentences
+
+
+def test_small_sets_are_repeated():
+    large, small = [tagged("Ulm/B-LOC Ulm/B-LOC")] * 3, [tagged("Bonn/B-LOC"), tagged("or")]
+    assert list(balanced(map(iter, (large, small)))) == large + small * 6
