@@ -1,5 +1,6 @@
 """The biattentive classification network (BCN), as in the ELMo paper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Optional
@@ -132,7 +133,7 @@ class SstModel(Classifier):
         return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
 
     def decode(
-        self, scores: Scores, metadata: list[SstSentence], label: torch.Tensor | None = None
+        self, scores: Scores, metadata: Sequence[object], label: torch.Tensor | None = None
     ) -> Outputs:
         outputs = super().decode(scores, metadata, label)
         if label is not None and self.binary_metric is not None:
