@@ -266,8 +266,8 @@ class Classifier(ElmoModel):
         self, scores: Scores, metadata: Sequence[object], label: torch.Tensor | None = None
     ) -> Outputs:
         """
-        Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and with gold labels `(batch,)`
-        the `loss`: the mean over the instances of the negative log-likelihood.
+        Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and with a gold `label` the
+        `loss`: the mean over the instances of the negative log-likelihood.
         """
         logits = scores["logits"]
         outputs = {**scores, "probabilities": logits.softmax(dim=1), "metadata": metadata}

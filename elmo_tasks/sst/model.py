@@ -92,11 +92,7 @@ class SstModel(Classifier):
     def forward(
         self, tokens: TextFieldTensors, metadata: list[SstSentence], label: torch.Tensor | None = None
     ) -> Outputs:
-        """
-        Classifies sentences. Returns the scores, `probabilities`, `metadata`, and with a `label` the `loss`.
-
-        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
-        """
+        """Classifies sentences. *Shape:* gold `label` `(batch,)`. For the outputs see `Classifier.decode`."""
         return self.decode(self.scores(tokens), metadata, label)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
