@@ -106,12 +106,7 @@ class ClassificationModel(Classifier):
         sentence2: TextFieldTensors | None = None,
         label: torch.Tensor | None = None,
     ) -> Outputs:
-        """
-        Classifies sentences or pairs. Returns the scores, `probabilities`, `metadata`, and with a `label` the
-        `loss`.
-
-        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
-        """
+        """Classifies texts. *Shape:* `label` `(batch,)`. For the outputs see `Classifier.decode`."""
         return self.decode(self.scores(sentence1, sentence2), metadata, label)
 
     def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:

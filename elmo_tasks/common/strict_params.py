@@ -42,13 +42,10 @@ class StrictParams(FromParams):
         **extras: object,
     ) -> Self:
         construct = partial(
-            super().from_params,
-            constructor_to_call=constructor_to_call,
-            constructor_to_inspect=constructor_to_inspect,
-            **extras,
+            super().from_params, params, constructor_to_call, constructor_to_inspect, **extras
         )
         if not isinstance(params, Params):
-            return construct(params)
+            return construct()
         parameters = parameters_of(cls, constructor_to_inspect)
         # These arguments come from elsewhere, not from the block.
         for name in ("vocab", *extras):
@@ -56,7 +53,7 @@ class StrictParams(FromParams):
         with block_errors(params.history):
             cls.prepare_block(params, **extras)
             check_block(params.params, parameters, owner=cls.__name__)
-            return construct(params)
+            return construct()
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: object) -> None:

@@ -7,7 +7,7 @@ AllenNLP.
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, Union, get
 from elmo_tasks.common.errors import ElmoError, did_you_mean
 
 P = ParamSpec("P")
+Kind = Any
+"""The annotation of a parameter: a class, or a form of `typing`."""
 MAX_NUMBER = 10**9
 """No number of a config is larger."""
 
@@ -48,9 +50,9 @@ class Range:
 class OneOf:
     """One of these values, or of the keys of a mapping."""
 
-    choices: Collection[Any]
+    choices: Collection[object]
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return value in self.choices
 
     def __str__(self) -> str:
@@ -61,7 +63,7 @@ class OneOf:
 class NotEmpty:
     """Texts and lists that are not empty."""
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return not isinstance(value, Sized) or len(value) > 0
 
     def __str__(self) -> str:
@@ -90,7 +92,7 @@ Share = Annotated[float, Range(0, 1, open="low")]
 PositiveFloat = Annotated[float, Range(0, open="low")]
 NonNegativeFloat = Annotated[float, Range(0)]
 
-_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+_KINDS: dict[Kind, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     int: ((Integral,), "a whole number"),
     float: ((Real,), "a number"),
@@ -105,7 +107,7 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
 """The classes of the values that Python's own types take, and their names in a config."""
 
 
-def constructor_parameters(constructor: Any) -> dict[str, Parameter]:
+def constructor_parameters(constructor: Callable[..., object]) -> dict[str, Parameter]:
     """Returns the parameters of a constructor by name, without `self`, `*args` and `**kwargs`."""
     parameters = inspect.signature(constructor).parameters
     variable = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
@@ -132,7 +134,7 @@ def checked(constructor: Callable[P, None]) -> Callable[P, None]:
 
 
 def check_block(
-    block: Mapping[str, Any], parameters: Mapping[str, Parameter], *, owner: str, path: str = ""
+    block: Mapping[str, object], parameters: Mapping[str, Parameter], *, owner: str, path: str = ""
 ) -> None:
     """
     Raises `ElmoError` for a key of a config block or call that is not a parameter, or a value that its
@@ -150,7 +152,7 @@ def check_block(
             check_value(value, parameter.annotation, f"{path}{key}")
 
 
-def check_value(value: Any, kind: Any, path: str) -> None:
+def check_value(value: object, kind: Kind, path: str) -> None:
     """
     Raises `ElmoError`, with the path, for a value that is not of the `kind`, the annotation of its parameter.
     The value for a class is a block: AllenNLP checks it in `from_params`; of a class without it, the block is
@@ -177,14 +179,14 @@ def check_value(value: Any, kind: Any, path: str) -> None:
                 raise ElmoError("is required", key=f"{path}.{name}")
 
 
-def _split(kind: Any) -> tuple[Any, Any]:
+def _split(kind: Kind) -> tuple[Kind, Container[object] | None]:
     if get_origin(kind) is not Annotated:
         return kind, None
     base, limit = get_args(kind)
     return base, limit
 
 
-def _fits(value: Any, kind: Any, path: str) -> bool:
+def _fits(value: object, kind: Kind, path: str) -> bool:
     try:
         check_value(value, kind, path)
     except ElmoError:
@@ -192,17 +194,18 @@ def _fits(value: Any, kind: Any, path: str) -> bool:
     return True
 
 
-def _is_of(value: Any, kind: Any) -> bool:
+def _is_of(value: Any, kind: Kind) -> bool:
     """Checks the value itself, but not its members; `kind` is neither a union nor annotated."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is Literal:
         return value in arguments
+    if origin is tuple:
+        return isinstance(value, list | tuple) and len(value) == len(arguments)
+    if origin is float:
+        return isinstance(value, Real) and not isinstance(value, bool) and -math.inf < value < math.inf
     if origin in _KINDS:
         # In Python true and false are numbers.
-        right = isinstance(value, _KINDS[origin][0]) and isinstance(value, bool) == (origin is bool)
-        if origin is float:
-            return right and -math.inf < value < math.inf
-        return right and (origin is not tuple or len(value) == len(arguments))
+        return isinstance(value, _KINDS[origin][0]) and isinstance(value, bool) == (origin is bool)
     if not _is_class(origin):
         return True
     if isinstance(value, str):
@@ -211,7 +214,7 @@ def _is_of(value: Any, kind: Any) -> bool:
     return not isinstance(value, AnyNumber | list | tuple | NoneType)
 
 
-def _members(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _members(value: Any, kind: Kind, path: str) -> Iterator[tuple[str, object, Kind]]:
     origin, kinds = get_origin(kind), get_args(kind)
     if origin is dict and kinds:
         yield from ((f"{path}.{key}", member, kinds[1]) for key, member in value.items())
@@ -221,11 +224,11 @@ def _members(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]
         yield from ((f"{path}.{i}", member, kinds[0]) for i, member in enumerate(value))
 
 
-def _is_class(kind: Any) -> bool:
+def _is_class(kind: Kind) -> bool:
     return isinstance(kind, type) and kind not in (*_KINDS, Any, Parameter.empty)
 
 
-def _expected(kind: Any) -> str:
+def _expected(kind: Kind) -> str:
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return " or ".join(map(_expected, arguments))

@@ -33,6 +33,7 @@ from elmo_tasks.pipeline.results import Label, TaskResult
 Scores = dict[str, torch.Tensor]
 """The result of a model's network for a batch; an ensemble decodes from the mean of its members' scores."""
 Outputs = dict[str, Any]
+"""What `forward` returns: scores and other tensors, and lists with an entry for each instance."""
 
 
 class TaskModel(StrictParams, Model):
@@ -66,7 +67,7 @@ class TaskModel(StrictParams, Model):
         rows = [result.to_json() for result in self.results(output_dict)]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
-    def __call__(self, *, dataset: object = None, **fields: Any) -> Outputs:
+    def __call__(self, *, dataset: object = None, **fields: object) -> Outputs:
         """
         Calls `forward`. The fields of another dataset reader are a `ConfigurationError`. No model reads
         `dataset`, the name of the data, which AllenNLP's reader `interleaving` adds.
@@ -100,8 +101,8 @@ class ElmoModel(TaskModel):
     `ConfigurationError`: neither token embedders nor ELMo at the input.
     """
 
-    metadata_class: ClassVar[type | None] = None
-    """The class of the reader's metadata; `None` for any."""
+    metadata_class: ClassVar[type] = object
+    """The class of the reader's metadata."""
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
 
@@ -144,13 +145,14 @@ class ElmoModel(TaskModel):
     def first(self) -> "ElmoModel":
         return self
 
-    def has_fields(self, fields: dict[str, Any]) -> bool:
-        """Returns whether a batch has the fields that `forward` reads, with this task's metadata."""
+    def has_fields(self, fields: dict[str, object]) -> bool:
+        """Tells whether a batch has the fields that `forward` reads, with metadata of the task's reader."""
         try:
             inspect.signature(self.forward).bind(**fields)
         except TypeError:
             return False
-        return self.metadata_class is None or isinstance(fields["metadata"][0], self.metadata_class)
+        metadata = fields.get("metadata")
+        return not isinstance(metadata, list) or isinstance(metadata[0], self.metadata_class)
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:
@@ -260,10 +262,12 @@ class Classifier(ElmoModel):
         self.labels = self.label_names()
         self.metric = ClassificationMetric(self.labels)
 
-    def decode(self, scores: Scores, metadata: list[Any], label: torch.Tensor | None = None) -> Outputs:
+    def decode(
+        self, scores: Scores, metadata: Sequence[object], label: torch.Tensor | None = None
+    ) -> Outputs:
         """
-        Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and with gold labels `(batch,)`
-        the `loss`: the mean over the instances of the negative log-likelihood.
+        Returns the scores, `probabilities` `(batch, classes)`, `metadata`, and with a gold `label` the
+        `loss`: the mean over the instances of the negative log-likelihood.
         """
         logits = scores["logits"]
         outputs = {**scores, "probabilities": logits.softmax(dim=1), "metadata": metadata}
@@ -338,16 +342,16 @@ class EnsembleModel(TaskModel):
     def first(self) -> ElmoModel:
         return cast(ElmoModel, self.members[0])
 
-    def forward(self, **fields: Any) -> Outputs:
+    def forward(self, **fields: object) -> Outputs:
         """Runs the `forward` of the members' class, which calls `scores` and `decode` of the ensemble."""
         return type(self.first).forward(cast(ElmoModel, self), **fields)
 
-    def scores(self, *inputs: Any) -> Scores:
+    def scores(self, *inputs: object) -> Scores:
         with self._encoder:
             scores = [member.scores(*inputs) for member in cast(list[ElmoModel], self.members)]
         return self.first.average(scores)
 
-    def decode(self, scores: Scores, metadata: list[Any], *gold: torch.Tensor | None) -> Outputs:
+    def decode(self, scores: Scores, metadata: list[object], *gold: torch.Tensor | None) -> Outputs:
         return self.first.decode(scores, metadata, *gold)
 
     def results(self, outputs: Outputs) -> Sequence[TaskResult]:
@@ -362,7 +366,7 @@ class EnsemblePredictor(Predictor):
     """The predictor of the members' task, under the name that an ensemble's archive looks for."""
 
     @classmethod
-    def of_task(cls, model: EnsembleModel, dataset_reader: DatasetReader, **arguments: Any) -> Predictor:
+    def of_task(cls, model: EnsembleModel, dataset_reader: DatasetReader, **arguments: object) -> Predictor:
         return Predictor.by_name(model.first.default_predictor)(model, dataset_reader, **arguments)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -74,7 +74,7 @@ class BiLstm(nn.Module):
             outputs = self.dropout(outputs)
         return outputs * mask.unsqueeze(2)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, torch.Tensor], prefix: str, *args: object) -> None:
         """Accepts the old names of the layers in archives; PyTorch calls it."""
         for old, new in (("onward.", "forward_layers."), ("back.", "backward_layers.")):
             for key in [key for key in state_dict if key.startswith(prefix + old)]:
@@ -136,10 +136,7 @@ class OrthogonalGates(StrictParams, Initializer):
     AllenNLP's `orthogonal` treats all gates as one matrix; its `block_orthogonal` needs the sizes.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-
-    def __call__(self, tensor: torch.Tensor, **kwargs: Any) -> None:
+    def __call__(self, tensor: torch.Tensor, **kwargs: object) -> None:
         """*Shape:* `(4 * hidden, size)`."""
         for gate in tensor.data.chunk(4):
             nn.init.orthogonal_(gate)
@@ -192,7 +189,7 @@ class CharacterCnn(StrictParams, TokenEmbedder):
     def get_output_dim(self) -> int:
         return self.filters.out_features
 
-    def extend_vocab(self, extended_vocab: Vocabulary, **_: Any) -> None:
+    def extend_vocab(self, extended_vocab: Vocabulary, **_: object) -> None:
         """Initializes the embeddings of characters added to the vocabulary; AllenNLP calls it."""
         old = self.embedding.weight
         vectors = old.new_empty(extended_vocab.get_vocab_size(self.namespace), old.shape[1])

@@ -92,10 +92,7 @@ class NerModel(ElmoModel):
         self.initialize()
 
     def forward(
-        self,
-        tokens: TextFieldTensors,
-        metadata: list[NerSentence],
-        tags: torch.Tensor | None = None,
+        self, tokens: TextFieldTensors, metadata: list[NerSentence], tags: torch.Tensor | None = None
     ) -> Outputs:
         """
         Tags sentences. Returns the parts of the CRF's `Chain`, the best `tags`, `metadata`, and with gold

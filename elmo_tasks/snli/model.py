@@ -80,11 +80,7 @@ class SnliModel(Classifier):
         metadata: list[SnliPair],
         label: torch.Tensor | None = None,
     ) -> Outputs:
-        """
-        Classifies pairs. Returns the scores, `probabilities`, `metadata`, and with a `label` the `loss`.
-
-        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
-        """
+        """Classifies pairs. *Shape:* gold `label` `(batch,)`. For the outputs see `Classifier.decode`."""
         return self.decode(self.scores(premise, hypothesis), metadata, label)
 
     def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> Scores:

@@ -1,5 +1,6 @@
 """The biattentive classification network (BCN), as in the ELMo paper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Optional
@@ -91,11 +92,7 @@ class SstModel(Classifier):
     def forward(
         self, tokens: TextFieldTensors, metadata: list[SstSentence], label: torch.Tensor | None = None
     ) -> Outputs:
-        """
-        Classifies sentences. Returns the scores, `probabilities`, `metadata`, and with a `label` the `loss`.
-
-        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
-        """
+        """Classifies sentences. *Shape:* gold `label` `(batch,)`. For the outputs see `Classifier.decode`."""
         return self.decode(self.scores(tokens), metadata, label)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
@@ -132,7 +129,7 @@ class SstModel(Classifier):
         return {"logits": self.classifier(pooled), "attention": weights, "mask": mask}
 
     def decode(
-        self, scores: Scores, metadata: list[SstSentence], label: torch.Tensor | None = None
+        self, scores: Scores, metadata: Sequence[object], label: torch.Tensor | None = None
     ) -> Outputs:
         outputs = super().decode(scores, metadata, label)
         if label is not None and self.binary_metric is not None:

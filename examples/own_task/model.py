@@ -50,10 +50,7 @@ class PosModel(ElmoModel):
         self.initialize()
 
     def forward(
-        self,
-        tokens: TextFieldTensors,
-        metadata: list[dict[str, Any]],
-        tags: Optional[torch.Tensor] = None,
+        self, tokens: TextFieldTensors, metadata: list[dict[str, Any]], tags: Optional[torch.Tensor] = None
     ) -> Outputs:
         """*Shape:* `tags` `(batch, tokens)`, the gold tags, with which the outputs have a `loss`."""
         return self.decode(self.scores(tokens), metadata, tags)

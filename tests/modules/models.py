@@ -1,6 +1,7 @@
 """Small models for tests, their instances and batches."""
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ def indexed(reader: DatasetReader, instances: Iterable[Instance]) -> list[Instan
     for instance in made:
         reader.apply_token_indexers(instance)
     return made
+
+
+def read_and_build(settings: dict[str, Any], data: str, count: int) -> tuple[Model, list[Instance]]:
+    """The model of a config, and the first instances of a file, whose vocabulary it has."""
+    reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
+    instances = indexed(reader, islice(reader.read(bundled(data)), count))
+    torch.manual_seed(0)
+    model = Model.from_params(Params(settings["model"]), vocab=Vocabulary.from_instances(instances))
+    return model.eval(), instances
 
 
 def build(settings: dict[str, Any], instances: list[Instance]) -> Model:

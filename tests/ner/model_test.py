@@ -1,16 +1,10 @@
-from itertools import islice
-
 import pytest
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Vocabulary
-from allennlp.models import Model
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, convert
 from elmo_tasks.ner.metric import ConllEval
-from tests.modules.models import indexed, tensors, tiny_elmo
+from tests.modules.models import read_and_build, tensors, tiny_elmo
 
 
 def config(tmp_path, placement, **elmo):
@@ -21,24 +15,19 @@ def config(tmp_path, placement, **elmo):
 
 
 def build(settings):
-    reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
-    instances = indexed(reader, islice(reader.read(bundled("fixtures/ner/dev.conll")), 8))
-    vocab = Vocabulary.from_instances(instances)
-    torch.manual_seed(0)
-    model = Model.from_params(Params(settings["model"]), vocab=vocab)
-    return model, tensors(instances, vocab), instances
+    model, instances = read_and_build(settings, "fixtures/ner/dev.conll", 8)
+    return model, tensors(instances, model.vocab), instances
 
 
 def test_loss_is_the_mean_over_sentences(tmp_path):
     model, batch, instances = build(config(tmp_path, "input"))
-    model.eval()
     alone = [model(**tensors([instance], model.vocab))["loss"].item() for instance in instances]
     assert model(**batch)["loss"].item() == pytest.approx(sum(alone) / len(alone), rel=1e-4)
 
 
 def test_metrics_are_those_of_its_own_tags(tmp_path):
     model, batch, instances = build(config(tmp_path, "input"))
-    outputs = model.eval()(**batch)
+    outputs = model(**batch)
     predicted = model.make_output_human_readable(outputs)["tags"]
     expected = ConllEval()
     expected(predicted, [instance["metadata"].metadata.gold_tags for instance in instances])
@@ -48,7 +37,7 @@ def test_metrics_are_those_of_its_own_tags(tmp_path):
 
 def test_no_metrics_of_sentences_without_tags(tmp_path):
     model, batch, _ = build(config(tmp_path, "none"))
-    model.eval()(tokens=batch["tokens"], metadata=batch["metadata"])
+    model(tokens=batch["tokens"], metadata=batch["metadata"])
     assert set(model.get_metrics()) == {"precision", "recall", "f1", "accuracy"}
     with pytest.raises(ConfigurationError, match="no tags"):
         model.get_metrics(reset=True)

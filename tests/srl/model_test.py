@@ -2,16 +2,13 @@ import itertools
 
 import pytest
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Vocabulary
-from allennlp.models import Model
+from allennlp.data import Instance
 
-from elmo_tasks.common.files import bundled
 from elmo_tasks.data.tag_schemes import Scheme, TagError, to_spans
 from elmo_tasks.srl.metric import SrlEval
 from elmo_tasks.srl.model import Iob2Viterbi, SrlModel
-from tests.modules.models import tensors, tiny_elmo
+from tests.modules.models import read_and_build, tensors, tiny_elmo
 
 
 def config(tmp_path, placement="none", **elmo):
@@ -24,11 +21,7 @@ def config(tmp_path, placement="none", **elmo):
 
 def build(settings):
     """The model, and the instances up to the first sentence without predicates."""
-    reader = DatasetReader.from_params(Params(settings["dataset_reader"]))
-    instances = list(reader.read(bundled("fixtures/srl/dev.conll")))[:10]
-    vocab = Vocabulary.from_instances(instances)
-    torch.manual_seed(0)
-    return Model.from_params(Params(settings["model"]), vocab=vocab), instances
+    return read_and_build(settings, "fixtures/srl/dev.conll", 10)
 
 
 def outputs_of(model, instances):
@@ -41,7 +34,7 @@ def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
     monkeypatch.setattr(
         model.elmo.bilm, "encode", lambda ids, *more: rows.append(len(ids)) or encode(ids, *more)
     )
-    outputs = outputs_of(model.eval(), instances)
+    outputs = outputs_of(model, instances)
     sentences = {tuple(each["metadata"].metadata.words) for each in instances}
     assert rows == [len(sentences)]
     assert len(sentences) < len(instances)
@@ -53,7 +46,6 @@ def test_elmo_runs_once_a_sentence_and_changes_no_logits(tmp_path, monkeypatch):
 
 def test_loss_and_metric_without_the_sentences_that_have_no_predicate(tmp_path):
     model, instances = build(config(tmp_path))
-    model.eval()
     without = [each["metadata"].metadata.predicate is None for each in instances]
     assert any(without)
     outputs, metrics = outputs_of(model, instances), model.get_metrics(reset=True)
@@ -68,7 +60,7 @@ def test_predicates_without_arguments_have_no_scores(tmp_path):
     unlabelled = [Instance({**each.fields}) for each in instances[:2]]
     for instance in unlabelled:
         del instance.fields["tags"]
-    outputs_of(model.eval(), unlabelled)
+    outputs_of(model, unlabelled)
     with pytest.raises(ConfigurationError, match="arguments"):
         model.get_metrics(reset=True)
 
@@ -79,7 +71,7 @@ def test_the_loss_by_hand(tmp_path):
         settings = config(tmp_path)
         settings["model"]["label_smoothing"] = smoothing
         model, instances = build(settings)
-        outputs = outputs_of(model.eval(), instances)
+        outputs = outputs_of(model, instances)
         losses = []
         for logits, instance in zip(outputs["logits"], instances, strict=True):
             if instance["metadata"].metadata.predicate is not None:
@@ -92,7 +84,7 @@ def test_the_loss_by_hand(tmp_path):
 
 def test_metrics_are_those_of_its_own_tags(tmp_path):
     model, instances = build(config(tmp_path))
-    readable = model.make_output_human_readable(outputs_of(model.eval(), instances))
+    readable = model.make_output_human_readable(outputs_of(model, instances))
     expected = SrlEval()
     for predicates, instance in zip(readable["predicates"], instances, strict=True):
         for proposition in predicates:
