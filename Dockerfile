@@ -14,8 +14,9 @@ ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS allennlp
 WORKDIR /source
-COPY requirements.lock requirements.overrides wheelhouse.py ./
-RUN pip install --no-cache-dir packaging && python wheelhouse.py /dist
+COPY requirements requirements
+COPY tools tools
+RUN pip install --no-cache-dir packaging && python tools/wheelhouse.py /dist
 
 FROM python:${PYTHON}-slim AS suite
 WORKDIR /source
@@ -29,11 +30,11 @@ ARG PIP_EXTRA_INDEX_URL=""
 ENV HOME=/home/elmo ALLENNLP_LOG_LEVEL=WARNING
 RUN useradd --create-home elmo && chmod a+rwx /home/elmo
 # What the suite needs, PyTorch first of all, is a layer of its own: an edit of the suite does not reinstall it.
-COPY requirements.in requirements.serve.lock /needs/
+COPY requirements/direct.in requirements/serve.lock /needs/
 RUN --mount=from=allennlp,source=/dist,target=/dist \
-    sed -n '/^# \[core\]/,/^# \[development\]/p; /^# \[serve\]/,/^$/p' /needs/requirements.in >/needs/requirements.txt \
+    sed -n '/^# \[core\]/,/^# \[development\]/p; /^# \[serve\]/,/^$/p' /needs/direct.in >/needs/requirements.txt \
     && pip install --no-cache-dir --find-links /dist --constraint /dist/constraints.txt \
-    --constraint /needs/requirements.serve.lock --requirement /needs/requirements.txt
+    --constraint /needs/serve.lock --requirement /needs/requirements.txt
 RUN --mount=from=suite,source=/dist,target=/dist pip install --no-cache-dir --no-deps /dist/*.whl
 USER elmo
 WORKDIR /work

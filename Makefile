@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --disable-pip-version-check
 UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
-TORCH := $(shell grep -o '^torch==[0-9.]*' requirements.lock)
+TORCH := $(shell grep -o '^torch==[0-9.]*' requirements/main.lock)
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
 .PHONY: install ner demo pictures test test-slow short fuzz check audit dist docs lock clean
@@ -17,16 +17,16 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 
 # torch goes first, so that the installed build (CPU or CUDA) brings its own requirements; the rest of the lock is
 # installed without dependencies, since AllenNLP's own pins cannot be met.
-.venv/.installed: requirements.in requirements.lock setup.py pyproject.toml | $(VENV)
-	grep -v '^torch==' requirements.lock >.venv/constraints.txt
+.venv/.installed: requirements/direct.in requirements/main.lock setup.py pyproject.toml | $(VENV)
+	grep -v '^torch==' requirements/main.lock >.venv/constraints.txt
 	$(PIP) $(TORCH) -c .venv/constraints.txt
 	$(PIP) --no-deps --no-build-isolation -r .venv/constraints.txt
 	$(PIP) --no-deps --no-build-isolation -e .
 	$(VENV) -m compileall -q elmo_tasks
 	touch $@
 
-# The lock of an extra lists what it needs in addition to requirements.lock.
-.venv/.installed-%: requirements.%.lock .venv/.installed
+# The lock of an extra lists what it needs in addition to requirements/main.lock.
+.venv/.installed-%: requirements/%.lock .venv/.installed
 	$(PIP) --no-deps -r $<
 	touch $@
 
@@ -53,7 +53,7 @@ demo: install .venv/.installed-serve
 
 # The pictures of the page in README.md and the site: needs Chromium or Chrome.
 pictures: install .venv/.installed-serve
-	$(PIP) --quiet --no-deps -r requirements.peers
+	$(PIP) --quiet --no-deps -r requirements/peers.txt
 	$(VENV) docs/pictures.py
 
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV) -m pytest -n auto
@@ -97,31 +97,31 @@ audit: install
 dist: install
 	rm -rf build dist
 	$(VENV) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir dist . ./models
-	$(VENV) wheelhouse.py dist
+	$(VENV) tools/wheelhouse.py dist
 	rm -rf build models/build *.egg-info models/*.egg-info
 
 # The site, from docs/ and the docstrings, into site/. Its tools are in an environment of their own, without torch.
 docs: .docs/.installed
 	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict
 
-.docs/.installed: docs/requirements.txt
+.docs/.installed: requirements/docs.txt
 	"$(PYTHON)" -m venv --clear .docs
-	.docs/bin/python -m pip install --disable-pip-version-check --quiet --no-deps -r docs/requirements.txt
+	.docs/bin/python -m pip install --disable-pip-version-check --quiet --no-deps -r requirements/docs.txt
 	touch $@
 
-# The bounds of requirements.in are also given as constraints, since an override replaces them.
-COMPILE = $(UV) pip compile --upgrade --override requirements.overrides -c requirements.in --universal \
+# The bounds of requirements/direct.in are also given as constraints, since an override replaces them.
+COMPILE = $(UV) pip compile --upgrade --override requirements/overrides.txt -c requirements/direct.in --universal \
 	--python-version 3.11 --no-header --no-annotate --quiet
 
-# Moves everything to the newest versions that requirements.in and requirements.overrides allow.
+# Moves everything to the newest versions that requirements/direct.in and requirements/overrides.txt allow.
 lock: | $(VENV)
 	@$(UV) --version >/dev/null 2>&1 || $(PIP) uv
-	sed '/^# \[ray\]/,$$d' requirements.in | $(COMPILE) - -o requirements.lock
-	constraints="-c requirements.lock"; \
+	sed '/^# \[ray\]/,$$d' requirements/direct.in | $(COMPILE) - -o requirements/main.lock
+	constraints="-c requirements/main.lock"; \
 	for extra in ray serve onnx; do \
-		lock=requirements.$$extra.lock; \
-		sed -n "/^# \[$$extra\]/,/^$$/p" requirements.in | $(COMPILE) - $$constraints -o $$lock || exit 1; \
-		grep -vxFf requirements.lock $$lock >$$lock.new && mv $$lock.new $$lock; \
+		lock=requirements/$$extra.lock; \
+		sed -n "/^# \[$$extra\]/,/^$$/p" requirements/direct.in | $(COMPILE) - $$constraints -o $$lock || exit 1; \
+		grep -vxFf requirements/main.lock $$lock >$$lock.new && mv $$lock.new $$lock; \
 		constraints="$$constraints -c $$lock"; \
 	done
 

@@ -30,8 +30,8 @@ DATA_SUFFIXES = (
 
 
 def read_needs() -> dict[str, list[str]]:
-    """The parts of requirements.in by their names, so that each need is written down once."""
-    text = (HERE / "requirements.in").read_text(encoding="utf-8")
+    """The parts of requirements/direct.in by their names, so that each need is written down once."""
+    text = (HERE / "requirements/direct.in").read_text(encoding="utf-8")
     _, *parts = re.split(r"(?m)^# \[(\w+)\].*$", text)
     return {
         name: [need for line in lines.splitlines() if (need := line.partition("#")[0].strip())]

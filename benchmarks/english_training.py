@@ -15,8 +15,9 @@ from benchmarks.results import Results, show
 from elmo_tasks.commands.base import positive
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import atomic_file
-from elmo_tasks.common.table import Table, save
+from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import InputError
+from elmo_tasks.evaluation.plots import save
 from elmo_tasks.language_model.callbacks import FILE_NAME
 from elmo_tasks.training.experiments import TrainingRun
 

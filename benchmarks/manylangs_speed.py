@@ -1,6 +1,6 @@
 """
-The speed of a biLM of ELMoForManyLangs compared with its own package (`requirements.peers`), in one run that
-alternates between the two.
+The speed of a biLM of ELMoForManyLangs compared with its own package (`requirements/peers.txt`), in one run
+that alternates between the two.
 
 TEXT has one tokenised sentence a line. The weights are random, of the size of all that were published; the
 dictionaries are made of the text. Both sides go from words to all layers. A round is one pass of each side

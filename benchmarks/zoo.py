@@ -30,7 +30,7 @@ from elmo_tasks.data.formats.roles import RoleOptions, read_columns
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.modules.elmo_model import ElmoModel
+from elmo_tasks.modules.elmo_model import TaskModel
 from elmo_tasks.pipeline.command import PredictManager
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.training.experiments import plan, score, validation_metric
@@ -269,7 +269,7 @@ def _clock() -> Iterator[Clock]:
         (Batch, "index_instances", INDEXING),
         (Batch, "as_tensor_dict", INDEXING),
         (BatchSampler.by_name("elmo_bucket"), "get_batch_indices", INDEXING),
-        (ElmoModel, "forward", MODEL),
+        (TaskModel, "__call__", MODEL),
         (TaskPredictor, "run", MODEL),
         (Elmo, "forward", ENCODER),
     ]

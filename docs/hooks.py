@@ -15,7 +15,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
-    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    ".github/CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "models/README.md": "models.md",
     "pretrained/english/README.md": "english.md",
     "pretrained/english/data_statement.md": "data-statement.md",

@@ -15,10 +15,10 @@ import os
 import pickle
 import re
 import shutil
-import sys
+import socket
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
@@ -41,7 +41,7 @@ from allennlp.nn import util
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as, nearest_name
 from elmo_tasks.common.files import bundled, read_json_object, read_utf8, unpack
-from elmo_tasks.common.machine import Device, chosen_device, gpu_index
+from elmo_tasks.common.machine import ChangeWhileUsed, Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.elmo.inference import FrozenBiLm
@@ -139,7 +139,7 @@ def _read(
         meta.version = repr(meta.version)[1:-1]  # without the codes of a terminal
         archival._check_version_compatibility(name, meta)
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
-    reader, validation_reader = (getattr(each, "wrapped_reader", each) for each in readers)
+    reader, validation_reader = (getattr(reader, "wrapped_reader", reader) for reader in readers)
     return Archive(model, config, reader, validation_reader, meta)
 
 
@@ -265,7 +265,8 @@ def only_registered_names(overrides: dict[str, Any]) -> Iterator[None]:
     names = frozenset(part for _, part in _values(overrides) if isinstance(part, str))
     token = _trusted.set(names | (_trusted.get() or frozenset()))
     try:
-        yield
+        with _offline():
+            yield
     finally:
         _trusted.reset(token)
 
@@ -278,13 +279,20 @@ def refuse_to_fetch(what: str) -> NoReturn:
     raise _OfflineError(f"its config needs {what}, and opening an archive fetches nothing")
 
 
-def _stay_offline(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: while an archive is opened, every library finds the network down."""
-    if event == "socket.getaddrinfo" and is_opening_untrusted():
-        refuse_to_fetch(f"files from {arguments[0]}")
+def _refuse_hosts() -> Callable[[], None]:
+    """Has every library find the network down, in the threads that open archives alone."""
+    stock = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        if is_opening_untrusted():
+            refuse_to_fetch(f"files from {host}")
+        return stock(host, *args, **options)
+
+    socket.getaddrinfo = getaddrinfo
+    return partial(setattr, socket, "getaddrinfo", stock)
 
 
-sys.addaudithook(_stay_offline)
+_offline = ChangeWhileUsed(_refuse_hosts)
 
 
 @cache
@@ -343,7 +351,7 @@ def _check_vocabulary(folder: Path) -> None:
         )
 
 
-def _check_value(path: tuple[str, ...], value: Any) -> None:
+def _check_value(path: tuple[str, ...], value: object) -> None:
     key = ".".join(path)
     if isinstance(value, str) and "://" in value:
         _take_cached_files()
@@ -357,7 +365,7 @@ def _check_value(path: tuple[str, ...], value: Any) -> None:
             raise _unregistered(key, value)
 
 
-def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yields the values in JSON with the keys that lead to them; containers only for the keys of `_SAFE`."""
     if isinstance(value, dict | list) and not (path and path[-1] in _SAFE):
         items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -429,7 +437,8 @@ def slim(folder: str | PathLike[str], output: Path, *, dtype: str, version: str)
         if name not in state or not torch.equal(state.pop(name), weight):
             raise ConfigError(f"{name} is not of the biLM that comes with the project, so it has to stay")
     if dtype == "float16":
-        state = {name: _rounded(weight) for name, weight in state.items()}
+        halves = {name: weight.half() for name, weight in state.items() if weight.dtype == torch.float32}
+        state |= {name: half for name, half in halves.items() if half.isfinite().all()}
     torch.save(state, weights_file)
     note = {"digest": bilm.digest(), "version": version, "prefixes": prefixes}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
@@ -476,11 +485,6 @@ def _named(bilm: FrozenBiLm, prefixes: list[str]) -> dict[str, torch.Tensor]:
     }
 
 
-def _rounded(weight: torch.Tensor) -> torch.Tensor:
-    half = weight.half()
-    return half if weight.dtype == torch.float32 and half.isfinite().all() else weight
-
-
 def trained_archives() -> dict[str, Path]:
     """Returns the archives that come with the project, by name, from the checkout or `elmo_tasks_models`."""
     folders = [bundled("models/elmo_tasks_models")]
@@ -504,10 +508,10 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
     archives, name = trained_archives(), text.removeprefix(TRAINED)
     if name not in archives:
         nearest = nearest_name(name, archives)
-        for each in archives:
-            if name[:_STEM] in (word[:_STEM] for word in trained_card(each)["task"].split()):
-                nearest = each
-        remedy = f"there are {', '.join(TRAINED + each for each in archives)}"
+        for trained in archives:
+            if name[:_STEM] in (word[:_STEM] for word in trained_card(trained)["task"].split()):
+                nearest = trained
+        remedy = f"there are {', '.join(TRAINED + trained for trained in archives)}"
         if nearest is not None:
             remedy = f"did you mean {TRAINED + nearest!r}?"
         raise ConfigError(

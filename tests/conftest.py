@@ -177,6 +177,19 @@ def allennlp(elsewhere: Path) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of a tiny NER model, with its `model.tar.gz`; it is not to be changed."""
+    from allennlp.models.archival import archive_model
+
+    from tests.ner.archives import write_run
+
+    folder = tmp_path_factory.mktemp("run") / "run"
+    write_run(folder, seed=0, bilm=bundled("fixtures/elmo").resolve())
+    archive_model(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def ner_config() -> Path:
     return bundled("training_configs/ner_elmo.jsonnet").resolve()
 

@@ -26,6 +26,6 @@ def test_one_version():
 
 
 def test_the_conda_environment_asks_for_the_python_that_we_test():
-    packages = yaml.safe_load(read("environment.yml"))["dependencies"]
+    packages = yaml.safe_load(read("requirements/conda.yml"))["dependencies"]
     assert "python=3.11" in packages
     assert packages[-1]["pip"][-1] == "elmo_tasks[allennlp,models]"

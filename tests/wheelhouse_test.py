@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(
-    not (ROOT / "wheelhouse.py").exists(), reason="the tests of an installed wheel have no project"
+    not (ROOT / "tools/wheelhouse.py").exists(), reason="the tests of an installed wheel have no project"
 )
 
 METADATA = """Metadata-Version: 2.1
@@ -38,7 +38,7 @@ FILES |= {"WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any
 
 @pytest.fixture
 def wheelhouse(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     return importlib.import_module("wheelhouse")
 
 
@@ -100,7 +100,7 @@ class TestEnvironments:
 
     @pytest.fixture
     def overrides(self, wheelhouse):
-        return wheelhouse.all_overrides((ROOT / "requirements.lock").read_text())
+        return wheelhouse.all_overrides((ROOT / "requirements/main.lock").read_text())
 
     @pytest.fixture
     def needs(self, wheelhouse, overrides):
@@ -121,7 +121,7 @@ class TestEnvironments:
             *("allennlp", "allennlp-models"),  # the repairs are for this version
             "cached-path",  # a newer one would have bounds again
             "elmo-tasks-models",  # its archives need the biLM of their minor version
-            "ray",  # requirements.in has the reason
+            "ray",  # requirements/direct.in has the reason
         }
 
     def test_the_lock_changes_nothing(self, needs, overrides):

@@ -97,6 +97,22 @@ class ClassificationModel(Classifier):
         self.dropout = nn.Dropout(dropout)
         sentence_dim = (self.encoder.output_dim if self.encoder else self.input_dim) + self.elmo_output_dim
         self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
+        self.initialize()
+
+    def forward(
+        self,
+        sentence1: TextFieldTensors,
+        metadata: list[ClassifierText],
+        sentence2: TextFieldTensors | None = None,
+        label: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Classifies sentences or pairs. Returns the scores, `probabilities`, `metadata`, and with a `label` the
+        `loss`.
+
+        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
+        """
+        return self.decode(self.scores(sentence1, sentence2), metadata, label)
 
     def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:
         """*Shape:* `logits` `(batch, classes)`. Pairs for a model of single sentences are an error."""
@@ -129,7 +145,6 @@ class ClassificationModel(Classifier):
         return torch.cat(pooled, dim=1)
 
     def results(self, outputs: Outputs) -> list[ClassificationResult]:
-        """Returns the label of each sentence or pair."""
         texts: list[ClassifierText] = outputs["metadata"]
         return [
             ClassificationResult(text.sentence1, text.sentence2, *label)

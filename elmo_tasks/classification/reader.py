@@ -23,7 +23,7 @@ class ClassifierText(Metadata):
     sentence2: list[str] | None = None
 
     def __len__(self) -> int:
-        """Returns the tokens of the longer sentence, by which samplers sort."""
+        """Counts the tokens of the longer sentence, by which samplers sort."""
         return max(len(self.sentence1), len(self.sentence2 or ()))
 
 
@@ -72,7 +72,7 @@ class ClassificationReader(LabelledTextReader):
     def text_to_instance(
         self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
     ) -> Instance:
-        """Returns the instance of a sentence, or of a pair where the reader has `pairs`."""
+        """Makes the instance of a sentence, or of a pair if the reader has `pairs`."""
         if (sentence2 is not None) != self.pairs:
             needed = "pairs of sentences" if self.pairs else "single sentences"
             raise ConfigurationError(f"the reader reads {needed}")

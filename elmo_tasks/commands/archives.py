@@ -7,7 +7,6 @@ from pathlib import Path
 from allennlp.common.checks import ConfigurationError
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.evaluation import SimpleEvaluator
-from allennlp.models import Model
 from allennlp.models.archival import Archive
 
 from elmo_tasks import __version__
@@ -34,13 +33,14 @@ from elmo_tasks.commands.base import (
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.progress import progress
-from elmo_tasks.common.table import Cell, Table, heat_map, save
+from elmo_tasks.common.table import Cell, Table
+from elmo_tasks.evaluation.plots import heat_map, save
 from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.language_model.reader import BiLmReader
 from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
 from elmo_tasks.training.sampling import ElmoBucketSampler
-from elmo_tasks.vectors.encoder import LearnedMix, read_mixes
+from elmo_tasks.vectors.encoder import read_mixes
 
 
 class Mix(Verb):
@@ -57,26 +57,21 @@ class Mix(Verb):
         with self.results.writer() as writer:
             archives = progress(self.archives, work="mix", unit="archives")
             mixes = [(archive, mix) for archive in archives for mix in read_mixes(archive)]
+            runs = {(mix.model, run_name(archive)) for archive, mix in mixes}
+            one_run_a_model = len(runs) == len({model for model, _ in runs})
             layers = range(max(mix.bilm.num_layers for _, mix in mixes))
             names = [f"layer {layer}" for layer in layers]
             table = Table(("archive", "model", "placement", "weights", "gamma", *names))
+            rows = []
             for archive, mix in mixes:
                 # Archives may differ in their number of layers.
                 shares: list[Cell] = [*(mix.shares() or ())]
                 shares += [None] * (len(layers) - len(shares))
                 table.add(archive, mix.model, mix.placement, mix.kind(), mix.gamma(), *shares)
-            figure = heat_map(
-                [row[-len(layers) :] for row in table.rows], rows=_row_names(mixes), columns=names
-            )
-            writer.write(table, figure)
-
-
-def _row_names(mixes: list[tuple[str, LearnedMix]]) -> list[str]:
-    runs = {(mix.model, run_name(archive)) for archive, mix in mixes}
-    rows = [f"{mix.model}, {mix.placement}" for _, mix in mixes]
-    if len(runs) == len({mix.model for _, mix in mixes}):
-        return rows
-    return [f"{run_name(archive)}: {row}" for (archive, _), row in zip(mixes, rows, strict=True)]
+                run = "" if one_run_a_model else f"{run_name(archive)}: "
+                rows.append(f"{run}{mix.model}, {mix.placement}")
+            numbers = [row[-len(layers) :] for row in table.rows]
+            writer.write(table, heat_map(numbers, rows=rows, columns=names))
 
 
 class Confusion(ModelVerb):
@@ -84,9 +79,9 @@ class Confusion(ModelVerb):
     help = "The confusion matrix of a classifier."
     description = """Evaluates an archived classifier, or an ensemble of classifiers, on labelled data, as
         `allennlp evaluate` does; or a biLM with `frequent_words` on text, with the words as its classes.
-        Shows accuracy, macro F1, and a table with a row for each gold class: how many of its instances were
-        taken for each class, and its precision, recall and F1. Tells if the model was trained on the data.
-        The picture has each row's shares."""
+        Shows accuracy and macro F1. A table has a row for each gold class: the number of its instances that
+        the model gave to each class, and its precision, recall and F1. A line says if the model was trained
+        on these data. The picture has each row's shares."""
 
     input: Input = positional("FILE", "data, as the archive's dataset reader reads it")
     output: Path = positional("PNG", "picture to write; its suffix says in which format")
@@ -94,14 +89,31 @@ class Confusion(ModelVerb):
     batch_size: Positive = option("instances in a batch", 64)
 
     def run(self) -> None:
-        _check_picture(self.output)
+        from matplotlib.figure import Figure
+
+        # PGF needs TeX, which it reports only when it writes.
+        formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
+        if self.output.suffix.removeprefix(".").lower() not in formats:
+            raise ConfigurationError(f"{self.output} must end in one of .{', .'.join(formats)}")
         with partial_file(self.output, force=self.force) as path:
             archive = self.open()
-            labels = _classification_metric(self.archive, archive.model).labels
+            member = archive.model.first if isinstance(archive.model, EnsembleModel) else archive.model
+            metric = getattr(member, "metric", None)
+            if not isinstance(metric, ClassificationMetric):
+                problem = f"{type(member).__name__} is not a classifier, nor a biLM with frequent_words"
+                raise ConfigurationError(f"{self.archive}: {problem}")
+            labels = metric.labels
             metrics = self._evaluate(archive)
             total = sum(metrics[confusion_name(*cell)] for cell in product(labels, labels))
             scores = f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}"
-            print(f"{scores}, of {total:,.0f} instances\n{_known_data(archive, self.input)}")
+            print(f"{scores}, of {total:,.0f} instances")
+            for key, use in (("train", "were trained on"), ("validation", "chose the best epoch")):
+                known = archive.config.get(f"{key}_data_path", None)
+                paths = [path for path in (known if isinstance(known, list) else [known]) if path]
+                if os.path.realpath(self.input) in map(os.path.realpath, map(str, paths)):
+                    print(f"These data {use}: expect lower scores on others.")
+                    break
+            print()
             print(confusion_table(labels, metrics).markdown(), end="")
             draw_confusion(labels, metrics, path)
         print(f"\n{self.output}: the shares of {len(labels)} classes")
@@ -116,18 +128,8 @@ class Confusion(ModelVerb):
         return SimpleEvaluator(cuda_device=self.device)(model, loader)
 
 
-def _known_data(archive: Archive, path: str) -> str:
-    """Returns a line if the archive's model was trained on the data, or if they chose the best epoch."""
-    for key, use in (("train", "were trained on"), ("validation", "chose the best epoch")):
-        known = archive.config.get(f"{key}_data_path", None)
-        paths = known if isinstance(known, list) else [known]
-        if os.path.realpath(path) in (os.path.realpath(each) for each in paths if isinstance(each, str)):
-            return f"These data {use}: expect lower scores on others.\n"
-    return ""
-
-
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
-    """Returns a row for each gold class, from the metrics of a `ClassificationMetric`."""
+    """A row for each gold class, from the metrics of a `ClassificationMetric`."""
     scores = ("precision", "recall", "f1")
     table = Table(("gold", *(f"as {label}" for label in labels), *scores))
     for gold in labels:
@@ -149,25 +151,6 @@ def draw_confusion(labels: list[str], metrics: dict[str, float], path: Path) -> 
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold (instances)")
     save(figure, path)
-
-
-def _check_picture(output: Path) -> None:
-    from matplotlib.figure import Figure
-
-    # PGF needs TeX, which it reports only when it writes.
-    formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
-    if output.suffix.removeprefix(".").lower() not in formats:
-        raise ConfigurationError(f"{output} must end in one of .{', .'.join(formats)}")
-
-
-def _classification_metric(name: str, model: Model) -> ClassificationMetric:
-    member = model.first if isinstance(model, EnsembleModel) else model
-    metric = getattr(member, "metric", None)
-    if not isinstance(metric, ClassificationMetric):
-        raise ConfigurationError(
-            f"{name}: {type(member).__name__} is not a classifier, nor a biLM with frequent_words"
-        )
-    return metric
 
 
 class Models(Verb):

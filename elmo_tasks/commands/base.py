@@ -24,6 +24,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -72,7 +73,7 @@ class Verb(ArgumentGroup, ABC):
 
     @classmethod
     def outputs(cls, output: Path) -> Iterable[Path]:
-        """Returns the files that it writes for its argument `output`; none of them may be a `Source`."""
+        """Returns the files that the verb writes for its argument `output`; none may be an `Input`."""
         return [output]
 
     @classmethod
@@ -99,9 +100,11 @@ class Verb(ArgumentGroup, ABC):
             # Characters that the console lacks are written as `\N{...}`.
             sys.stdout.reconfigure(errors="namereplace")
         try:
+            values = [value if isinstance(value, list) else [value] for value in vars(namespace).values()]
+            inputs = [text for texts in values for text in texts if isinstance(text, _InputName)]
             output = getattr(namespace, "output", None)
             outputs = [] if output is None else cls.outputs(Path(output))
-            check_sources_stay(outputs, _sources(namespace), error=ConfigurationError)
+            check_sources_stay(outputs, inputs, error=ConfigurationError)
             read_arguments(cls, namespace).run()
             sys.stdout.flush()
         except USER_ERRORS as error:
@@ -133,7 +136,7 @@ class VerbGroup:
 
 
 def positional(metavar: str, help: str, *, nargs: str | None = None) -> Any:
-    """Returns the field of an argument that is given by its position."""
+    """Declares an argument that is given by its position."""
     return field(metadata={"options": _without_none(metavar=metavar, help=help, nargs=nargs)})
 
 
@@ -152,9 +155,9 @@ def option(
     exclusive: str | None = None,
 ) -> Any:
     """
-    Returns the field of an argument that is given by its name: `--max-tokens` for the field `max_tokens`; or
-    by `short`, such as `-o`, and `also` by another one. Of the arguments with the same name `exclusive`, only
-    one may be given. A type `Literal` takes the place of `choices`.
+    Declares an argument that is given by its name: `--max-tokens` for the field `max_tokens`. It may also be
+    given by `short`, such as `-o`, and by the name `also`. Of the arguments with the same name `exclusive`,
+    only one may be given. A field of the type `Literal` needs no `choices`.
     """
     options = _without_none(
         help=help, default=default, metavar=metavar, choices=choices, nargs=nargs, const=const, action=action
@@ -165,21 +168,21 @@ def option(
 
 
 def flag(help: str, *, exclusive: str | None = None) -> Any:
-    """Returns the field of an argument that has no value."""
+    """Declares an argument without a value."""
     return option(help, False, action="store_true", exclusive=exclusive)
 
 
 def titled(title: str) -> Any:
-    """Returns the field of a group of arguments that `--help` lists under a title."""
+    """Declares a group of arguments that `--help` lists under a title."""
     return field(metadata={"title": title})
 
 
 def refuse_given(arguments: Any, why: str, *, names: Collection[str] | None = None) -> None:
     """Raises `ConfigurationError` if one of the options, by default of all, differs from its default."""
-    for each in fields(arguments):
-        default: Any = each.default_factory
-        if (names is None or each.name in names) and getattr(arguments, each.name) != default():
-            raise ConfigurationError(f"--{each.name.replace('_', '-')} {why}")
+    for argument in fields(arguments):
+        name, default = argument.name, cast(Callable[[], Any], argument.default_factory)
+        if (names is None or name in names) and getattr(arguments, name) != default():
+            raise ConfigurationError(f"--{name.replace('_', '-')} {why}")
 
 
 def _without_none(**options: Any) -> dict[str, Any]:
@@ -190,27 +193,27 @@ def add_arguments(container: argparse._ActionsContainer, kind: Any) -> None:
     """Adds an argument for each field of a dataclass, and of the dataclasses among its fields."""
     types = get_type_hints(kind, include_extras=True)
     exclusive: dict[str, argparse._ActionsContainer] = {}
-    for each in fields(kind):
-        if is_dataclass(types[each.name]):
-            title = each.metadata.get("title")
-            add_arguments(container.add_argument_group(title) if title else container, types[each.name])
-        elif each.metadata:
-            group, options = container, _reading(types[each.name]) | each.metadata["options"]
-            if (name := each.metadata.get("exclusive")) is not None:
+    for argument in fields(kind):
+        type_of_value, metadata = types[argument.name], argument.metadata
+        if is_dataclass(type_of_value):
+            title = metadata.get("title")
+            add_arguments(container.add_argument_group(title) if title else container, type_of_value)
+        elif metadata:
+            group, options = container, _options_of_type(type_of_value) | metadata["options"]
+            if (name := metadata.get("exclusive")) is not None:
                 group = exclusive[name] = exclusive.get(name) or container.add_mutually_exclusive_group()
             # AllenNLP's parser itself adds defaults to the help.
             if options.get("default") and not isinstance(group, ArgumentParserWithDefaults):
                 options["help"] += " (default = %(default)s)"
-            names = each.metadata.get("names", [each.name])
-            group.add_argument(
-                *(f"--{each.name.replace('_', '-')}" if name == "--" else name for name in names), **options
-            )
+            names = metadata.get("names", [argument.name])
+            long = f"--{argument.name.replace('_', '-')}"
+            group.add_argument(*(long if name == "--" else name for name in names), **options)
 
 
-def _reading(kind: Any) -> dict[str, Any]:
+def _options_of_type(kind: Any) -> dict[str, Any]:
     """Returns the options of `add_argument` that follow from a type, or from the type of a list's items."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
-    kind = next(each for each in kinds if each is not NoneType)
+    kind = next(kind for kind in kinds if kind is not NoneType)
     if get_origin(kind) is list:
         (kind,) = get_args(kind)
     if get_origin(kind) is Literal:
@@ -221,18 +224,18 @@ def _reading(kind: Any) -> dict[str, Any]:
 
 
 def read_arguments(kind: type[Group], namespace: argparse.Namespace) -> Group:
-    """Returns the dataclass whose fields, by their names, have the values of a namespace."""
+    """Fills the fields of a dataclass with the values that the namespace has by their names."""
     types = get_type_hints(kind)
     values = {
-        each.name: read_arguments(types[each.name], namespace)
-        if is_dataclass(types[each.name])
-        else getattr(namespace, each.name)
-        for each in fields(kind)  # type: ignore[arg-type]
+        name: read_arguments(types[name], namespace)
+        if is_dataclass(types[name])
+        else getattr(namespace, name)
+        for name in (argument.name for argument in fields(kind))  # type: ignore[arg-type]
     }
     return kind(**values)
 
 
-class Source(str):
+class _InputName(str):
     """
     The value of an argument that names what is read: a file or folder, or a URL or pattern of some. Names of
     the files that come with the project are found in any folder; the user's own files come first.
@@ -240,19 +243,14 @@ class Source(str):
 
     __slots__ = ()
 
-    def __new__(cls, text: str) -> "Source":
+    def __new__(cls, text: str) -> "_InputName":
         return super().__new__(cls, local_or_bundled(text))
-
-
-def _sources(namespace: argparse.Namespace) -> list[Source]:
-    values = (value if isinstance(value, list) else [value] for value in vars(namespace).values())
-    return [each for some in values for each in some if isinstance(each, Source)]
 
 
 def number(
     read: Callable[[str], Number], expected: str, fits: Callable[[Number], bool]
 ) -> Callable[[str], Number]:
-    """Returns the type of an argument: a number that `read` reads, and that fits."""
+    """Makes the type of an argument: a number that `read` reads, and that fits."""
 
     def of_text(text: str) -> Number:
         with suppress(ValueError):
@@ -270,29 +268,29 @@ DeviceName = Annotated[str, device_name]
 DType = Literal["float32", "float16"]
 """The type of stored numbers."""
 Gpu = Annotated[int, read_gpu]
-Input = Annotated[str, Source]
+Input = Annotated[str, _InputName]
 Positive = Annotated[int, positive]
 Seed = Annotated[int, number(int, "a whole number from 0 to 4294967295", lambda value: 0 <= value < 1 << 32)]
 """A seed that NumPy takes, too."""
 
 
 def text_argument(metavar: str) -> Any:
-    """Returns the field of the text that `copy_corpus` reads, a `str`."""
+    """Declares the text that `copy_corpus` reads, a `str`."""
     return positional(metavar, "text, gzip or not: a file, folder, pattern or URL, or - for stdin")
 
 
 def archive_argument(nargs: str | None = None) -> Any:
-    """Returns the field of ARCHIVE, an `Input`, or of several, as `open_archive` reads them."""
+    """Declares ARCHIVE, an `Input`, or several of them, as `open_archive` reads them."""
     return positional("ARCHIVE", "model.tar.gz, a path or URL; or the folder of a run", nargs=nargs)
 
 
 def device_option() -> Any:
-    """Returns the field of the device on which a model, `Gpu`, or a biLM, `DeviceName`, runs."""
+    """Declares the device on which a model, `Gpu`, or a biLM, `DeviceName`, runs."""
     return option("where it runs: cpu, cuda, cuda:1, or the number of a GPU", "cpu", also="--cuda-device")
 
 
 def run_name(archive: str) -> str:
-    """Returns the name of the run that an archive comes from: the name of its folder."""
+    """Returns the name of the folder of the run that an archive comes from."""
     path = Path(archive)
     return path.parent.name if path.suffix == ".gz" else path.name
 
@@ -304,7 +302,6 @@ class ModelVerb(Verb):
     device: Gpu = device_option()
 
     def open(self) -> Archive:
-        """Opens the archive, with its model on the device."""
         device = chosen_device(self.device, option="--device")
         opened = open_archive(self.archive)
         opened.model.to(device)

@@ -59,10 +59,10 @@ ONNX = "bilm.onnx"
 class Export(Verb):
     name = "export"
     help = "A trained biLM, in the official layout."
-    description = f"""Writes {OPTIONS} and {WEIGHTS}, which this project, AllenNLP and other tools read, and
-        {VOCABULARY}, the words of the softmax and of word input, of a trained biLM or of the biLM in a task's
-        model. An adaptive softmax has no place in that layout, and is left out. With --format onnx it writes
-        {ONNX}, from characters to all layers; ARCHIVE may also be a folder or zip of the official layout."""
+    description = f"""Writes the biLM of a training, or of a task's model: {OPTIONS} and {WEIGHTS}, which this
+        project, AllenNLP and other tools read, and {VOCABULARY}, the words of the softmax and of word input.
+        An adaptive softmax has no place in that layout, and is left out. With --format onnx it writes {ONNX},
+        from characters to all layers; ARCHIVE may also be a folder or zip of the official layout."""
 
     archive: Input = archive_argument()
     output: Path = positional("DIR", "folder to write the files to")
@@ -106,7 +106,12 @@ class Export(Verb):
                 write_bilm(folder, *trained, dtype=self.dtype)
             except ElmoError as error:
                 raise ElmoError(str(error), where=self.archive) from error
-            written = _move(folder, output)
+            # Nothing can be read without the options, so they go first and come last.
+            output.mkdir(exist_ok=True)
+            (output / OPTIONS).unlink(missing_ok=True)
+            if not (folder / VOCABULARY).exists():
+                (output / VOCABULARY).unlink(missing_ok=True)
+            written = publish(folder, output, (WEIGHTS, VOCABULARY, OPTIONS))
         print(f"{output}: {', '.join(written)}; {self.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
             print(f"A task's archive does not hold the words: copy the biLM's {VOCABULARY} to {output}")
@@ -140,7 +145,6 @@ def _is_official(path: str) -> bool:
 
 
 def read_trained(archive: str) -> Trained:
-    """Reads the biLM of an archive, its softmax and its words."""
     if _is_official(archive):
         raise ConfigurationError(f"{archive} is already in the official layout; --format onnx takes it")
     model = open_archive(archive).model
@@ -163,7 +167,14 @@ def average_with(trained: Trained, folder: Path) -> None:
     ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)). They must have the same options and words.
     """
     bilm, softmax, words = trained
-    _check_same_options(folder / OPTIONS, bilm.options)
+    own, others = (
+        Params(options.to_json()).as_flat_dict()
+        for options in (bilm.options, BiLmOptions.read(folder / OPTIONS))
+    )
+    for key in sorted(own.keys() | others.keys()):
+        if others.get(key) != own.get(key):
+            problem = f"{key} is {others.get(key)}, but {own.get(key)} in the trained biLM"
+            raise ConfigurationError(f"{folder / OPTIONS}: {problem}")
     of_softmax: list[tuple[torch.Tensor, torch.Tensor]] = []
     if isinstance(softmax, FullSoftmax):
         stored = read_softmax(folder / WEIGHTS, bilm.options)
@@ -181,16 +192,6 @@ def average_with(trained: Trained, folder: Path) -> None:
         parameter.lerp_(other, 0.5)
 
 
-def _check_same_options(options_file: Path, options: BiLmOptions) -> None:
-    other = Params(BiLmOptions.read(options_file).to_json()).as_flat_dict()
-    own = Params(options.to_json()).as_flat_dict()
-    for key in sorted(other.keys() | own.keys()):
-        if other.get(key) != own.get(key):
-            raise ConfigurationError(
-                f"{options_file}: {key} is {other.get(key)}, but {own.get(key)} in the trained biLM"
-            )
-
-
 def write_bilm(
     folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
 ) -> None:
@@ -205,7 +206,9 @@ def write_bilm(
     stored = (softmax.weight, softmax.bias) if isinstance(softmax, FullSoftmax) else None
     if words is not None and _needs_words(bilm, softmax):
         options["n_tokens_vocab"] = len(words)
-        _write_words(folder / VOCABULARY, words)
+        (folder / VOCABULARY).write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+        if read_words(folder / VOCABULARY) != list(words):
+            raise ConfigurationError("a word of the vocabulary has a line break, or is !!!MAXTERMID")
     (folder / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
     write_weights(folder / WEIGHTS, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
     add_checksums(folder / WEIGHTS)
@@ -213,21 +216,6 @@ def write_bilm(
 
 def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
     return isinstance(softmax, FullSoftmax) or isinstance(bilm.options.tokens, WordOptions)
-
-
-def _write_words(path: Path, words: Sequence[str]) -> None:
-    path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    if read_words(path) != list(words):
-        raise ConfigurationError("a word of the vocabulary has a line break, or is !!!MAXTERMID")
-
-
-def _move(folder: Path, output: Path) -> list[str]:
-    """Moves the files; the options go first and come last, since nothing can be read without them."""
-    output.mkdir(exist_ok=True)
-    (output / OPTIONS).unlink(missing_ok=True)
-    if not (folder / VOCABULARY).exists():
-        (output / VOCABULARY).unlink(missing_ok=True)
-    return publish(folder, output, (WEIGHTS, VOCABULARY, OPTIONS))
 
 
 def _softmax_in_words(softmax: Softmax | None) -> str:
@@ -300,16 +288,11 @@ def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState
             for batch in batches_by_length(
                 (NumberedSentence(lane, text[line].split()) for lane, line in lines.items()), BATCH_TOKENS
             ):
-                _advance(bilm, batch, state)
+                rows = [sentence.number for sentence in batch]
+                ids = bilm.padded_ids(sentence.words for sentence in batch)
+                _, after = bilm(ids, LstmState(*(part[:, :, rows] for part in state)))
+                for part, new in zip(state, after, strict=True):
+                    part[:, :, rows] = new
                 bar.update(sum(len(words) for _, words in batch))
     starts = len(text) - lanes
     return LstmState(*(total / starts for total in sums)), starts
-
-
-def _advance(bilm: FrozenBiLm, batch: list[NumberedSentence], state: LstmState) -> None:
-    """Takes the lanes of `batch` over their next sentence, and writes the state after it into `state`."""
-    rows = [sentence.number for sentence in batch]
-    ids = bilm.padded_ids(sentence.words for sentence in batch)
-    _, after = bilm(ids, LstmState(*(part[:, :, rows] for part in state)))
-    for part, new in zip(state, after, strict=True):
-        part[:, :, rows] = new

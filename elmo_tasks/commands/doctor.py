@@ -67,20 +67,14 @@ def processor() -> Facts:
     yield "waiting threads", ", ".join(waiting) or "OpenMP's default"
     for name, key in INSTRUCTIONS.items():
         yield name, "yes" if abilities.get(key) else "no"
-    yield "float32", _float32()
-    yield "bfloat16", _bfloat16(native=any(abilities.get(key) for key in ("avx512_bf16", "amx_bf16")))
-
-
-def _float32() -> str:
     way = "packed weights, by oneDNN" if has_onednn() else "slower: this PyTorch has no oneDNN"
-    return f"{way}; {_lone_row('float32')}"
-
-
-def _bfloat16(*, native: bool) -> str:
+    yield "float32", f"{way}; {_lone_row('float32')}"
     if not onednn_has_bfloat16():
-        return "cannot be used: it needs AVX-512"
-    speed = "faster than float32, not exact" if native else "can be used; no faster than float32, not exact"
-    return f"{speed}; {_lone_row('bfloat16')}"
+        yield "bfloat16", "cannot be used: it needs AVX-512"
+        return
+    native = abilities.get("avx512_bf16") or abilities.get("amx_bf16")
+    speed = "faster than float32" if native else "can be used; no faster than float32"
+    yield "bfloat16", f"{speed}, not exact; {_lone_row('bfloat16')}"
 
 
 def _lone_row(precision: str) -> str:

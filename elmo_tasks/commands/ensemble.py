@@ -157,7 +157,7 @@ def open_members(archives: list[str]) -> list[Archive]:
 
 
 def _member_problem(archive: Archive, first: Archive) -> str | None:
-    """Returns why an archive cannot be a member together with the first one."""
+    """Says why an archive cannot be a member together with the first one."""
     kind = type(archive.model)
     if not issubclass(kind, ElmoModel):
         return f"a {kind.__name__} is not a model of a task"
@@ -167,7 +167,7 @@ def _member_problem(archive: Archive, first: Archive) -> str | None:
         return problem
     for namespace in sorted(archive.model.vocab.get_namespaces() | first.model.vocab.get_namespaces()):
         words, first_words = (
-            each.model.vocab.get_index_to_token_vocabulary(namespace) for each in (archive, first)
+            member.model.vocab.get_index_to_token_vocabulary(namespace) for member in (archive, first)
         )
         if words != first_words:
             return f"its vocabulary {namespace!r} is not the same"
@@ -175,16 +175,13 @@ def _member_problem(archive: Archive, first: Archive) -> str | None:
 
 
 def _indexer_problem(config: Params, first: Params) -> str | None:
+    both = [params.as_dict(quiet=True) for params in (config, first)]
     for reader in ("dataset_reader", "validation_dataset_reader"):
-        indexers, first_indexers = (_token_indexers(each, reader) for each in (config, first))
+        blocks = (unwrapped_block(settings.get(reader, settings["dataset_reader"])) for settings in both)
+        indexers, first_indexers = (block.get("token_indexers") or {} for block in blocks)
         if indexers != first_indexers:
             return f"the token_indexers of its {reader} are {indexers}, not {first_indexers}"
     return None
-
-
-def _token_indexers(config: Params, reader: str) -> dict[str, Any]:
-    settings = config.as_dict(quiet=True)
-    return unwrapped_block(settings.get(reader, settings["dataset_reader"])).get("token_indexers") or {}
 
 
 def _share_bilm(model: ElmoModel, bilms: dict[str, FrozenBiLm | TrainedBiLm]) -> None:

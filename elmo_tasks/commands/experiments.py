@@ -24,9 +24,10 @@ from elmo_tasks.commands.results import ResultsWriter
 from elmo_tasks.commands.vectors import VECTOR_METHODS, train_file
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.common.table import Cell, Table, bars, curves
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.text_stream import instance_sentences
 from elmo_tasks.elmo.model.scalar_mix import Weights
+from elmo_tasks.evaluation.plots import bars, curves
 from elmo_tasks.training.experiments import (
     NO_ELMO,
     SPREAD,
@@ -186,8 +187,8 @@ def text_vectors(
     config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
 ) -> str:
     """
-    Returns the file, in `output`, of vectors trained on the training data as the reader sees it, once for a
-    text and a size. `folder` is a folder to work in.
+    Returns the file, in `output`, of vectors that are trained on the training data as the reader sees it. Its
+    name tells text and size, so that the same vectors are trained once. `folder` is a folder to work in.
     """
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
@@ -204,12 +205,12 @@ def text_vectors(
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """Returns the overrides by which word vectors start as the vectors of a file, and have their size."""
+    """Returns the overrides that start word vectors from a file, and give them its size."""
     return {f"{_TOKENS_KEY}.pretrained_file": file, f"{_TOKENS_KEY}.embedding_dim": vector_size(file)}
 
 
 def tracked(run: TrainingRun, *, uri: str, experiment: str) -> TrainingRun:
-    """Returns the same run, logged to MLflow."""
+    """Adds the callback that logs a run to MLflow."""
     callback = {"type": "elmo_mlflow", "experiment": experiment, "run_name": str(run)}
     callbacks = [*run.config["trainer"].get("callbacks", []), callback]
     config = with_overrides(run.config, {"trainer.callbacks": callbacks})
@@ -246,7 +247,11 @@ class Ablate(RunVerb):
         own = own_setting(config)
         rows_of = {"layers": layer_rows, "placement": placement_rows}
         tables = {name: rows(own) for name, rows in rows_of.items() if name in self.tables}
-        samples = self._samples(config) if "samples" in self.tables else {}
+        samples: dict[float, int] = {}
+        if "samples" in self.tables:
+            reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
+            total = sum(1 for _ in reader.read(config["train_data_path"]))
+            samples = {part: sample_size(part, total) for part in sorted(set(self.fractions))}
         settings = [setting for rows in tables.values() for setting in rows.values()]
         settings += [kind._replace(fraction=part) for part in samples for kind in (own, NO_ELMO)]
         with partial_folder(output / "tables") as folder:
@@ -276,20 +281,14 @@ class Ablate(RunVerb):
                 figure = curves(table, lines="ELMo", x="fraction", heights=metric, errors=deviation)
                 ResultsWriter(folder, output / "samples.csv").write(table, figure)
 
-    def _samples(self, config: dict[str, Any]) -> dict[float, int]:
-        """Returns the number of training instances of each fraction, in ascending order."""
-        reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
-        total = sum(1 for _ in reader.read(config["train_data_path"]))
-        return {part: sample_size(part, total) for part in sorted(set(self.fractions))}
-
 
 def sample_table(runs: list[TrainingRun], own: Setting, samples: dict[float, int]) -> Table:
     """
-    Returns the paper's Figure 1: for each fraction, without ELMo and with it, the `mean_and_deviation` of the
-    best scores on the validation data, and the mean number of epochs up to them. Then come the mean number of
-    epochs with which ELMo reaches the best score without it, from the same seed, empty if a seed never does;
-    and the score of each seed. `own` is the setting with ELMo, `samples` are the training instances of each
-    fraction.
+    Makes the table of the paper's Figure 1, with a row for each fraction, without ELMo and with it: the
+    `mean_and_deviation` of the best scores on the validation data, and the mean number of epochs up to them;
+    the mean number of epochs in which ELMo reaches the best score without it, from the same seed, or nothing
+    if a seed never does; and the score of each seed. `own` is the setting with ELMo. `samples` has the number
+    of training instances of each fraction.
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)

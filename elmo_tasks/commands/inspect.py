@@ -17,7 +17,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 from allennlp.data.fields import TextField
 
-from elmo_tasks.commands.base import Source, Verb, flag, option, positional
+from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import LIKELY, POSSIBLE
 from elmo_tasks.data.formats.tables import has_header, has_sentences, names_texts
 from elmo_tasks.data.input_files import FileSample, InputError, nonblank_lines, sample_of, shorten
@@ -96,7 +96,7 @@ class Inspect(Verb):
         line, and the dataset_reader block to paste into a config. For data of a probe, and a text for a
         biLM, it shows the command that reads them. It writes nothing."""
 
-    path: Source = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
+    path: Input = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
     task: str | None = option("the task (default: all that fit)", choices=TASKS)
     label: str | None = option("the column of the labels or tags", metavar="COLUMN")
     text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
@@ -223,9 +223,9 @@ def read_with(
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
                 labels.update(reader.labels_of(instance))
         except InputError:
-            if sizes or not reader.left_out:
+            if sizes or not reader.bad_records:
                 raise
-    if bad := reader.left_out:
+    if bad := reader.bad_records:
         if len(bad) > len(sizes) or not labels:
             raise bad[0]
         block = block | {"skip_bad": True}

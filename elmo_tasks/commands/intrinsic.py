@@ -14,9 +14,10 @@ from elmo_tasks.commands.arguments import ContextArguments, VectorArguments, cop
 from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, positional
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.progress import progress
-from elmo_tasks.common.table import Cell, Table, bars
+from elmo_tasks.common.table import Cell, Table
 from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
+from elmo_tasks.evaluation.plots import bars
 from elmo_tasks.evaluation.probes import (
     TAG_COLUMNS,
     choose_threshold,
@@ -44,7 +45,7 @@ from elmo_tasks.evaluation.words import (
 from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors, out_of_context
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
@@ -59,9 +60,9 @@ class Intrinsic(Verb):
     name = "intrinsic"
     help = "Word similarity and analogies."
     description = """Shows Spearman's correlation of cosines with people's scores of word pairs, and the share
-        of analogies that are solved, by 3CosAdd and 3CosMul, for each layer of a biLM, their average, given
-        mixes and static vectors. A word is encoded alone, or averaged over its occurrences in a text. A pair
-        or question with an unknown word is not covered, and does not count."""
+        of analogies that 3CosAdd and 3CosMul solve: for each layer of a biLM, their average, given mixes and
+        static vectors. A word is encoded alone, or averaged over its occurrences in a text. A pair or a
+        question with an unknown word is not covered, and does not count."""
 
     wordsim: Input | None = _pairs_option("wordsim")
     simlex: Input | None = _pairs_option("simlex")
@@ -87,7 +88,11 @@ class Intrinsic(Verb):
                 tests = ", ".join(f"--{test}" for test in (*SIMILARITY, "analogies"))
                 raise ConfigurationError(f"one or more of {tests} is required")
             question_words = [word for question in questions for word in question.words]
-            vocabulary = _read_vocabulary(self.vocabulary) if self.vocabulary is not None else question_words
+            vocabulary = question_words
+            if self.vocabulary is not None:
+                files = input_files(self.vocabulary)
+                vocabulary = [line.strip() for file in files for _, line in nonblank_lines(file)]
+                check_found(vocabulary, "words", self.vocabulary)
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
             words = list(dict.fromkeys([*compared, *question_words, *(vocabulary if questions else [])]))
             encoder, static = self.vectors.encoders()
@@ -103,7 +108,10 @@ class Intrinsic(Verb):
             ]
             # Rows to compare are adjacent.
             table = Table(_INTRINSIC_COLUMNS, [row for rows in zip(*by_vectors, strict=True) for row in rows])
-            writer.write(table, _score_bars(table))
+            shown = Table(("test", "vectors", "score"))
+            for test, section, measure, name, score, _, _ in table.where("section", None, "all").rows:
+                shown.add(test if section is None else f"{test}\n{measure}", name, score)
+            writer.write(table, bars(shown, groups="test", bars="vectors", heights="score"))
 
 
 def _similarity_rows(
@@ -120,19 +128,6 @@ def _analogy_rows(
     for section, method, correct, covered, total in accuracies(vectors, words, questions, vocabulary):
         score = correct / covered if covered else math.nan
         yield "analogies", section, method, vectors.name, score, covered, total
-
-
-def _score_bars(table: Table) -> "Figure":
-    shown = Table(("test", "vectors", "score"))
-    for test, section, measure, vectors, score, _, _ in table.where("section", None, "all").rows:
-        shown.add(test if section is None else f"{test}\n{measure}", vectors, score)
-    return bars(shown, groups="test", bars="vectors", heights="score")
-
-
-def _read_vocabulary(path: str) -> list[str]:
-    words = [line.strip() for file in input_files(path) for _, line in nonblank_lines(file)]
-    check_found(words, "words", path)
-    return words
 
 
 _PROBE_COLUMNS = ("vectors", "accuracy", "correct", "total")
@@ -158,15 +153,14 @@ class Probe(Verb):
 
     @abstractmethod
     def probe(self, encoders: list[VectorEncoder], folder: Path) -> Table:
-        """Returns the accuracy for each kind of vectors, and for a baseline; works in `folder`."""
+        """Measures the accuracy of each kind of vectors, and of a baseline; works in `folder`."""
 
 
 class TagProbe(Probe):
     name = "pos"
     help = "Parts of speech."
-    description = """Tags by a linear classifier. TRAIN and DEV are CoNLL-U, or a word and its tag a
-        line. The baseline gives each word its
-        most frequent tag."""
+    description = """Tags words by a linear classifier. TRAIN and DEV are CoNLL-U, or a word and its tag a
+        line. The baseline gives each word its most frequent tag."""
 
     tags: str = option("column of the tags in CoNLL-U", "upos", choices=TAG_COLUMNS)
 
@@ -302,7 +296,6 @@ class Neighbors(Verb):
             writer.write(table)
 
     def _queries(self, text: Corpus) -> list[Occurrence]:
-        """Returns the word in each of its sentences."""
         if (last := max(self.line, default=0)) > len(text):
             raise ConfigurationError(f"--line {last}: {self.corpus} has {len(text):,} lines")
         sentences = [*self.sentence, *(text[line - 1] for line in self.line)]

@@ -13,7 +13,7 @@ from allennlp.common.params import parse_overrides, with_overrides
 from allennlp.data import DatasetReader
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.base import Positive, Source, Verb, flag, option, positional
+from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
 from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, inspect
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.training import ARCHIVE, end_of_training, telling_how_to_recover
@@ -36,8 +36,8 @@ class TrainOnOwnData(Verb):
     task: ClassVar[str]
     """One of `CONFIGS`, whose model and trainer are taken."""
 
-    train: Source = positional("TRAIN", "labelled data: file, folder, pattern, archive or URL")
-    dev: Source | None = positional(
+    train: Input = positional("TRAIN", "labelled data: file, folder, pattern, archive or URL")
+    dev: Input | None = positional(
         "DEV", "data that choose the best epoch (default: a tenth of TRAIN)", nargs="?"
     )
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)

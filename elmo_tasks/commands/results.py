@@ -15,8 +15,9 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import ArgumentGroup, Input, Verb, flag, option, positional, run_name
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
-from elmo_tasks.common.table import Cell, Table, save, shown
+from elmo_tasks.common.table import Cell, Table, shown
 from elmo_tasks.data.input_files import check_found
+from elmo_tasks.evaluation.plots import save
 from elmo_tasks.page.templates import template
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ _LOWER_IS_BETTER = ("loss", "perplexity")
 
 class ResultsWriter:
     """
-    A writer of a table as CSV, Markdown and a picture. It works in `folder`, which the caller removes;
-    without an `output`, the CSV file, it only shows the table.
+    A writer of a table as CSV, Markdown and a picture. It works in `folder`, which the caller removes.
+    `output` is the CSV file; without one, the table is only shown.
     """
 
     def __init__(self, folder: Path, output: Path | None) -> None:
@@ -48,14 +49,10 @@ class ResultsWriter:
         self._output = output
 
     def write(self, table: Table, figure: "Figure | None" = None) -> None:
-        """Writes the files of the output, if there is one, each when it is whole; and shows the table."""
-        published = [] if self._output is None else self._publish(self._output, table, figure)
-        print(table.markdown(), end="")
-        if published:
-            print(f"\n{self._output}: also {', '.join(published)}")
-
-    def _publish(self, output: Path, table: Table, figure: "Figure | None") -> list[str]:
-        """Writes the files. Returns their names, without the CSV file."""
+        """Shows the table, and writes its files, each when it is whole."""
+        if (output := self._output) is None:
+            print(table.markdown(), end="")
+            return
         new = self.folder / output.name
         new.write_text(table.csv(), encoding="utf-8")
         new.with_suffix(".md").write_text(table.markdown(), encoding="utf-8")
@@ -63,11 +60,11 @@ class ResultsWriter:
             for suffix in PICTURES:
                 save(figure, new.with_suffix(suffix))
         names = [new.with_suffix(suffix).name for suffix in (*PICTURES, ".md", ".csv")]
-        published = publish(self.folder, output.parent, names)
+        *others, _ = publish(self.folder, output.parent, names)
         for suffix in PICTURES if figure is None else ():
             # The picture of an earlier table
             output.with_suffix(suffix).unlink(missing_ok=True)
-        return published[:-1]
+        print(f"{table.markdown()}\n{output}: also {', '.join(others)}")
 
 
 class ResultArguments(ArgumentGroup):
@@ -83,7 +80,7 @@ class ResultArguments(ArgumentGroup):
 
     @contextmanager
     def writer(self) -> Iterator[ResultsWriter]:
-        """Makes the writer. The file must be CSV, and is not overwritten without --force."""
+        """Checks that the file is CSV, and that only --force overwrites one."""
         if self.output is None:
             with TemporaryDirectory() as temporary:
                 yield ResultsWriter(Path(temporary), None)
@@ -121,7 +118,7 @@ class ReportEntry:
         return name.capitalize() if kind is None else f"{kind}: {name}"
 
     def best(self) -> str:
-        """Returns the best score and its row; an empty text if the table has no scores."""
+        """Names the best score and its row; nothing if the table has no scores."""
         columns, rows = self.table.columns, self.table.rows
         # The first column, such as the part of the data, was asked for and is not a score.
         with_fractions = (
@@ -179,15 +176,14 @@ def _is_file(path: Path) -> bool:
 
 
 def report_page(entries: Sequence[ReportEntry]) -> str:
-    """Returns the page; equal titles get the names of their folders."""
     count = Counter(entry.title for entry in entries)
+    # Equal titles get the names of their folders.
     titles = [
         f"{entry.title} ({entry.path.parent.name})" if count[entry.title] > 1 else entry.title
         for entry in entries
     ]
-    results = list(zip(titles, entries, strict=True))
-    return template("report.html").render(results=results, shown=_shown_in_report)
 
+    def shown_cell(cell: Cell, column: str) -> str:
+        return run_name(cell) if column == "archive" and isinstance(cell, str) else shown(cell)
 
-def _shown_in_report(cell: Cell, column: str) -> str:
-    return run_name(cell) if column == "archive" and isinstance(cell, str) else shown(cell)
+    return template("report.html").render(results=list(zip(titles, entries, strict=True)), shown=shown_cell)

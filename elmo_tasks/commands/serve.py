@@ -35,21 +35,23 @@ class ReplicaArguments(ArgumentGroup):
 
     replicas: Positive | None = option("processes for each model")
     ray_address: str | None = option(
-        "address of a cluster that runs (default: one is started here)", metavar="A"
+        "address of a running cluster (default: one is started here)", metavar="A"
     )
 
 
 class LimitArguments(ArgumentGroup):
     """The arguments for `Limits`."""
 
-    max_bytes: Positive = option("size of a request (else 413)", Limits.max_bytes)
-    max_tokens: Positive = option("length of an input (else 422)", Limits.max_tokens)
-    max_queue: Positive = option("inputs of a model that wait (else 429)", Limits.max_queue)
-    max_connections: Positive = option("open connections (else 503)", Limits.max_connections)
+    max_bytes: Positive = option("bytes of a request (more: 413)", Limits.max_bytes)
+    max_tokens: Positive = option("tokens of an input (more: 422)", Limits.max_tokens)
+    max_queue: Positive = option("inputs that wait for a model (more: 429)", Limits.max_queue)
+    max_connections: Positive = option("open connections (more: 503)", Limits.max_connections)
     max_connections_of_client: Positive = option(
-        "open connections of an address, such as a proxy (else 503)", Limits.max_connections_of_client
+        "open connections from one address, such as a proxy's (more: 503)", Limits.max_connections_of_client
     )
-    timeout: Positive = option("seconds for a request (else 408) and its answer (else 503)", Limits.timeout)
+    timeout: Positive = option(
+        "seconds to receive a request (longer: 408) and to answer it (longer: 503)", Limits.timeout
+    )
     batch_size: Positive = option("inputs in a batch", Limits.batch_size)
 
 
@@ -57,8 +59,8 @@ class PageArguments(ArgumentGroup):
     """The tab of ELMo itself."""
 
     corpus: Input | None = option(
-        "to find neighbours in: a tokenised sentence a line, 100,000 words at most; they are read before the "
-        "first answer",
+        "the text in which the page finds neighbours: a tokenised sentence a line, 100,000 words at most; it "
+        "is read before the first answer",
         metavar="TEXT",
     )
     vectors: VectorArguments
@@ -79,23 +81,25 @@ class Serve(Verb):
     name = "serve"
     help = "Answer over HTTP."
     description = (
-        "Serve archives of the tasks, ensembles too, over HTTP. POST /predict/NAME takes a JSON object, or a "
-        "list of objects, and answers what `allennlp predict` writes; /docs shows the fields, /health and "
-        "/metrics (Prometheus) how the service is; / is a page for people, with a tab for each archive. "
-        "Inputs that come at about the same time are one batch. "
-        "Each model runs in this process, under uvicorn alone; with --replicas or --ray-address, in "
-        "processes of Ray Serve, under the same app. On SIGTERM, the requests in flight are answered first."
+        "Serves archives of the tasks, also ensembles, over HTTP. POST /predict/NAME takes a JSON object, or "
+        "a list of objects, and returns what `allennlp predict` writes. /docs lists the fields, /health and "
+        "/metrics (Prometheus) show the state of the service, and / is a page with a tab for each archive. "
+        "Inputs that arrive at about the same time are one batch. The models run in this process, under "
+        "uvicorn alone; with --replicas or --ray-address they run in processes of Ray Serve, behind the same "
+        "app. On SIGTERM, the requests in flight are answered first."
     )
 
     archives: list[str] = positional(
         "[NAME=]ARCHIVE",
-        "model.tar.gz, a path or URL, or the folder of a run; without NAME, it has the name of its task. "
-        "Default: the models that come trained",
+        "model.tar.gz, a path or URL, or the folder of a run; NAME is by default the name of its task. "
+        "Without any, the models that come trained are served",
         nargs="*",
     )
-    host: str = option("the address to listen at", "127.0.0.1")
-    port: Port = option("0: any that is free", 8000)
-    token_file: Path | None = option("a file whose content clients send as a bearer token", metavar="FILE")
+    host: str = option("the address on which the service listens", "127.0.0.1")
+    port: Port = option("the port; 0 takes any that is free", 8000)
+    token_file: Path | None = option(
+        "a file with the bearer token that clients must send (default: all are answered)", metavar="FILE"
+    )
     ray: ReplicaArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
     page: PageArguments = titled("the tab ELMo of the page")
@@ -104,7 +108,12 @@ class Serve(Verb):
         with _extra("serve"):
             from elmo_tasks.page.app import Page
             from elmo_tasks.serving.app import create_app, make_server
-        token = _token(self.token_file)
+        token = None
+        if self.token_file is not None:
+            token = self.token_file.read_text(encoding="utf-8", errors="replace").strip()
+            if not re.fullmatch(r"[!-~]+", token):
+                problem = "must hold a token of ASCII letters, digits and signs"
+                raise ConfigurationError(f"{self.token_file} {problem}")
         limits = Limits(**asdict(self.limits))
         install_sigterm_handler()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
@@ -116,7 +125,10 @@ class Serve(Verb):
             Page(app, tabs=tabs, limits=limits, words=self.page.words(limits))
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:
-                print("warning: all who reach this address can ask; see --token-file", file=sys.stderr)
+                print(
+                    "warning: everyone who reaches this address is answered; --token-file asks for a token",
+                    file=sys.stderr,
+                )
             print(f"{address(host, port)}/ is the page: {', '.join(models)}", flush=True)
             print(f"{address(host, port)}/docs says how programs ask", flush=True)
             make_server(app, limits).run(sockets=[listening])
@@ -125,7 +137,7 @@ class Serve(Verb):
     def _models(
         self, limits: Limits, address: tuple[str, int]
     ) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
-        """Runs the models; gives them by their names, and their tabs."""
+        """Runs the models; yields them by their names, and their tabs."""
         from elmo_tasks.page.tabs import Tab
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
@@ -152,7 +164,7 @@ class Serve(Verb):
 
 
 def address(host: str, port: int) -> str:
-    """Returns the URL of a socket's address, which may be one of IPv6."""
+    """Writes a socket's address as a URL; IPv6 needs brackets."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -160,12 +172,3 @@ def _extra(name: str) -> AbstractContextManager[None]:
     """Names the extra that an import within this context needs."""
     remedy = f"install the extra {name}: make install EXTRAS={name}"
     return errors_as(ConfigError, "a package is missing", ImportError, remedy=remedy)
-
-
-def _token(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    token = path.read_text(encoding="utf-8", errors="replace").strip()
-    if not re.fullmatch(r"[!-~]+", token):
-        raise ConfigurationError(f"{path} must hold a token of ASCII letters, digits and signs")
-    return token

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from allennlp.common.checks import ConfigurationError
 
@@ -34,19 +34,15 @@ AboveZero = Annotated[float, number(float, "a number above 0", lambda value: 0 <
 Layer = Annotated[str, lambda text: f"layer {text}" if text.isdecimal() else text]
 
 
-def _output_argument() -> Any:
-    return positional("OUT", "file to write; gzip if it ends in .gz")
-
-
 class TrainVectors(Verb):
     """A verb that trains vectors; its name is the name of the method."""
 
     input: str = text_argument("TEXT")
-    output: Path = _output_argument()
+    output: Path = positional("OUT", "file to write; gzip if it ends in .gz")
     force: bool = flag("overwrite OUT")
-    dim: Positive = option("numbers of a vector", _WORD2VEC["dim"])
-    window: Positive = option("words on each side, at most", _WORD2VEC["window"])
-    min_count: Positive = option("words that occur less often are left out", _WORD2VEC["min_count"])
+    dim: Positive = option("size of the vectors", _WORD2VEC["dim"])
+    window: Positive = option("the most words on each side", _WORD2VEC["window"])
+    min_count: Positive = option("leaves out words that occur less often", _WORD2VEC["min_count"])
     lowercase: bool = flag("lower-case the text")
     seed: Seed = option("random seed", _WORD2VEC["seed"])
 
@@ -77,7 +73,7 @@ class Svd(TrainVectors):
     description = """Truncated singular value decomposition of the positive pointwise mutual information of
         words and their neighbours (Levy, Goldberg and Dagan 2015), by SciPy."""
 
-    shift: AboveZero = option("k: log k is taken off the information", _SVD["shift"])
+    shift: AboveZero = option("k: log k is subtracted from the information", _SVD["shift"])
     smoothing: AboveZero = option("exponent of counts of contexts", _SVD["smoothing"])
     eigenvalues: NotNegative = option("exponent of singular values", _SVD["eigenvalues"])
 
@@ -103,14 +99,14 @@ class ElmoVectors(Verb):
     name = "elmo"
     help = "a biLM's vectors of words alone, or averaged over contexts"
     description = """Writes the vectors that a biLM gives each word of a text: as a sentence of its own, or
-        averaged over its occurrences in --contexts, which may be the same text. A word that never stands
-        there is left out, and so is one that a biLM of words does not know."""
+        averaged over its occurrences in --contexts, which may be the same text. Words without an occurrence
+        there are left out, and so are words that a biLM of words does not know."""
 
     input: str = text_argument("WORDS")
-    output: Path = _output_argument()
+    output: Path = positional("OUT", "file to write; gzip if it ends in .gz")
     force: bool = flag("overwrite OUT")
     layer: Layer = option("layer of the biLM: a number, 0 for the token layer, or average", "average")
-    min_count: Positive = option("words that occur less often in WORDS are left out", 1)
+    min_count: Positive = option("leaves out words that occur less often in WORDS", 1)
     lowercase: bool = flag("lower-case WORDS")
     contexts: ContextArguments
     bilm: BilmArguments
@@ -129,8 +125,8 @@ class ElmoVectors(Verb):
                 )
             write_vectors(path, table)
         missing = len(words) - len(table.words)
-        left_out = f"; {missing:,} without a vector" if missing else ""
-        print(f"{self.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{left_out}")
+        without = f"; {missing:,} without a vector" if missing else ""
+        print(f"{self.output}: {len(table.words):,} words, {table.vectors.shape[1]} dimensions{without}")
 
 
 class CorpusSentences:

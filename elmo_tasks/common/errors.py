@@ -5,11 +5,20 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 FilePath = str | os.PathLike[str]
 _SHOWN = 1500
 """The characters of an error that are shown, since it may quote a long line."""
+
+
+class Place(TypedDict, total=False):
+    """The parts of an `ElmoError` besides what is wrong."""
+
+    where: FilePath | list[str]
+    line: int | None
+    key: str
+    remedy: str
 
 
 class ElmoError(ValueError):
@@ -55,11 +64,11 @@ def errors_as(
     kind: type[ElmoError],
     what: str,
     caught: type[Exception] | tuple[type[Exception], ...] = Exception,
-    **parts: Any,
+    **place: Unpack[Place],
 ) -> Iterator[None]:
     """
     Raises the errors of a library as a `kind` of `ElmoError`: `what` is wrong, with the first line of their
-    text, and the `parts` of `ElmoError`. An error of this kind passes unchanged.
+    text, and the `place` of `ElmoError`. An error of this kind passes unchanged.
     """
     try:
         yield
@@ -67,7 +76,7 @@ def errors_as(
         if isinstance(error, kind):
             raise
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
-        raise kind(f"{what} ({reason})", **parts) from error
+        raise kind(f"{what} ({reason})", **place) from error
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
@@ -78,7 +87,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
     """Returns the nearest of `names`, if one is near. Case does not count, and `-` is the same as `_`."""
-    by_form = {_form(each): each for each in sorted(map(str, names), reverse=True)}
+    by_form = {_form(known): known for known in sorted(map(str, names), reverse=True)}
     nearest = difflib.get_close_matches(_form(name), by_form, n=1)
     return by_form[nearest[0]] if nearest else None
 
@@ -89,7 +98,7 @@ def did_you_mean_path(path: FilePath) -> str:
     while not missing.parent.is_dir() and missing != missing.parent:
         missing = missing.parent
     try:
-        siblings = [each.name for each in missing.parent.iterdir()]
+        siblings = [sibling.name for sibling in missing.parent.iterdir()]
     except OSError:
         return ""
     nearest = None if missing.name in siblings else nearest_name(missing.name, siblings)

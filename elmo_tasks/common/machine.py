@@ -51,6 +51,30 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
     )
 
 
+class ChangeWhileUsed:
+    """
+    A change of the whole process that lasts as long as any thread needs it: the first one to enter the
+    context calls `make`, and the last one to leave it calls what `make` has returned.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[], object]]) -> None:
+        self._make, self._users = make, 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with SHARED:
+            self._users += 1
+            if self._users == 1:
+                self._undo = self._make()
+        try:
+            yield
+        finally:
+            with SHARED:
+                self._users -= 1
+                if not self._users:
+                    self._undo()
+
+
 # Two threads for operations that are each too small to be worth many
 
 _of_thread = local()

@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, product
 from pathlib import Path
 
@@ -25,7 +25,6 @@ _OBJECT = re.compile(r'\s*\{\s*"')
 _FEW = 3
 """The rows of a table, at least; two sentences may have as many tabs by chance."""
 _TABLES = {".csv", ".tsv"}
-_warned: set[tuple[str, ...]] = set()
 _NO_WORDS = {
     re.compile(pattern, re.IGNORECASE): what
     for pattern, what in {
@@ -42,26 +41,28 @@ _NO_WORDS = {
 """Tokens that are read otherwise than they are meant, with the reason and what to do."""
 
 
-def checked_sentences(path: FilePath, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def checked_sentences(
+    path: FilePath, lines: Iterator[tuple[int, str]], warn: Callable[..., object] = logger.warning
+) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, and warns once if it looks like a table, and once of each kind of
-    tokens that are not words, such as `<s>`, `[PAD]`, `##ing` and `&amp;`. CoNLL-U, another file with a token
+    Yields the numbered lines of a text, and warns if it looks like a table, and once of each kind of tokens
+    that are not words, such as `<s>`, `[PAD]`, `##ing` and `&amp;`. CoNLL-U, another file with a token
     and its tags a line, JSON Lines, FASTA, and lines that end with carriage returns alone are an `ElmoError`,
     with the line.
     """
     first_lines = list(islice(lines, CHECKED))
-    rows = [each for each in first_lines if each[1].strip()]
+    rows = [(number, line) for number, line in first_lines if line.strip()]
     if mistake := _mistake(first_lines) or _mistake_of_rows(rows):
         what, line_number, remedy = mistake
         raise ElmoError(f"the text {what}; it needs {SENTENCES}", where=path, line=line_number, remedy=remedy)
     cells = [row.split("\t") for _, row in rows if not row.startswith(_COMMENTS)]
     if _is_table(cells) or not _TABLES.isdisjoint(Path(path).suffixes):
-        warn_once("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
+        warn("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
     no_words = dict(_NO_WORDS)
     for line_number, line in first_lines:
         for token, (pattern, what) in product(line.split(), list(no_words.items())):
             if pattern.fullmatch(token) and no_words.pop(pattern, None):
-                warn_once("%s: %s is read as a word, although %s", str(path), token, what)
+                warn("%s: %s is read as a word, although %s", str(path), token, what)
         yield line_number, line
     yield from lines
 
@@ -86,7 +87,7 @@ def _mistake_of_rows(rows: list[tuple[int, str]]) -> tuple[str, int, str] | None
         return "looks like JSON Lines", rows[0][0], ""
     if rows and rows[0][1].startswith(_CONLL_2012):
         return "looks like CoNLL-2012", rows[0][0], ""
-    rows = [each for each in rows if not each[1].startswith(_COMMENTS)]
+    rows = [(number, row) for number, row in rows if not row.startswith(_COMMENTS)]
     words = [row.split() for _, row in rows]
     last = [row[-1] for row in words]
     if _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
@@ -107,8 +108,16 @@ def _is_table(rows: list[list[str]]) -> bool:
     return len(rows) >= _FEW and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
 
 
-def warn_once(*warning: str) -> None:
-    """Warns of a file, however often it is read: once with the same words, when the log shows warnings."""
-    if warning not in _warned and logger.isEnabledFor(logging.WARNING):
-        _warned.add(warning)
-        logger.warning(*warning)
+class WarnedOnce:
+    """
+    The warnings of a reader that reads its files several times: once with the same words, when the log shows
+    warnings.
+    """
+
+    def __init__(self) -> None:
+        self._warned: set[tuple[str, ...]] = set()
+
+    def __call__(self, *warning: str) -> None:
+        if warning not in self._warned and logger.isEnabledFor(logging.WARNING):
+            self._warned.add(warning)
+            logger.warning(*warning)

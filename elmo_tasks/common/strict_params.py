@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from inspect import Parameter, signature
+from typing import Any, ClassVar, Self, Unpack, cast
 
 from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.values import check_block, checked, parameters_of
+from elmo_tasks.common.errors import ElmoError, FilePath, Place
+from elmo_tasks.common.values import check_block, constructor_parameters
 
 _UNION = re.compile(r"Failed to construct argument (\S+) with type")
 """AllenNLP's error of a value that none of several types takes; its cause is the error of the last one."""
@@ -20,8 +21,8 @@ class StrictParams(FromParams):
     """
     A mix-in, placed before the AllenNLP base class. Before anything is built, the keys of the class's config
     block are checked against the parameters of its constructor, and the values against their types
-    (`values.py`); so are the arguments of a call from Python. An error has the path of the key, such as
-    `model.elmo.dropout`, even if the constructor raised it.
+    (`values.py`). An error has the path of the key, such as `model.elmo.dropout`, even if the constructor
+    raised it.
 
     AllenNLP on its own reports a misspelt required key as "key ... is required", and a misspelt optional one
     only after the whole object was built. It checks the types of few values.
@@ -32,19 +33,14 @@ class StrictParams(FromParams):
     inherited_values: ClassVar[Mapping[str, Any]] = {}
     """Types for parameters of AllenNLP's base class, where its own annotations say less."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = block_errors()(checked(cls.__init__))  # type: ignore[method-assign]
-
     @classmethod
     def from_params(
         cls,
         params: Params,
-        constructor_to_call: Callable[..., Any] | None = None,
-        constructor_to_inspect: Callable[..., Any] | None = None,
-        **extras: Any,
-    ) -> Any:
+        constructor_to_call: Callable[..., object] | None = None,
+        constructor_to_inspect: Callable[..., object] | None = None,
+        **extras: object,
+    ) -> Self:
         construct = partial(
             super().from_params,
             constructor_to_call=constructor_to_call,
@@ -53,7 +49,7 @@ class StrictParams(FromParams):
         )
         if not isinstance(params, Params):
             return construct(params)
-        parameters = parameters_of(cls, constructor_to_inspect or cls.__init__)
+        parameters = parameters_of(cls, constructor_to_inspect)
         # These arguments come from elsewhere, not from the block.
         for name in ("vocab", *extras):
             parameters.pop(name, None)
@@ -63,7 +59,7 @@ class StrictParams(FromParams):
             return construct(params)
 
     @classmethod
-    def prepare_block(cls, params: Params, **extras: Any) -> None:
+    def prepare_block(cls, params: Params, **extras: object) -> None:
         """
         Changes a block before it is checked: old names of keys become the current ones. `extras` are what
         AllenNLP passes on to everything that it builds, such as `serialization_dir`.
@@ -73,13 +69,30 @@ class StrictParams(FromParams):
                 params[new] = params.pop(old, keep_as_dict=True)
 
 
+def parameters_of(cls: type[Any], constructor: Callable[..., object] | None) -> dict[str, Parameter]:
+    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
+    if constructor is not None and constructor != cls.__init__:
+        return constructor_parameters(constructor)
+    parameters: dict[str, Parameter] = {}
+    for base in cls.__mro__:
+        if own := vars(base).get("__init__"):
+            parameters = constructor_parameters(own) | parameters
+            if all(
+                parameter.kind != Parameter.VAR_KEYWORD for parameter in signature(own).parameters.values()
+            ):
+                break
+    for name, kind in getattr(cls, "inherited_values", {}).items():
+        parameters[name] = parameters[name].replace(annotation=kind)
+    return parameters
+
+
 class ConfigError(ConfigurationError, ElmoError):
     """An `ElmoError` for AllenNLP, which ends its commands with the message of a `ConfigurationError`."""
 
     __reduce__ = ElmoError.__reduce__
 
-    def __init__(self, what: str, **parts: Any) -> None:
-        ElmoError.__init__(self, what, **parts)
+    def __init__(self, what: str, **place: Unpack[Place]) -> None:
+        ElmoError.__init__(self, what, **place)
 
     @classmethod
     def of(cls, error: Exception) -> Self:

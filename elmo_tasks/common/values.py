@@ -109,25 +109,11 @@ def constructor_parameters(constructor: Any) -> dict[str, Parameter]:
     """Returns the parameters of a constructor by name, without `self`, `*args` and `**kwargs`."""
     parameters = inspect.signature(constructor).parameters
     variable = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
-    return {name: each for name, each in parameters.items() if name != "self" and each.kind not in variable}
-
-
-def parameters_of(cls: type[Any], constructor: Callable[..., None]) -> dict[str, Parameter]:
-    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
-    if constructor != cls.__init__:
-        return constructor_parameters(constructor)
-    parameters: dict[str, Parameter] = {}
-    for base in cls.__mro__:
-        own: Callable[..., None] | None = vars(base).get("__init__")
-        if own is None:
-            continue
-        parameters = constructor_parameters(own) | parameters
-        kinds = [each.kind for each in inspect.signature(own).parameters.values()]
-        if Parameter.VAR_KEYWORD not in kinds:
-            break
-    for name, kind in getattr(cls, "inherited_values", {}).items():
-        parameters[name] = parameters[name].replace(annotation=kind)
-    return parameters
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if name != "self" and parameter.kind not in variable
+    }
 
 
 def checked(constructor: Callable[P, None]) -> Callable[P, None]:
@@ -171,8 +157,8 @@ def check_value(value: Any, kind: Any, path: str) -> None:
     checked here.
     """
     if get_origin(kind) in (Union, UnionType):
-        kinds = [each for each in get_args(kind) if _is_of(value, _split(each)[0])]
-        if len(kinds) > 1 and any(_fits(value, each, path) for each in kinds):
+        kinds = [member for member in get_args(kind) if _is_of(value, _split(member)[0])]
+        if len(kinds) > 1 and any(_fits(value, member, path) for member in kinds):
             return
         kind = kinds[0] if len(kinds) == 1 else kind
     base, limit = _split(kind)

@@ -46,9 +46,9 @@ class CorefDocument(Metadata):
         words: Words | None = None,
     ) -> "CorefDocument":
         """
-        Returns the document of values, which are checked: bad ones are an `InputError`. Clusters with a
-        mention in common are joined, as in other systems for OntoNotes. `words` are the words in their text,
-        by default joined by blanks.
+        Checks the values of a document; bad ones are an `InputError`. Clusters with a mention in common are
+        joined, as in other systems for OntoNotes. `words` are the words in their text, by default joined by
+        blanks.
         """
         check_sentences("sentences", sentences)
         if not any(sentences):
@@ -73,7 +73,7 @@ class CorefDocument(Metadata):
 
     @classmethod
     def from_record(cls, values: dict[str, Any]) -> "CorefDocument":
-        """Returns the document of a record of any format, see `data.formats.coreference`."""
+        """Makes the document of a record of any format, see `data.formats.coreference`."""
         content = document_values(values)
         document = cls.of(
             content["sentences"],
@@ -129,7 +129,7 @@ _GENITIVE = ("'s", "\u2019s")
 
 
 def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
-    """Returns the text with its mentions and cluster numbers, such as `[0 Ana] lost [1 [0 her] keys]`."""
+    """Marks mentions with the numbers of their clusters, such as `[0 Ana] lost [1 [0 her] keys]`."""
     starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
     ends: dict[int, str] = defaultdict(str)
     for cluster_index, cluster in enumerate(clusters):
@@ -144,13 +144,13 @@ def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
 
 
 def is_pronoun(words: Words, span: TokenSpan) -> bool:
-    """Returns whether a mention is a pronoun, which names nothing by itself."""
+    """Tells pronouns, which name nothing by themselves, from other mentions."""
     return _is_one_of(words, span, _PRONOUNS)
 
 
 def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[TokenSpan]]:
     """
-    Returns for each personal and possessive pronoun, by its token, the mentions of its cluster that are not
+    Maps each personal and possessive pronoun, by its token, to the mentions of its cluster that are not
     pronouns. It leaves out pronouns within the first of these, and pronouns for which there is none.
     """
     names_of: dict[int, list[TokenSpan]] = {}
@@ -165,8 +165,8 @@ def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, li
 
 def replace_pronouns(document: CorefDocument, names: Mapping[int, TokenSpan]) -> str:
     """
-    Returns the text with pronouns, each given by its token, replaced by a mention, possessives with 's: `Ana
-    lost Ana's keys.` The next word tells whether `her` is possessive.
+    Replaces pronouns, each given by its token, by a mention, and possessives by a mention with 's: `Ana lost
+    Ana's keys.` The next word tells whether `her` is possessive.
     """
     words = document.words
     sentence_starts = {0, *accumulate(map(len, document.sentences))}

@@ -57,8 +57,10 @@ class CorefResult(TaskResult):
     @property
     def value(self) -> list[list[Mention]]:
         text, offsets = self.document.words.text, self.document.words.offsets
-        bounds = [[(offsets[first][0], offsets[last][1]) for first, last in each] for each in self.clusters]
-        return [[Mention(text[start:end], start, end) for start, end in each] for each in bounds]
+        bounds = (
+            [(offsets[first][0], offsets[last][1]) for first, last in cluster] for cluster in self.clusters
+        )
+        return [[Mention(text[start:end], start, end) for start, end in cluster] for cluster in bounds]
 
     def to_json(self) -> JsonDict:
         """Returns also the text with marked mentions, and with those pronouns replaced that are `SURE`."""
@@ -164,12 +166,29 @@ class CorefModel(ElmoModel):
         self.metric = CorefScores()
         self._documents: Counter[str] = Counter()
         """The documents with and without gold clusters since the last reset."""
+        self.initialize()
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        speakers: torch.Tensor,
+        genre: torch.Tensor,
+        metadata: list[CorefDocument],
+    ) -> Outputs:
+        """
+        Links the mentions of one document. Returns its `clusters` in a list, `metadata`, and with gold
+        clusters, which training needs, the `loss`: the negative marginal log-likelihood of the gold
+        antecedents, summed over the spans.
+
+        *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
+        `(1,)`.
+        """
+        return self.decode(self.scores(tokens, speakers, genre), metadata)
 
     def scores(self, tokens: TextFieldTensors, speakers: torch.Tensor, genre: torch.Tensor) -> Scores:
         """
-        *Shape:* `tokens` `(1, sentences, words of the longest, ...)`, `speakers` `(1, words)`, `genre`
-        `(1,)`. Returns `window` `(2,)`, the first word that is read and the end; `spans` `(spans, 2)`, first
-        and last word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
+        Returns `window` `(2,)`, the first word that is read and the end; `spans` `(spans, 2)`, first and last
+        word of each possible mention; `antecedents` and `antecedent_scores`, see `AntecedentScorer`.
         """
         if len(genre) > 1:
             raise ConfigurationError(f"batch_size must be 1 document, not {len(genre)}")
@@ -190,10 +209,6 @@ class CorefModel(ElmoModel):
         }
 
     def decode(self, scores: Scores, metadata: list[CorefDocument]) -> Outputs:
-        """
-        Returns the document's `clusters` in a list, `metadata`, and with gold clusters the `loss`: the
-        negative marginal log-likelihood of the gold antecedents, summed over the spans. Training needs them.
-        """
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         none, antecedents = scores["antecedent_scores"].split([1, scores["antecedents"].size(1)], dim=1)
         # (kept,): index among the spans, -1 for none
@@ -213,7 +228,6 @@ class CorefModel(ElmoModel):
         return outputs
 
     def results(self, outputs: Outputs) -> list[CorefResult]:
-        """Returns the clusters of each document, and the names of its pronouns."""
         documents = zip(outputs["metadata"], outputs["clusters"], outputs["scores"], strict=True)
         return [
             CorefResult(document, clusters, self._names(document, clusters, scores))

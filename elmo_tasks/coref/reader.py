@@ -99,11 +99,13 @@ class CorefReader(TaskReader):
             counts["mentions"] += sum(map(len, clusters))
             counts["singletons kept" if self.singletons else "singletons dropped"] += singletons
             counts["clusters joined since they had a mention in common"] += document.joined
-            if crossing := _num_cross_sentence_mentions(document):
+            ends = list(accumulate(map(len, document.sentences)))
+            mentions = (mention for cluster in clusters for mention in cluster)
+            if crossing := sum(bisect(ends, first) != bisect(ends, last) for first, last in mentions):
                 counts[_OVER_ENDS] += crossing
             if len(document.sentences) == 1 and len(document) > _LONG_SENTENCE:
                 kind = f"documents of one sentence of over {_LONG_SENTENCE} tokens"
-                counts.odd(kind, None, "is there an empty line after each sentence?")
+                counts.count_oddity(kind, None, "is there an empty line after each sentence?")
             yield document
 
 
@@ -111,17 +113,9 @@ def _documents(path: Path, encoding: str, counts: Tally) -> Iterator[CorefDocume
     for record in read_documents(path, encoding=encoding):
         document = record.make(CorefDocument.from_record)
         if isinstance(document, CorefDocument):
-            counts.check_kind(record.line, "no clusters" if document.clusters is None else "clusters")
+            annotation = "no clusters" if document.clusters is None else "clusters"
+            counts.check_annotated_alike(record.line, annotation)
         yield document
-
-
-def _num_cross_sentence_mentions(document: CorefDocument) -> int:
-    ends = list(accumulate(map(len, document.sentences)))
-    return sum(
-        bisect(ends, first) != bisect(ends, last)
-        for cluster in document.clusters or []
-        for first, last in cluster
-    )
 
 
 class _GenreField(LabelField):

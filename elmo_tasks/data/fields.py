@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Instance, Vocabulary
@@ -105,7 +106,6 @@ class TagField(SequenceLabelField):
 
     prefixes: ClassVar[str] = "BILU"
     """The prefixes that each type brings into the vocabulary."""
-    _warned: ClassVar[set[tuple[str, str]]] = set()  # namespaces and types
 
     def __eq__(self, other: object) -> bool:
         """Compares the tags alone: AllenNLP's attackers compare predictions of texts that they change."""
@@ -122,17 +122,18 @@ class TagField(SequenceLabelField):
     def index(self, vocab: Vocabulary) -> None:
         ids: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
         self._indexed_labels = [ids.get(tag, ids["O"]) for tag in self.labels]
-        for tag in self.labels:
-            if tag not in ids:
-                self._warn(tag)
+        for tag in (tag for tag in self.labels if tag not in ids):
+            label = split_tag(tag).label
+            unknown_types = _unknown_types.setdefault(vocab, set())
+            if (self._label_namespace, label) not in unknown_types:
+                unknown_types.add((self._label_namespace, label))
+                logger.warning(
+                    "the vocabulary does not have %s: spans of type %s count as O in the loss, and as missed "
+                    "in the metric",
+                    tag,
+                    label,
+                )
 
-    def _warn(self, tag: str) -> None:
-        label = split_tag(tag).label
-        if (self._label_namespace, label) not in self._warned:
-            self._warned.add((self._label_namespace, label))
-            logger.warning(
-                "the vocabulary does not have %s: spans of type %s count as O in the loss, and as missed in "
-                "the metric",
-                tag,
-                label,
-            )
+
+_unknown_types: WeakKeyDictionary[Vocabulary, set[tuple[str, str]]] = WeakKeyDictionary()
+"""The namespaces and types that a vocabulary lacks, and that the log has named."""

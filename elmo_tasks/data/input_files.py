@@ -7,6 +7,7 @@ A missing or broken file, and a byte that is not of the encoding, are errors tha
 import codecs
 import glob
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as
 from elmo_tasks.common.files import is_archive, json_value, unpacked
 from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
+
+logger = logging.getLogger(__name__)
 
 Made = TypeVar("Made")
 
@@ -130,7 +133,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     `InputError`.
     """
     if isinstance(path, list):
-        return [file for each in path for file in input_files(each)]
+        return [file for part in path for file in input_files(part)]
     text = common_files.local_or_bundled(path)
     if not os.path.exists(text) and (member := _MEMBER.fullmatch(text)):
         text = os.path.expanduser("!".join(member.groups()))
@@ -140,7 +143,7 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
         paths = [_fetch(text)]
     else:
         paths = [_content(match) for match in glob.glob(text, recursive=True)]
-    files = sorted({file for each in paths for file in _below(each)})
+    files = sorted({file for file_or_folder in paths for file in _below(file_or_folder)})
     if not files:
         remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
         raise InputError("there is no such file", where=path, remedy=remedy)
@@ -260,15 +263,18 @@ def check_found(found: object, names: str, where: str | Path) -> None:
 
 def nonblank_lines(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yields the numbered lines of a text that hold more than white space, see `read_lines`."""
-    return (each for each in read_lines(path, encoding=encoding) if each[1].strip())
+    return ((number, line) for number, line in read_lines(path, encoding=encoding) if line.strip())
 
 
 def read_sentences(
-    path: str | os.PathLike[str], *, max_bytes: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int | None = None,
+    warn: Callable[..., object] = logger.warning,
 ) -> Iterator[tuple[int, str]]:
     """Yields the lines of a text, see `read_lines` and `checked_sentences`, which raise `InputError` here."""
     try:
-        yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes))
+        yield from checked_sentences(path, read_lines(path, max_bytes=max_bytes), warn)
     except ElmoError as error:
         raise InputError.of(error) from error
 
@@ -302,7 +308,7 @@ def likely_encoding(path: str | os.PathLike[str]) -> str | None:
 def _has_lone_accents(sample: bytes) -> bool:
     """Tells whether bytes beyond ASCII stand alone among letters, as in Western languages."""
     beyond = re.findall(rb"[\x80-\xff]+", sample)
-    alone = sum(len(each) == 1 for each in beyond)
+    alone = sum(len(run) == 1 for run in beyond)
     return 3 * alone > 2 * len(beyond) and len(re.findall(rb"[A-Za-z]", sample)) > 2 * len(b"".join(beyond))
 
 
@@ -387,7 +393,6 @@ def shorten(text: str, length: int = 80) -> str:
 
 
 def shorten_json(value: object, length: int = 80) -> str:
-    """Returns a value as JSON, shortened."""
     return shorten(json.dumps(value, ensure_ascii=False), length)
 
 

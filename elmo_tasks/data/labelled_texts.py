@@ -153,7 +153,7 @@ class LabelledTextReader(TaskReader):
         if format not in TABLES:
             return {}
         values = (record.make(dict) for record in islice(READ[format](files[0], self.options), _SAMPLE))
-        rows = [each for each in values if not isinstance(each, InputError)]
+        rows = [row for row in values if not isinstance(row, InputError)]
         columns, label = self.columns(rows[0])
         texts, labels = list(chain(*columns)), [] if label is None else [label]
         return {"texts": texts, "label": labels, "not read": unread_texts(Table(rows), texts + labels)}
@@ -229,7 +229,7 @@ class LabelledTextReader(TaskReader):
             return None
         ids = ids_of(values, {*chain(*columns), label})
         try:
-            words = [_text(values, each) for each in columns]
+            words = [_text(values, names_of_text) for names_of_text in columns]
         except InputError as error:
             error.ids = ids
             raise

@@ -50,7 +50,7 @@ def unwrapped_reader(reader: DatasetReader) -> DatasetReader:
     return unwrapped_reader(reader.wrapped_reader) if hasattr(reader, "wrapped_reader") else reader
 
 
-def check_readable(reader: DatasetReader, path: Any) -> None:
+def check_readable(reader: DatasetReader, path: DatasetReaderInput) -> None:
     """Reads the first instance of the data, so that a wrong path is found before a training."""
     if isinstance(reader, MultiTaskDatasetReader):
         for task in reader.readers.keys() & path.keys():
@@ -71,7 +71,7 @@ class ShardedReader(StrictParams, DatasetReader):
             max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
         )
 
-    def check(self, path: Any) -> None:
+    def check(self, path: DatasetReaderInput) -> None:
         """Reads the first instance; a file without instances is an error of reading it."""
         next(iter(self.read(path)), None)
 
@@ -120,7 +120,7 @@ class TaskReader(ShardedReader):
         with errors_as(InputError, "Python lacks it", LookupError, key="encoding"):
             codecs.lookup(encoding)
         self.encoding, self.skip_bad = encoding, skip_bad
-        self.left_out: list[InputError] = []
+        self.bad_records: list[InputError] = []
         """The errors of the bad records that `skip_bad` has left out."""
         self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
@@ -141,7 +141,6 @@ class TaskReader(ShardedReader):
         return self.text_tokenizer.tokenize(text)
 
     def split(self, text: str) -> Words:
-        """Returns the words of a text, with their offsets."""
         return split_words(self.text_tokenizer, text)
 
     @property
@@ -179,7 +178,6 @@ class TaskReader(ShardedReader):
         return Finding(max(format.detect(sample) for format in cls.formats), [{}])
 
     def format_of(self, files: Sequence[Path]) -> str:
-        """Returns the name of the files' format."""
         return self.detected_format(files[0]).name
 
     def detected_format(self, path: Path) -> Format:
@@ -232,7 +230,7 @@ class TaskReader(ShardedReader):
                         example.add_note("the reader's key `skip_bad: true` leaves out such records")
                     raise example
         finally:
-            self.left_out += errors
+            self.bad_records += errors
             if errors:
                 first = "; ".join(map(str, errors[:3]))
                 logging.getLogger(type(self).__module__).warning(
@@ -275,7 +273,6 @@ def text_fields(field: Field) -> Iterator[TextField]:
 
 
 def texts_of(instances: Iterable[Instance]) -> list[TextField]:
-    """Returns the texts of all fields of instances."""
     fields = (field for instance in instances for field in instance.fields.values())
     return [text for field in fields for text in text_fields(field)]
 

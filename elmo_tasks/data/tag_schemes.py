@@ -117,7 +117,7 @@ class TagReader:
     The first tags other than `O` settle the spelling and the scheme: an `E-` or `S-` tag means BIOES, `L-` or
     `U-` BIOUL, and others IOB1 or IOB2. A later tag of another scheme is an error. IOB1 and IOB2 may be mixed
     unless `strict`: the entities are the same in both, since each `B-` and each `I-` after another label
-    opens one. `scheme` then is the scheme that allows more of them, and `odd` counts the others.
+    opens one. `scheme` then is the scheme that allows more of them, and `misfits` counts the others.
 
     # Parameters
 
@@ -136,7 +136,7 @@ class TagReader:
         self._first: dict[Scheme, tuple[int, str]] = {}
         """The line and the text of the first tag that only this scheme allows."""
 
-    def settle(self, tags: Iterable[str]) -> bool:
+    def find_scheme(self, tags: Iterable[str]) -> bool:
         """Finds the spelling and the scheme by these tags and those before; returns whether they suffice."""
         self._tags |= dict.fromkeys(tags)
         tagged = [tag for tag in self._tags if tag not in ("O", "-")]
@@ -146,7 +146,7 @@ class TagReader:
         self._spelling, self._respell = _spelling(tagged, self.name, has_outside="O" in self._tags)
         if self.name == "auto":
             prefixes = (split_tag(self._respell(tag) if self._respell else tag).prefix for tag in tagged)
-            self._scheme = next((_OWN_PREFIXES[each] for each in prefixes if each in _OWN_PREFIXES), None)
+            self._scheme = next(filter(None, map(_OWN_PREFIXES.get, prefixes)), None)
         return self._respell is not None or any(map(_is_tag, tagged))
 
     @property
@@ -165,7 +165,7 @@ class TagReader:
         return bool(self._tags)
 
     @property
-    def odd(self) -> tuple[int, int, str] | None:
+    def misfits(self) -> tuple[int, int, str] | None:
         """The number of entities that open as `scheme` does not allow, and the line and tag of the first."""
         other = Scheme.IOB2 if self.scheme is Scheme.IOB1 else Scheme.IOB1
         return (self._opened[other], *self._first[other]) if self._opened[other] else None

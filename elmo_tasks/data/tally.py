@@ -18,27 +18,27 @@ class Tally(Counter[str]):
     def __init__(self, path: str | Path, *, strict: bool = False) -> None:
         super().__init__()
         self.path, self.strict = path, strict
-        self._first_odd: dict[str, InputError] = {}
-        self._first_kind: tuple[int, str] | None = None
+        self._first_oddities: dict[str, InputError] = {}
+        self._first_annotation: tuple[int, str] | None = None
 
-    def check_kind(self, line: int, kind: str) -> None:
-        """Raises `InputError` unless a record has the same as the first, such as "no clusters"."""
-        first_line, first_kind = self._first_kind = self._first_kind or (line, kind)
-        if kind != first_kind:
-            problem = f"the record has {kind}, but line {first_line} has {first_kind}"
+    def check_annotated_alike(self, line: int, annotation: str) -> None:
+        """Raises `InputError` unless a record is annotated as the first one, such as with "no clusters"."""
+        first_line, first = self._first_annotation = self._first_annotation or (line, annotation)
+        if annotation != first:
+            problem = f"the record has {annotation}, but line {first_line} has {first}"
             raise InputError(problem, where=self.path, line=line)
 
-    def odd(self, kind: str, line: int | None, problem: str, number: int = 1) -> None:
+    def count_oddity(self, kind: str, line: int | None, problem: str, number: int = 1) -> None:
         """Counts what is read, or left out, although it is odd; a warning has the first of each kind."""
         error = InputError(problem, where=self.path, line=line)
         if self.strict:
             raise error
-        self._first_odd.setdefault(kind, error)
+        self._first_oddities.setdefault(kind, error)
         self[kind] += number
 
     def log(self, logger: Logger) -> None:
         """Logs the counts, and a warning for each kind of oddity."""
-        for kind, error in self._first_odd.items():
+        for kind, error in self._first_oddities.items():
             logger.warning("%s (%s in this file: %d)", error, kind, self[kind])
         if self:
             logger.info("%s: %s", self.path, self)

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, starmap
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from allennlp.data import Instance
 
 from elmo_tasks.common.errors import FilePath
-from elmo_tasks.common.mistaken_texts import CHECKED, warn_once
+from elmo_tasks.common.mistaken_texts import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences, shorten
 from elmo_tasks.data.reader import text_fields
 from elmo_tasks.data.tokenization import RenewedPipeline, language_rules, raw_word
@@ -32,21 +32,22 @@ MAX_PARAGRAPH = 100_000
 
 
 def words_of(sentence: WordsOrLine) -> list[str]:
-    """Returns the words of a sentence."""
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
-def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
+def file_sentences(
+    files: Iterable[Path], warn: Callable[..., object] = logger.warning
+) -> Iterator[WordsOrLine | None]:
     """
     Yields the lines, one sentence each, and `None` for an empty line and for the end of a file. Logs a
     warning for a text that does not look tokenised.
     """
     for file in files:
-        lines = read_sentences(file, max_bytes=MAX_LINE)
+        lines = read_sentences(file, max_bytes=MAX_LINE, warn=warn)
         first_lines = list(islice(lines, CHECKED))
         raw_words = [raw_word(line) for _, line in first_lines if line.strip()]
         if 2 * raw_words.count(None) < len(raw_words):
-            warn_once(
+            warn(
                 "%s: %r and other texts are read as one word each; put blanks between tokens, or set "
                 "running_text: true",
                 str(file),
@@ -64,12 +65,12 @@ def file_sentences(files: Iterable[Path]) -> Iterator[WordsOrLine | None]:
         yield None
 
 
-def file_paragraphs(files: Iterable[Path]) -> Iterator[str]:
+def file_paragraphs(files: Iterable[Path], warn: Callable[..., object] = logger.warning) -> Iterator[str]:
     """Yields the running text between empty lines, its lines joined by blanks."""
     for file in files:
         paragraph: list[str] = []
         characters = last = 0
-        for line_number, line in read_sentences(file, max_bytes=MAX_PARAGRAPH):
+        for line_number, line in read_sentences(file, max_bytes=MAX_PARAGRAPH, warn=warn):
             is_end = not line or line.isspace()
             if not is_end and paragraph and line_number == last:
                 # A piece of a long line

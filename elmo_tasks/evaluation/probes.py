@@ -11,10 +11,10 @@ import logging
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 import numpy as np
@@ -37,6 +37,8 @@ from elmo_tasks.data.input_files import (
 from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.evaluation.words import round_cosines
 from elmo_tasks.vectors.encoder import VectorEncoder
+
+logger = logging.getLogger(__name__)
 
 _WORDNET_POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 """WordNet's numbers, as they follow the `%` in a sense key."""
@@ -72,10 +74,10 @@ def sense_probe(
     first_senses: Mapping[str, str],
 ) -> dict[str, int]:
     """
-    Counts the targets of `dev` that each row answers correctly. It answers with the nearest of the lemma's
-    senses, by cosine; a sense is the mean of the vectors of its occurrences in `train`. The most frequent of
-    equally near senses is taken, also for an occurrence without a vector. A lemma that is not in `train` has
-    its first sense if `first_senses` has one, and else no answer, which is wrong.
+    Counts the targets of `dev` that each row of vectors answers correctly. The answer is the nearest of the
+    lemma's senses, by cosine, and the most frequent of equally near ones; so it is the most frequent for an
+    occurrence without a vector. The vector of a sense is the mean of its occurrences in `train`. A lemma that
+    is not in `train` has its first sense if `first_senses` has one, and else no answer, which is wrong.
     """
     senses = senses_by_frequency(train)
     means: defaultdict[tuple[str, str], _Mean] = defaultdict(_Mean)
@@ -145,7 +147,7 @@ def sense_baseline(
 
 
 def senses_by_frequency(sentences: Iterable[SenseSentence]) -> dict[str, list[str]]:
-    """Returns the senses of each lemma, the most frequent first; of equal counts, the one seen first."""
+    """Sorts the senses of each lemma, the most frequent first; of equal counts, the one seen first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in sentences:
         for target in sentence.targets:
@@ -302,7 +304,7 @@ def use_cosines(encoder: VectorEncoder, pairs: Sequence[UsePair]) -> torch.Tenso
 
 def choose_threshold(cosines: torch.Tensor, same: torch.Tensor) -> Threshold:
     """
-    Returns the threshold with the most correct answers; of equally good ones, the lowest. It lies halfway
+    Finds the threshold with the most correct answers; of equally good ones, the lowest. It lies halfway
     between two neighbouring cosines, or at infinity, where all pairs have the same answer.
 
     *Shape:* both `(pairs,)`.
@@ -334,17 +336,12 @@ def read_use_pairs(path: str) -> list[UsePair]:
     """
     files = input_files(path)
     label_files = {_label_file(file) for file in files if file.name.endswith(_PAIRS)}
-    return [pair for file in files if file not in label_files for pair in _read_use_pairs(file)]
-
-
-def _read_use_pairs(file: Path) -> list[UsePair]:
-    if file.name.endswith(_PAIRS):
-        pairs = list(_read_wic(file))
-    else:
-        tokenize = tokenizer()
-        records = read_records(file, layout=DelimitedLayout(delimiter="\t", quotes=False))
-        pairs = [_use_pair(file, record.line, record.values, tokenize) for record in records]
-    check_found(pairs, "pairs", file)
+    pairs: list[UsePair] = []
+    for file in files:
+        if file not in label_files:
+            pairs_of_file = list((_read_wic if file.name.endswith(_PAIRS) else _read_columns)(file))
+            check_found(pairs_of_file, "pairs", file)
+            pairs += pairs_of_file
     return pairs
 
 
@@ -369,15 +366,17 @@ def _read_wic(file: Path) -> Iterator[UsePair]:
         yield UsePair(uses[0], uses[1], _SAME_SENSE[label])
 
 
-def _use_pair(file: Path, line: int, row: dict[str, Any], tokenize: Callable[[str], Words]) -> UsePair:
-    values = [str(row.get(name, "is missing")) for name in _PAIR_COLUMNS]
-    first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
-    label = values[-1]
-    if first is None or second is None or label not in _SAME_SENSE:
-        values_of_row = ", ".join(map(" ".join, zip(_PAIR_COLUMNS[2:], values[2:], strict=True)))
-        what = f"each start and end must mark a word, and the label be 0 or 1, true or false: {values_of_row}"
-        raise InputError(what, where=file, line=line)
-    return UsePair(first, second, _SAME_SENSE[label])
+def _read_columns(file: Path) -> Iterator[UsePair]:
+    tokenize = tokenizer()
+    for record in read_records(file, layout=DelimitedLayout(delimiter="\t", quotes=False)):
+        values = [str(record.values.get(name, "is missing")) for name in _PAIR_COLUMNS]
+        first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
+        label = values[-1]
+        if first is None or second is None or label not in _SAME_SENSE:
+            row = ", ".join(map(" ".join, zip(_PAIR_COLUMNS[2:], values[2:], strict=True)))
+            what = f"each start and end must mark a word, and the label be 0 or 1, true or false: {row}"
+            raise InputError(what, where=file, line=record.line)
+        yield UsePair(first, second, _SAME_SENSE[label])
 
 
 def _use(sentence: Words, start: str, end: str) -> Use | None:
@@ -391,8 +390,6 @@ def _use(sentence: Words, start: str, end: str) -> Use | None:
     ]
     return Use(sentence.words, tokens[0], tokens[-1] + 1) if tokens else None
 
-
-logger = logging.getLogger(__name__)
 
 TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
 L2 = 1e-5

@@ -122,25 +122,22 @@ def _read_pairs(file: Path) -> list[WordPair]:
     for number, cells in rows:
         if columns and pairs and all(cells[column : column + 1] == [""] for column in columns):
             continue
-        whole = not header or not delimiter or len(_without_empty(cells)) <= len(header) <= len(cells)
-        pair = _pair(cells, *columns) if columns and whole else None
-        if pair is None:
+        # Trailing delimiters leave empty cells at the end.
+        filled = max((column for column, cell in enumerate(cells, start=1) if cell), default=0)
+        whole = not header or not delimiter or filled <= len(header) <= len(cells)
+        are_numbers = [is_number(cells, column) for column in columns or ()]
+        if columns is None or not whole or are_numbers != [False, False, True]:
             column = f" in column {columns[2] + 1}" if columns else ""
             raise _wrong_line(file, number, cells, f"two words and a score{column}")
-        pairs.append(pair)
+        word, other, score = (cells[column] for column in columns)
+        pairs.append(WordPair(word, other, float(score)))
     if all(_LEMMA.fullmatch(word) for pair in pairs for word in pair[:2]):
         return [WordPair(first[:-2], second[:-2], score) for first, second, score in pairs]
     return pairs
 
 
-def _pair(cells: list[str], first: int, second: int, score: int) -> WordPair | None:
-    if not is_number(cells, score) or is_number(cells, first) or is_number(cells, second):
-        return None
-    return WordPair(cells[first], cells[second], float(cells[score]))
-
-
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
-    """Returns the columns of both words and of the score, if there are any. `data` is one of the rows."""
+    """Finds the columns of both words and of the score, if there are any. `data` is one of the rows."""
     names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
     words = [column for column, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
     if len(words) != 2:
@@ -162,11 +159,6 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
     after = [column for column in numbers if column > words[1]]
     named = [column for column in after or numbers if _SCORE_NAME.search(names[column])]
     return (words[0], words[1], (named or after)[0]) if named or after else None
-
-
-def _without_empty(cells: list[str]) -> list[str]:
-    """Returns the cells without empty ones at the end, as trailing delimiters leave them."""
-    return cells[: max((column + 1 for column, cell in enumerate(cells) if cell), default=0)]
 
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
@@ -288,8 +280,8 @@ def accuracies(
     vectors: WordVectors, words: Sequence[str], questions: Sequence[Analogy], vocabulary: Sequence[str]
 ) -> list[Accuracy]:
     """
-    Returns the results of each method: for each section, then for the `semantic` and the `syntactic` ones
-    (in the names of Google, BATS and MSR), and for `all`.
+    Scores each method: for each section, then for the `semantic` and the `syntactic` ones (as the names of
+    Google's, BATS' and MSR's sections tell them), and for `all`.
 
     # Parameters
 
@@ -308,7 +300,7 @@ def accuracies(
     for word in vocabulary:
         if has_vector[rows[word]]:
             candidates.setdefault(key(word), rows[word])
-    index_of_key = {each: index for index, each in enumerate(candidates)}
+    index_of_key = {key_of_word: index for index, key_of_word in enumerate(candidates)}
     question_words = {word for question in questions for word in question.words if has_vector[rows[word]]}
     # The candidate that each word is
     ids_of_words = {word: index_of_key.get(key(word), -1) for word in question_words}
@@ -332,7 +324,7 @@ def accuracies(
 
 def solve(vectors: torch.Tensor, questions: torch.Tensor) -> dict[str, torch.Tensor]:
     """
-    Returns which questions each method answers correctly. A question's own three words are excluded; of
+    Tells which questions each method answers correctly. A question's own three words are no answers; of
     equally good answers the first row is taken.
 
     *Shape:* `vectors` `(words, dim)`; `questions` `(questions, 4 or more)`, rows of words, from the fourth
@@ -375,7 +367,7 @@ class Occurrence(NamedTuple):
     position: int
 
     def marked(self) -> str:
-        """Returns the token between `**`, with the words around it."""
+        """Shows the token between `**`, with the words around it."""
         start, end = max(0, self.position - CONTEXT_WORDS), self.position + 1 + CONTEXT_WORDS
         before, after = self.words[start : self.position], self.words[self.position + 1 : end]
         marked = [*before, f"**{self.words[self.position]}**", *after]
@@ -405,9 +397,9 @@ def nearest_tokens(
     encoder: VectorEncoder, queries: Sequence[Occurrence], blocks: Iterable[TextBlock], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
-    Finds the `count` tokens of the text, from `text_blocks` with the same encoder, with the highest cosines,
-    for each query and each row, best first; of equally near tokens the first in the text comes first. The
-    query's own token is left out, in every line that has the query's sentence.
+    Finds the `count` tokens of a text with the highest cosines, for each query and each row, best first; of
+    equally near tokens the first in the text comes first. `blocks` are those of `text_blocks` with the same
+    encoder. The query's own token is left out, in every line that has the query's sentence.
     """
     encoded = encoder.encode_items(queries, lambda query: query.words)
     # (queries, rows, dim)

@@ -143,7 +143,7 @@ def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcom
     plan = [{"shard": json.dumps(shard)} for shard in shards]
     data = ray.data.from_items(plan, override_num_blocks=len(plan))
     with warnings.catch_warnings():
-        # The one way to bound the retries. Ray 2.64 drops it, and requirements.in holds Ray back.
+        # The one way to bound the retries. Ray 2.64 drops it, and requirements/direct.in holds Ray back.
         warnings.simplefilter("ignore", DeprecationWarning)
         work = data.map_batches(
             _Worker,

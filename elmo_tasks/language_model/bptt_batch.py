@@ -8,7 +8,7 @@ inputs `</S> wn .. w1` with the targets `wn .. w1 <S>`. Nothing predicts across 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -50,17 +50,16 @@ class Lexicon(dict[str, int]):
         return word_id
 
     def steps(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
-        """Returns the words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
+        """Numbers the words of each step. *Shape:* `(4, steps)`, in the order of `_ORDERS`."""
         word_ids = [list(map(self.__getitem__, words)) for words in sentences]
         rows = [np.fromiter(chain.from_iterable(map(order, word_ids)), np.int64) for order in _ORDERS]
         return np.stack(rows)
 
     def encoded(self, word_ids: np.ndarray) -> np.ndarray:
-        """Returns the character ids or the hashes of the words with these word ids."""
+        """Looks up the character ids, or the hashes, of words by their word ids."""
         return self._encoded.rows(self.words, word_ids)
 
     def classes(self, vocab: Vocabulary, word_ids: np.ndarray) -> np.ndarray:
-        """Returns the classes of the words with these word ids."""
         if self._classes[0] is not vocab:
             self._classes = (vocab, _RowsByWord(partial(_classes, vocab)))
         return self._classes[1].rows(self.words, word_ids)
@@ -73,7 +72,23 @@ class Lexicon(dict[str, int]):
         return np.array([self[other.words[word_id]] for word_id in used])[inverse].reshape(steps.shape)
 
 
-class BlockField(Field[dict[str, Any]]):
+class Block(TypedDict):
+    """The tensors of a block, whose steps are those of its streams end to end, forward and backward."""
+
+    words: torch.Tensor
+    """The distinct words. *Shape:* their characters `(distinct, 50)`, or hashes `(distinct,)`, `int64`."""
+    inputs: torch.Tensor
+    """The row in `words` of each step's input. *Shape:* `(2, steps)`, `int64`."""
+    targets: torch.Tensor
+    """The class of each step's target: its id in the vocabulary less 1. *Shape:* `(2, steps)`, `int64`."""
+    lengths: torch.Tensor
+    """The steps of each stream. *Shape:* `(streams,)`, `int64`."""
+    fresh: torch.Tensor
+    """Whether a stream begins a new passage. *Shape:* `(streams,)`, `bool`."""
+    process: int
+
+
+class BlockField(Field[Block]):
     """
     A block, whose streams may differ in their number of steps.
 
@@ -84,15 +99,6 @@ class BlockField(Field[dict[str, Any]]):
     lengths : the number of steps of each stream; 0 for a stream without text.
     fresh : whether each stream begins a new passage, so that its LSTM state is zeros.
     process : the index of the process that made the block; each has streams of its own.
-
-    # Tensors
-
-    words : the distinct input words. *Shape:* `(distinct, 50)`, `int16`, their characters; or
-        `(distinct,)`, `int64`, their hashes.
-    inputs : the row in `words` of each step's input, forward and backward. *Shape:* `(2, steps)`, `int64`.
-    targets : the class of each step's target: its id in the vocabulary less 1, so that the unknown word is 0.
-        *Shape:* `(2, steps)`, `int64`.
-    lengths, fresh : *Shape:* `(streams,)`, `int64` and `bool`; and `process`, an `int`.
     """
 
     __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]
@@ -128,7 +134,7 @@ class BlockField(Field[dict[str, Any]]):
     def get_padding_lengths(self) -> dict[str, int]:
         return {}
 
-    def as_tensor(self, padding_lengths: dict[str, int]) -> dict[str, Any]:
+    def as_tensor(self, padding_lengths: dict[str, int]) -> Block:
         assert self._targets is not None, "index(vocab) was not called"
         words, inputs = np.unique(self.steps[:2], return_inverse=True)
         return {
@@ -140,7 +146,7 @@ class BlockField(Field[dict[str, Any]]):
             "process": self.process,
         }
 
-    def batch_tensors(self, tensor_list: list[dict[str, Any]]) -> dict[str, Any]:
+    def batch_tensors(self, tensor_list: list[Block]) -> Block:
         if len(tensor_list) != 1:
             raise ConfigurationError(
                 f"data_loader.batch_size must be 1 instead of {len(tensor_list)}: a block is already a batch "
@@ -148,12 +154,12 @@ class BlockField(Field[dict[str, Any]]):
             )
         return tensor_list[0]
 
-    def human_readable_repr(self) -> dict[str, Any]:
+    def human_readable_repr(self) -> dict[str, list[str] | list[int]]:
         forward, backward = ([self.lexicon.words[word_id] for word_id in row] for row in self.steps[:2])
         return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
 
     def __len__(self) -> int:
-        """Returns the number of steps in each direction."""
+        """Counts the steps of one direction."""
         return self.steps.shape[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -179,8 +185,22 @@ def blocks(
     Yields the blocks of a text. Each stream reads a passage to its end, and takes the next one from the
     following block on. A stream has up to `bptt_steps` steps in a block; with `None` a whole passage.
     """
-    remaining = _steps_by_passage(passages, input)
-    rows = [_stream(remaining, bptt_steps) for _ in range(streams)]
+
+    def numbered() -> Iterator[tuple[Lexicon, np.ndarray]]:
+        lexicon = Lexicon(input)
+        for passage in passages:
+            if len(lexicon) > LEXICON_SIZE:
+                lexicon = Lexicon(input)
+            yield lexicon, lexicon.steps(passage)
+
+    def pieces_of_stream() -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
+        for lexicon, steps in remaining:
+            length = steps.shape[1]
+            for start in range(0, length, bptt_steps or length):
+                yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
+
+    remaining = numbered()
+    rows = [pieces_of_stream() for _ in range(streams)]
     no_text = (False, Lexicon(input), np.empty((len(_ORDERS), 0), np.int64))
     while True:
         fresh, lexicons, pieces = zip(*(next(row, no_text) for row in rows), strict=True)
@@ -204,7 +224,7 @@ def empty_block(*, streams: int, input: str) -> BlockField:
     )
 
 
-def pad_streams(block: dict[str, Any]) -> tuple[dict[str, Any], torch.Tensor]:
+def pad_streams(block: Block) -> tuple[Block, torch.Tensor]:
     """
     Pads all streams to the longest, so that blocks have one shape. A shorter stream is at the end of its
     passage, so that the state after the padding is not read.
@@ -215,36 +235,22 @@ def pad_streams(block: dict[str, Any]) -> tuple[dict[str, Any], torch.Tensor]:
     longest = int(lengths.max())
     # (streams, longest)
     real = torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
-    padded = {
-        name: block[name].new_zeros(2, *real.shape).masked_scatter(real, block[name]).flatten(1)
-        for name in ("inputs", "targets")
+    inputs, targets = (
+        tensor.new_zeros(2, *real.shape).masked_scatter(real, tensor).flatten(1)
+        for tensor in (block["inputs"], block["targets"])
+    )
+    padded: Block = {
+        **block,
+        "inputs": inputs,
+        "targets": targets,
+        "lengths": torch.full_like(lengths, longest),
     }
-    return {**block, **padded, "lengths": torch.full_like(lengths, longest)}, real.flatten()
+    return padded, real.flatten()
 
 
 def tokens_trained(batches: Iterable[TensorDict], *, workers: int) -> int:
-    """Returns the steps of one direction in a worker's blocks, times the number of workers."""
+    """Counts the steps of one direction in a worker's blocks, times the number of workers."""
     return workers * sum(batch["block"]["inputs"].size(1) for batch in batches)
-
-
-def _steps_by_passage(
-    passages: Iterable[Iterable[Sequence[str]]], input: str
-) -> Iterator[tuple[Lexicon, np.ndarray]]:
-    lexicon = Lexicon(input)
-    for passage in passages:
-        if len(lexicon) > LEXICON_SIZE:
-            lexicon = Lexicon(input)
-        yield lexicon, lexicon.steps(passage)
-
-
-def _stream(
-    passages: Iterator[tuple[Lexicon, np.ndarray]], bptt_steps: int | None
-) -> Iterator[tuple[bool, Lexicon, np.ndarray]]:
-    """Yields the pieces of passages that a stream reads, and whether each begins its passage."""
-    for lexicon, steps in passages:
-        length = steps.shape[1]
-        for start in range(0, length, bptt_steps or length):
-            yield start == 0, lexicon, steps[:, start : start + (bptt_steps or length)]
 
 
 class _RowsByWord:

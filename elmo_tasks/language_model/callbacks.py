@@ -38,13 +38,13 @@ class ProgressCallback(StrictParams, TrainerCallback):
     """
     Reports the progress of an `elmo_bilm`, for example `epoch 3 of 24, 41%: 3,412 tokens/s, 1 h 12 min left`.
 
-    The tokens of a second are steps of one direction, summed over all workers, in this epoch's training; they
-    are also the metric `training_tokens_per_second`. The time left includes evaluations, and ignores early
-    stopping. It is known where the data loader has a length, and otherwise after the first epoch. A resumed
-    run reports its own speed.
+    The speed counts the steps of one direction in this epoch's training, summed over all workers; it is also
+    the metric `training_tokens_per_second`. The time left includes evaluations, and ignores early stopping.
+    It is known if the data loader has a length, and otherwise after the first epoch. A resumed run reports
+    its own speed.
 
-    At the start it says how much of the text the run will read, where the data loader has `batches_per_epoch`
-    and the words were counted.
+    If the data loader has `batches_per_epoch` and the words were counted, the first line says how much of the
+    text the run will read.
 
     # Parameters
 
@@ -98,7 +98,11 @@ class ProgressCallback(StrictParams, TrainerCallback):
         self._epoch_seconds = now - self._epoch_started
         if self._epoch_seconds and now - self._last_report >= self._every_seconds:
             self._last_report = now
-            _report(self._line(trainer._num_epochs, epoch, batch_number, now - self._run_started))
+            line = self._line(trainer._num_epochs, epoch, batch_number, now - self._run_started)
+            if logger.isEnabledFor(logging.INFO):
+                logger.info(line)
+            else:  # above the progress bar, where the log is silent
+                tqdm.write(line, file=sys.stderr)
 
     def on_epoch(
         self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
@@ -142,17 +146,9 @@ def _log_share_of_text(trainer: GradientDescentTrainer) -> None:
     )
 
 
-def _report(line: str) -> None:
-    """Logs a line, or prints it above the progress bar where the log is silent."""
-    if logger.isEnabledFor(logging.INFO):
-        logger.info(line)
-    else:
-        tqdm.write(line, file=sys.stderr)
-
-
 @torch.no_grad()
 def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.device) -> dict[str, float]:
-    """Returns the metrics of a biLM in evaluation mode on a whole text."""
+    """Measures a biLM in evaluation mode on a whole text."""
     model.get_metrics(reset=True)
     for instance in reader.read(text):
         batch = Batch([instance])
@@ -218,10 +214,16 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: Any
     ) -> None:
         progress = epoch + 1, self._batches, self._tokens, round(self._elapsed())
-        # All workers evaluate, each its share of a text.
-        rows: list[tuple[Cell, ...]] = [
-            (*progress, name, *self._perplexities(trainer, name)) for name in self._texts
-        ]
+        rows: list[tuple[Cell, ...]] = []
+        model = trainer.model.eval()
+        for name, text in self._texts.items():
+            # All workers evaluate, each its share of a text.
+            metrics = text_metrics(model, self._reader, text, trainer.cuda_device)
+            logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
+            rows.append(
+                (*progress, name, *(f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS))
+            )
+        model.train()
         if is_primary:
             self._table.rows.extend(rows)
             self._write()
@@ -239,13 +241,6 @@ class TextPerplexities(StrictParams, TrainerCallback):
 
     def _elapsed(self) -> float:
         return self._seconds + (0.0 if self._started is None else time.monotonic() - self._started)
-
-    def _perplexities(self, trainer: GradientDescentTrainer, name: str) -> list[str]:
-        model = trainer.model.eval()
-        metrics = text_metrics(model, self._reader, self._texts[name], trainer.cuda_device)
-        model.train()
-        logger.info("%s: perplexity %.2f", name, metrics["perplexity"])
-        return [f"{metrics[f'perplexity_{direction}']:.3f}" for direction in DIRECTIONS]
 
 
 @TrainerCallback.register("elmo_softmax_first")

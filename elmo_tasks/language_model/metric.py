@@ -34,7 +34,6 @@ class Perplexity(CountingMetric[torch.Tensor]):
         self._counts += torch.stack([losses, correct.sum(dim=1), targets, unknown.sum(dim=1)]).cpu()
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
-        """Returns the metrics; none where nothing was counted."""
         losses, correct, (targets, _), unknown = self.total_counts(reset=reset).tolist()
         if not targets:
             return {}
@@ -68,5 +67,5 @@ class FrequentWords(ClassificationMetric):
 
 
 def perplexity(loss: float) -> float:
-    """Returns the perplexity of a mean loss in nats; infinite from `MAX_LOSS` on."""
+    """Computes the perplexity of a mean loss in nats; infinite from `MAX_LOSS` on."""
     return math.inf if loss >= MAX_LOSS else math.exp(loss)

@@ -23,7 +23,7 @@ from elmo_tasks.elmo.model.characters import BEGIN_SENTENCE, END_SENTENCE, UNKNO
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.options import CharacterOptions
 from elmo_tasks.elmo.token_embedder import archived_state
-from elmo_tasks.language_model.bptt_batch import NAMESPACE, pad_streams
+from elmo_tasks.language_model.bptt_batch import NAMESPACE, Block, pad_streams
 from elmo_tasks.language_model.metric import FrequentWords, Perplexity
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 from elmo_tasks.vectors.files import take_vectors
@@ -145,12 +145,10 @@ class BiLmModel(StrictParams, Model):
         # The last state of the streams, by training or evaluation and by the process that made the blocks
         self._states: dict[tuple[bool, int], LstmState] = {}
 
-    def forward(self, block: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def forward(self, block: Block) -> dict[str, torch.Tensor]:
         """
-        Computes the loss of a block: the mean over steps and directions, in nats.
-
-        *Shape:* see `BlockField`. Evaluation also returns the `log_probabilities` of the targets, `(1, 2,
-        steps)`, forward and backward, the streams end to end.
+        Computes the loss of a block: the mean over steps and directions, in nats. Evaluation also returns the
+        `log_probabilities` of the targets, `(1, 2, steps)`, forward and backward, the streams end to end.
         """
         lengths = block["lengths"]
         if not int(lengths.sum()):
@@ -162,7 +160,7 @@ class BiLmModel(StrictParams, Model):
         block, real = pad_streams(block) if fixed_shape else (block, None)
         steps = PackedSteps.of(block["lengths"])
         positions, rows = steps.positions[0], steps.rows[0]
-        # Forward, then backward: (2 steps, projection_dim), (2 steps,)
+        # (2 steps, projection_dim), (2 steps,): forward, then backward
         outputs = torch.cat(self._outputs(block, steps, fixed_shape))
         targets = block["targets"][:, positions].flatten()
         if real is not None:
@@ -172,11 +170,12 @@ class BiLmModel(StrictParams, Model):
             outputs = F.dropout(outputs, self.dropout)
             self._count_some(outputs.detach(), targets)
             return {"loss": self.softmax.loss(outputs, targets, self.bilm.products) / len(targets)}
+        # (2 steps,) twice
         scores, predicted = self.softmax.exact(outputs, targets)
         if self.metric is not None:
             self.metric(predicted, targets)
-        scores = scores.view(2, -1)
-        targets = targets.view(2, -1)
+        # (2, steps) twice
+        scores, targets = scores.view(2, -1), targets.view(2, -1)
         self.perplexity(scores, predicted.view(2, -1) == targets, targets == self._unknown_class)
         return {"loss": -scores.mean(), "log_probabilities": scores[:, rows].unsqueeze(0)}
 
@@ -270,7 +269,7 @@ class BiLmModel(StrictParams, Model):
         return super()._load(config, serialization_dir, weights_file, cuda_device)
 
     def _outputs(
-        self, block: dict[str, Any], steps: PackedSteps, fixed_shape: bool
+        self, block: Block, steps: PackedSteps, fixed_shape: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """*Shape:* the output of the last layer, forward and backward, `(steps, projection_dim)`, packed."""
         encoder = self.bilm.token_encoder

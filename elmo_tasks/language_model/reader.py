@@ -18,6 +18,7 @@ from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
+from elmo_tasks.common.mistaken_texts import WarnedOnce
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
 from elmo_tasks.data.input_files import InputError, check_found, input_files
@@ -139,13 +140,24 @@ class BiLmReader(ShardedReader):
         self.max_sentence, self.source = max_sentence, source
         self._split = SentenceSplitter(language) if running_text else None
         self.subsample = subsample
-        self._reads = _Reads()
+        self._reads, self._warn = _Reads(), WarnedOnce()
         self._probabilities: dict[str, dict[str, float]] = {}
 
     def read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = super().read(file_path)
         # Loader processes are not members of the process group.
-        return self._in_step(instances) if is_distributed() and not self.get_worker_info() else instances
+        if not is_distributed() or self.get_worker_info():
+            return instances
+
+        def in_step() -> Iterator[Instance]:
+            # Blocks without steps come last, until the text of all workers has ended.
+            empty = Instance({"block": empty_block(streams=self.streams, input=self.input)})
+            for instance in chain(instances, repeat(None)):
+                if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
+                    return
+                yield empty if instance is None else instance
+
+        return in_step()
 
     def text_to_instance(self, sentences: list[list[str]]) -> Instance:
         """Makes one block of whole sentences, a stream each, for prediction."""
@@ -159,7 +171,8 @@ class BiLmReader(ShardedReader):
         if self.source is not None:
             sentences = self._source_sentences(path)
         else:
-            sentences = (file_sentences if self._split is None else file_paragraphs)(input_files(path))
+            read = file_sentences if self._split is None else file_paragraphs
+            sentences = read(input_files(path), self._warn)
         check_found(sum(sentence is not None for sentence in sentences), "sentences", str(path))
 
     def words(self, text: str) -> list[str]:
@@ -188,14 +201,6 @@ class BiLmReader(ShardedReader):
             counts[f"sentences of more than {self.max_sentence} words, cut"] = cutter.cut
         logger.info("%s: %s", file_path, ", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
-    def _in_step(self, instances: Iterator[Instance]) -> Iterator[Instance]:
-        """Yields the instances, and then blocks without steps until the text of all workers has ended."""
-        empty = Instance({"block": empty_block(streams=self.streams, input=self.input)})
-        for instance in chain(instances, repeat(None)):
-            if not dist_reduce(int(instance is not None), dist.ReduceOp.MAX):
-                return
-            yield empty if instance is None else instance
-
     def _passages(
         self,
         path: DatasetReaderInput,
@@ -211,11 +216,11 @@ class BiLmReader(ShardedReader):
         if self.shuffle_buffer and order is not None:
             order.shuffle(files)
         if self._split is not None:
-            return to_passages(cutter(self._split(select(file_paragraphs(files)))))
-        return select(to_passages(cutter(file_sentences(files))))
+            return to_passages(cutter(self._split(select(file_paragraphs(files, self._warn)))))
+        return select(to_passages(cutter(file_sentences(files, self._warn))))
 
     def _own_share(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
-        """Yields this process's share of the text: one item in as many as there are shares."""
+        """Yields this process's share of the text: of n shares, each n-th item."""
         _, share, shares = self._share()
         index = -1
         for index, item in enumerate(items):

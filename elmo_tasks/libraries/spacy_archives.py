@@ -62,7 +62,7 @@ class ArchivePipe(FilesPipe):
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
         expected = tuple(map(Predictor.by_name, self.predictors))
         if not isinstance(predictor, expected):
-            names = " or ".join(each.__name__ for each in expected)
+            names = " or ".join(predictor_class.__name__ for predictor_class in expected)
             raise ConfigurationError(
                 f"{self.name} needs an archive with the predictor {names}; the predictor of {source} is "
                 f"{type(predictor).__name__}"
@@ -139,19 +139,18 @@ class NerPipe(ArchivePipe):
                 for line, result in results
                 for span in result.spans
             ]
-            earlier = [*doc.ents, *_blocked(doc)]
+            # Tokens that an earlier component keeps free of entities are entities without a label.
+            blocked = (token.i for token in doc if token.ent_iob_ == "B" and not token.ent_type)
+            earlier = [*doc.ents, *(doc[index : index + 1] for index in blocked)]
             # `set_ents` does not remove the ids of replaced entities.
             for token in (token for span in earlier for token in span):
                 token.ent_id = token.ent_kb_id = 0
-            spans = self._with_earlier(earlier, spans)
+            first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
+            taken = {token.i for span in first for token in span}
+            spans = first + [span for span in second if taken.isdisjoint(token.i for token in span)]
             doc.set_ents(
                 [span for span in spans if span.label], blocked=[span for span in spans if not span.label]
             )
-
-    def _with_earlier(self, earlier: list[Span], spans: list[Span]) -> list[Span]:
-        first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
-        taken = {token.i for span in first for token in span}
-        return first + [span for span in second if taken.isdisjoint(token.i for token in span)]
 
 
 def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
@@ -164,11 +163,6 @@ def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
     ]
     for start, end in pairwise([*line_starts(span.text, offsets), len(offsets)]):
         yield token_indices[start:end]
-
-
-def _blocked(doc: Doc) -> list[Span]:
-    """Returns the tokens that an earlier component keeps free of entities, as entities without a label."""
-    return [doc[token.i : token.i + 1] for token in doc if token.ent_iob_ == "B" and not token.ent_type]
 
 
 class CorefPipe(ArchivePipe):
@@ -201,7 +195,9 @@ class CorefPipe(ArchivePipe):
         indices_by_sentence = sentences(doc)
         token_indices = [token for sentence in indices_by_sentence for token in sentence]
         if doc.has_annotation("SENT_START"):
-            content: Any = {"sentences": [[doc[i].text for i in each] for each in indices_by_sentence]}
+            content: Any = {
+                "sentences": [[doc[i].text for i in sentence] for sentence in indices_by_sentence]
+            }
         else:
             content = {"tokens": [doc[i].text for i in token_indices]}
         (result,) = self.content.predict_all([content])
@@ -237,12 +233,16 @@ class SrlPipe(ArchivePipe):
         for doc, results in zip(docs, self.of_sentences(docs), strict=True):
             spans = [
                 Span(
-                    doc, line[start], line[end - 1] + 1, each["label"], span_id=str(line[predicate["index"]])
+                    doc,
+                    line[start],
+                    line[end - 1] + 1,
+                    argument["label"],
+                    span_id=str(line[predicate["index"]]),
                 )
                 for line, result in results
                 for predicate in result.to_json()["predicates"]
-                for each in predicate["arguments"]
-                for start, end in each["spans"]
+                for argument in predicate["arguments"]
+                for start, end in argument["spans"]
             ]
             doc.spans[self._spans_key] = sorted(spans, key=lambda span: (int(span.id_), span.start))
 
@@ -257,15 +257,15 @@ class ClassifierPipe(ArchivePipe):
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
         """Returns spaCy's scores of classes, such as `cats_macro_f`."""
-        known = list(examples)
-        labels = sorted({label for each in known for label in each.predicted.cats})
-        return Scorer.score_cats(known, "cats", **{"labels": labels, "multi_label": False, **options})
+        examples = list(examples)
+        labels = sorted({label for example in examples for label in example.predicted.cats})
+        return Scorer.score_cats(examples, "cats", **{"labels": labels, "multi_label": False, **options})
 
     def annotate(self, docs: list[Doc]) -> None:
         results: list[Any] = []
         for batch in minibatch(docs, self._batch_size):
-            words = ([token.text for token in doc if not token.is_space] for doc in batch)
-            results += self.content.predict_all({"tokens": each} for each in words)
+            texts = ([token.text for token in doc if not token.is_space] for doc in batch)
+            results += self.content.predict_all({"tokens": words} for words in texts)
         for doc, result in zip(docs, results, strict=True):
             doc.cats.update(result.probabilities)
 

@@ -105,7 +105,6 @@ class FilesPipe(Pipe):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Returns the content of the files."""
         with TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = (file for file in Path(folder).rglob("*") if file.is_file())

@@ -16,7 +16,7 @@ from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, ElmoEmbedder, check_layer, chosen_layer
 
 Tokenizer = Callable[[str], Sequence[str]]
-_MARKS = "".join(filter(lambda each: category(each)[0] == "M", map(chr, range(0x300, 0x20000))))
+_MARKS = "".join(sign for sign in map(chr, range(0x300, 0x20000)) if category(sign)[0] == "M")
 """Vowel signs, accents and other marks, which `\\w` lacks: they belong to the word before them."""
 _TOKEN_PATTERN = re.compile(rf"\w[\w{_MARKS}]*(?:['\u2019-]\w[\w{_MARKS}]*)*|[^\w\s]")
 _POOLING: dict[str, Callable[[np.ndarray], np.ndarray]] = {

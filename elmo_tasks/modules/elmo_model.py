@@ -6,9 +6,8 @@ the loss, and open archives without the files that their biLM came from.
 import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import wraps
 from typing import Any, ClassVar, Optional, cast
 
 import torch
@@ -36,42 +35,75 @@ Scores = dict[str, torch.Tensor]
 Outputs = dict[str, Any]
 
 
-class ElmoModel(StrictParams, Model):
+class TaskModel(StrictParams, Model):
+    """
+    Base class of the models of tasks, and of ensembles of them.
+
+    A task's `forward` reads the fields of its dataset reader, computes the `scores` of the network, and
+    decodes them. It needs nothing else of its model, so that an ensemble runs the same `forward` with the
+    `average` of its members' scores.
+    """
+
+    scores: Callable[..., Scores]
+    """Computes the network from the input fields: logits, attention to show, masks."""
+    decode: Callable[..., Outputs]
+    """
+    Returns the outputs for the scores and the metadata. With gold fields, they contain the `loss`, and the
+    metrics count the batch.
+    """
+
+    @property
+    @abstractmethod
+    def first(self) -> "ElmoModel":
+        """The model that decodes, computes the metrics and names the predictor."""
+
+    @abstractmethod
+    def results(self, outputs: Outputs) -> Sequence[TaskResult]:
+        """Returns the result of each instance, for the outputs of `decode`."""
+
+    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
+        """Returns the `results` as JSON; AllenNLP wants a list for each of their keys."""
+        rows = [result.to_json() for result in self.results(output_dict)]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def __call__(self, *, dataset: object = None, **fields: Any) -> Outputs:
+        """
+        Calls `forward`. The fields of another dataset reader are a `ConfigurationError`. No model reads
+        `dataset`, the name of the data, which AllenNLP's reader `interleaving` adds.
+        """
+        try:
+            return super().__call__(**fields)
+        except (TypeError, AttributeError) as error:
+            if self.first.has_fields(fields):
+                raise
+            raise ConfigurationError(
+                f"{type(self.first).__name__} needs the fields of its own dataset reader, "
+                f"{self.first.default_predictor!r}; the batch has {', '.join(sorted(fields))}"
+            ) from error
+
+
+class ElmoModel(TaskModel):
     """
     Base class of a task model with word vectors and an optional `Elmo`.
 
-    A task's `forward` is `decode(scores(<input fields>), <metadata, gold fields>)`. So an ensemble can decode
-    from the `average` of its members' scores.
+    The constructor of a task's model ends with `self.initialize()`.
 
     # Parameters
 
     text_field_embedder : for every token indexer but `elmo`; without `token_embedders`, ELMo is the only
         input.
     elmo : the shared embedder, or `None` for the baseline.
-    initializer : as in any AllenNLP model. It runs once, after the constructor of the model's own class.
+    initializer : as in any AllenNLP model.
     regularizer : as in any AllenNLP model; the mix's penalty is added to its penalty.
 
     # Raises
     `ConfigurationError`: neither token embedders nor ELMo at the input.
     """
 
+    metadata_class: ClassVar[type | None] = None
+    """The class of the reader's metadata; `None` for any."""
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
-    metadata_class: ClassVar[type | None] = None
-    """The class of the metadata that the model needs; `None` for any."""
-    _initializer: InitializerApplicator | None = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        constructor = cls.__init__
-
-        @wraps(constructor)
-        def construct_and_initialize(self: "ElmoModel", *args: Any, **parameters: Any) -> None:
-            constructor(self, *args, **parameters)
-            if type(self) is cls and self._initializer is not None:
-                self._initializer(self)
-
-        cls.__init__ = construct_and_initialize  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -96,6 +128,11 @@ class ElmoModel(StrictParams, Model):
                 "text_field_embedder needs token_embedders, or the model ELMo at the input"
             )
 
+    def initialize(self) -> None:
+        """Runs the `initializer` over all parameters, once all layers are made."""
+        if self._initializer is not None:
+            self._initializer(self)
+
     def label_names(self) -> list[str]:
         """Returns the labels in the order of their ids; `ConfigurationError` if there are none."""
         names = list(self.vocab.get_index_to_token_vocabulary("labels").values())
@@ -103,59 +140,17 @@ class ElmoModel(StrictParams, Model):
             raise ConfigurationError("the vocabulary has no labels: it was not made from labelled data")
         return names
 
-    def forward(self, **fields: Any) -> Outputs:
-        """Returns the result of `decode` for a batch of the reader's instances."""
-        inputs, gold = self.split_fields(fields)
-        return self.decode(self.scores(**inputs), **gold)
+    @property
+    def first(self) -> "ElmoModel":
+        return self
 
-    def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """
-        Returns the fields of a batch that `scores` reads, and the fields that `decode` reads. Unknown
-        metadata is left out, such as the name of the data that AllenNLP's `interleaving` adds. The fields of
-        another reader are a `ConfigurationError`.
-        """
-        signatures = [inspect.signature(method).parameters for method in (self.scores, self.decode)]
-        inputs, gold = ({name: fields[name] for name in names if name in fields} for names in signatures)
-        unknown = [
-            name for name in fields.keys() - inputs.keys() - gold.keys() if not isinstance(fields[name], list)
-        ]
-        needed = [
-            name
-            for names in signatures
-            for name, each in names.items()
-            if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD and name != "scores"
-        ]
-        missing = [name for name in needed if name not in fields]
-        metadata, kind = fields.get("metadata"), self.metadata_class
-        if unknown or missing or (kind and metadata and not isinstance(metadata[0], kind)):
-            raise ConfigurationError(
-                f"{type(self).__name__} needs the fields of its own dataset reader, such as "
-                f"{', '.join(needed)}; the batch has {', '.join(sorted(fields))}"
-            )
-        return inputs, gold
-
-    @abstractmethod
-    def scores(self, *inputs: Any, **fields: Any) -> Scores:
-        """
-        Returns the result of the network for a batch: logits, attention to show, masks. It computes no loss
-        and no metric. The parameters of a task's `scores` are input fields by their names.
-        """
-
-    @abstractmethod
-    def decode(self, scores: Scores, *inputs: Any, **fields: Any) -> Outputs:
-        """
-        Returns the outputs for scores. With gold fields, they contain the `loss`, and the metrics count the
-        batch. The other parameters of a task's `decode` are fields by their names; gold ones are optional.
-        """
-
-    @abstractmethod
-    def results(self, outputs: Outputs) -> Sequence[TaskResult]:
-        """Returns the result of each instance, for the outputs of `decode`."""
-
-    def make_output_human_readable(self, output_dict: Outputs) -> Outputs:
-        """Returns the `results` as JSON; AllenNLP wants a list for each of their keys."""
-        rows = [result.to_json() for result in self.results(output_dict)]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+    def has_fields(self, fields: dict[str, Any]) -> bool:
+        """Returns whether a batch has the fields that `forward` reads, with this task's metadata."""
+        try:
+            inspect.signature(self.forward).bind(**fields)
+        except TypeError:
+            return False
+        return self.metadata_class is None or isinstance(fields["metadata"][0], self.metadata_class)
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:
@@ -316,7 +311,7 @@ def choose_texts(tokens: TextFieldTensors, rows: torch.Tensor) -> TextFieldTenso
     return {name: {key: tensor[rows] for key, tensor in indexed.items()} for name, indexed in tokens.items()}
 
 
-class EnsembleModel(StrictParams, Model):
+class EnsembleModel(TaskModel):
     """
     Decodes as its first member does, but from the `average` of all members' `scores`. Ensembles have the best
     results in Peters et al. 2018, section 4.
@@ -341,21 +336,22 @@ class EnsembleModel(StrictParams, Model):
 
     @property
     def first(self) -> ElmoModel:
-        """The member that decodes, computes the metrics and names the predictor."""
         return cast(ElmoModel, self.members[0])
 
-    def forward(self, **fields: Any) -> dict[str, Any]:
-        """Returns the outputs of the task's model for a batch of the task's instances."""
-        inputs, gold = self.first.split_fields(fields)
+    def forward(self, **fields: Any) -> Outputs:
+        """Runs the `forward` of the members' class, which calls `scores` and `decode` of the ensemble."""
+        return type(self.first).forward(cast(ElmoModel, self), **fields)
+
+    def scores(self, *inputs: Any) -> Scores:
         with self._encoder:
-            scores = [member.scores(**inputs) for member in cast(list[ElmoModel], self.members)]
-        return self.first.decode(self.first.average(scores), **gold)
+            scores = [member.scores(*inputs) for member in cast(list[ElmoModel], self.members)]
+        return self.first.average(scores)
+
+    def decode(self, scores: Scores, metadata: list[Any], *gold: torch.Tensor | None) -> Outputs:
+        return self.first.decode(scores, metadata, *gold)
 
     def results(self, outputs: Outputs) -> Sequence[TaskResult]:
         return self.first.results(outputs)
-
-    def make_output_human_readable(self, output_dict: dict[str, Any]) -> dict[str, Any]:
-        return self.first.make_output_human_readable(output_dict)
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         return self.first.get_metrics(reset)

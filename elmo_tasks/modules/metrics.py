@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -63,7 +63,7 @@ class LabelCounts:
     correct: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Self) -> Self:
-        sums = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+        sums = {name: counter + getattr(other, name) for name, counter in vars(self).items()}
         return type(self)(**sums)
 
     def labels(self) -> list[str]:

@@ -8,7 +8,7 @@ than pytorch-crf's, decoding does without a loop over sentences, and there are m
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -148,26 +148,16 @@ class ConstrainedCrf(nn.Module):
 
     def __init__(self, *, start: torch.Tensor, end: torch.Tensor, transitions: torch.Tensor) -> None:
         super().__init__()
-        self.crf = _Transitions(start_transitions=start, end_transitions=end, transitions=transitions)
+        allowed = {"start_transitions": start, "end_transitions": end, "transitions": transitions}
+        parameters = nn.ModuleDict({name: _ConstrainedScores(which) for name, which in allowed.items()})
+        # The names that a `torchcrf.CRF` with parametrizations has in a state dict
+        self.crf = nn.ModuleDict({"parametrizations": parameters})
 
     def forward(self, emissions: torch.Tensor, mask: torch.Tensor) -> Chain:
         """Returns the scores of a batch. *Shape:* `(batch, tokens, tags)`, `(batch, tokens)`."""
-        crf = self.crf
-        return Chain(emissions, mask, crf.start_transitions, crf.end_transitions, crf.transitions)
-
-
-class _Transitions(nn.Module):
-    """Tensors of scores, by names in the state dict that a `torchcrf.CRF` with parametrizations has."""
-
-    def __init__(self, **allowed: torch.Tensor) -> None:
-        super().__init__()
-        self.parametrizations = nn.ModuleDict(
-            {name: _ConstrainedScores(each) for name, each in allowed.items()}
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        tensors: Any = super().__getattr__("parametrizations")
-        return tensors[name]() if name in tensors else super().__getattr__(name)
+        # (tags,), (tags,), (tags, tags)
+        start, end, transitions = (scores() for scores in self.crf["parametrizations"].children())
+        return Chain(emissions, mask, start, end, transitions)
 
 
 class _ConstrainedScores(nn.Module):

@@ -88,6 +88,21 @@ class NerModel(ElmoModel):
         self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
         self._untagged = False
+        self.initialize()
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        metadata: list[NerSentence],
+        tags: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Tags sentences. Returns the parts of the CRF's `Chain`, the best `tags`, `metadata`, and with gold
+        tags the `loss`: the mean over the sentences of the negative log-likelihood.
+
+        *Shape:* `tags` `(batch, tokens)`, gold and best.
+        """
+        return self.decode(self.scores(tokens), metadata, tags)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """Returns the parts of the CRF's `Chain`: an ensemble takes the mean of a sequence's scores."""
@@ -103,11 +118,6 @@ class NerModel(ElmoModel):
     def decode(
         self, scores: Scores, metadata: list[NerSentence], tags: torch.Tensor | None = None
     ) -> Outputs:
-        """
-        *Shape:* `tags` `(batch, tokens)`. Returns the parts of the CRF's `Chain`, the best `tags`
-        `(batch, tokens)`, `metadata`, and with gold tags the `loss`: the mean over the sentences of the
-        negative log-likelihood.
-        """
         chain = Chain(**scores)
         # (batch, tokens)
         best = chain.best()
@@ -123,7 +133,6 @@ class NerModel(ElmoModel):
         return outputs
 
     def results(self, outputs: Outputs) -> list[NerResult]:
-        """Returns the entities of each sentence, with their probabilities."""
         chain = Chain(**{name: outputs[name] for name in Chain._fields})
         spans = self._spans(outputs["tags"], chain.mask)
         probabilities = chain.span_probabilities(

@@ -92,7 +92,7 @@ class NerReader(TaskReader):
         super().__init__(**kwargs)
         self.format = format
         if format == "auto" and len(columns) >= _WIDE:  # ten named columns are not CoNLL-U
-            self.formats = [each for each in FORMATS if each.name != "conllu"]
+            self.formats = [format for format in FORMATS if format.name != "conllu"]
         self.columns = ColumnLayout(columns, delimiter, needed=(WORD, TAG), comments=comments)
         self.tag_names = tag_names
         self.strict = strict
@@ -142,11 +142,10 @@ class NerReader(TaskReader):
         if tags is None:
             return _instance(content, None)
         reader = TagReader(self.tag_scheme, strict=self.strict)
-        reader.settle(tags)
+        reader.find_scheme(tags)
         return _instance(content, reader.spans(tags, range(1, len(tags) + 1)))
 
     def _file(self, path: Path, counts: Tally) -> Iterator[_Example | InputError]:
-        """Yields the sentences with their entities, each after it is read; see `_entities`."""
         format = self.detected_format(path)
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
         tags = TagReader(self.tag_scheme, strict=self.strict)
@@ -170,9 +169,9 @@ class NerReader(TaskReader):
         a span show how the file is annotated, and are held back until then.
         """
         if self.every_record:
-            yield from (
-                (each, None) if isinstance(each, EntitySentence) else each for each in records if each
-            )
+            for record in records:
+                if record is not None:
+                    yield (record, None) if isinstance(record, EntitySentence) else record
             return
         waiting: list[EntitySentence | InputError | None] = []
         first: EntitySentence | None = None
@@ -180,11 +179,11 @@ class NerReader(TaskReader):
             waiting.append(record)
             if isinstance(record, EntitySentence) and _annotation(record) != _NOTHING:
                 first = first or record
-                if record.tags is None or tags.settle(record.tags):
+                if record.tags is None or tags.find_scheme(record.tags):
                     break
         if first is not None:
-            counts.check_kind(first.lines[0], _annotation(first))
-        elif any(isinstance(each, EntitySentence) for each in waiting):
+            counts.check_annotated_alike(first.lines[0], _annotation(first))
+        elif any(isinstance(record, EntitySentence) for record in waiting):
             logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
             if record is None:
@@ -217,11 +216,11 @@ def _count_scheme(tags: TagReader, counts: Tally) -> None:
     counts[f"sentences: {tags}"] = counts.pop("sentences", 0)
     if tags.brackets and not any(name.startswith("entities") for name in counts):
         logger.warning("%s: the tags have no entity, such as (PERSON*", counts.path)
-    if tags.odd:
-        number, line, tag = tags.odd
+    if tags.misfits:
+        number, line, tag = tags.misfits
         right = ("B" if tag.startswith("I") else "I") + tag[1:]
         problem = f"{tag} is read as {right}, since the other tags are {tags}"
-        counts.odd(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
+        counts.count_oddity(f"{tag[0]}- tags read as {right[0]}-", line, problem, number)
 
 
 def _annotation(sentence: EntitySentence) -> str:
@@ -231,8 +230,8 @@ def _annotation(sentence: EntitySentence) -> str:
 
 
 def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
-    """Returns the entities of a sentence that is annotated as the first one, without overlaps."""
-    counts.check_kind(sentence.lines[0], _annotation(sentence))
+    """Reads the entities of a sentence that is annotated as the first one, without overlaps."""
+    counts.check_annotated_alike(sentence.lines[0], _annotation(sentence))
     if sentence.tags is not None:
         return tags.spans(sentence.tags, sentence.lines)
     spans = sentence.spans
@@ -240,10 +239,10 @@ def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[
         spans = [_tokens_of(sentence, span, counts) for span in sentence.characters or ()]
     taken: list[Span] = []
     for span in sorted(set(spans), key=lambda span: (span.start - span.end, span)):
-        overlapped = [each for each in taken if span.start < each.end and each.start < span.end]
-        if overlapped:
-            problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, overlapped[0])}"
-            counts.odd("spans that overlap another left out", sentence.lines[span.start], problem)
+        longer = next((other for other in taken if span.start < other.end and other.start < span.end), None)
+        if longer is not None:
+            problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, longer)}"
+            counts.count_oddity("spans that overlap another left out", sentence.lines[span.start], problem)
         else:
             taken.append(span)
     return sorted(taken)
@@ -254,7 +253,7 @@ def _shown(sentence: EntitySentence, span: Span) -> str:
 
 
 def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
-    """Returns the tokens of a span of characters; white space at its ends does not count."""
+    """Finds the tokens of a span of characters; white space at its ends does not count."""
     text, words, offsets = sentence.text or join_words(sentence.words)
     characters = text[span.start : span.end]
     start = span.end - len(characters.lstrip())
@@ -267,7 +266,7 @@ def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
     if (offsets[first][0], offsets[last][1]) != (start, end):
         whole = " ".join(words[first : last + 1])
         problem = f"{characters!r} ({span.label}) cuts a token, and is read as {whole!r}"
-        counts.odd("spans that begin or end within a token", sentence.lines[first], problem)
+        counts.count_oddity("spans that begin or end within a token", sentence.lines[first], problem)
     return Span(first, last + 1, span.label)
 
 

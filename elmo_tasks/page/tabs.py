@@ -160,7 +160,7 @@ def index_of(word: str, words: list[str]) -> int | None:
     """Returns the first index of a word, in its own case or else in any; `None` if it is not there."""
     if word in words:
         return words.index(word)
-    folded = [each.casefold() for each in words]
+    folded = [other.casefold() for other in words]
     return folded.index(word.casefold()) if word.casefold() in folded else None
 
 

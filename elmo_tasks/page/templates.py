@@ -48,9 +48,9 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
     )
     filters = (starred, percent, named, answered, arguments, mentions)
-    environment.filters |= {each.__name__: each for each in filters}
+    environment.filters |= {function.__name__: function for function in filters}
     functions = (marked, heat, label_name, label_names, percent)
-    environment.globals |= {each.__name__: each for each in functions}
+    environment.globals |= {function.__name__: function for function in functions}
     environment.globals["version"] = __version__
     return environment.get_template(name)
 

@@ -128,9 +128,9 @@ class WordsInContext:
         return neighbours
 
     def _cosines(self, one: Occurrence, other: Occurrence) -> dict[str, float]:
-        pairs = self._encoder.encode_items([one, other], lambda each: each.words)
+        pairs = self._encoder.encode_items([one, other], lambda occurrence: occurrence.words)
         # (2, rows, dim)
-        vectors = torch.stack([encoded[:, each.position] for each, encoded in pairs])
+        vectors = torch.stack([encoded[:, occurrence.position] for occurrence, encoded in pairs])
         cosines = F.cosine_similarity(vectors[0], vectors[1], dim=1).tolist()
         word = one.words[one.position]
         static = {vectors.names[0]: 1.0 for vectors in self._static if vectors.known([word]).all()}

@@ -206,7 +206,6 @@ class Metrics:
         self._seconds.labels(model).observe(seconds)
 
     def text(self) -> bytes:
-        """Returns the metrics in the format of Prometheus."""
         return generate_latest(self._registry)
 
 

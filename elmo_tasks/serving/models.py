@@ -65,7 +65,7 @@ class ServedModel(Queue):
         `HTTPException`: an input cannot be answered, or not in time.
         """
         async with in_time(self.limits):
-            answers = await self.answer([Query(each, explain) for each in inputs])
+            answers = await self.answer([Query(content, explain) for content in inputs])
         for index, answer in enumerate(answers, start=1):
             if isinstance(answer, Refusal):
                 where = f"input {index} of {len(inputs)}: " if len(inputs) > 1 else ""
@@ -85,7 +85,6 @@ async def in_time(limits: Limits) -> AsyncIterator[None]:
 
 
 def local_model(predictor: TaskPredictor, limits: Limits) -> ServedModel:
-    """Returns a model that answers in this process."""
     batcher = Batcher(Answers(predictor, limits), size=limits.batch_size, wait=limits.batch_wait)
     return served(predictor, batcher, limits)
 
@@ -196,9 +195,10 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     name of its task. An existing path is never taken for `NAME=ARCHIVE`. For errors see `open_archive`.
     """
     opened: dict[str, OpenedArchive] = {}
-    for each in progress(archives, work="open", unit="archives"):
-        match = None if os.path.exists(each) else _NAMED.fullmatch(each)
-        name, archive = match.groups() if match else (None, each)
+    for archive in progress(archives, work="open", unit="archives"):
+        name = None
+        if not os.path.exists(archive) and (match := _NAMED.fullmatch(archive)):
+            name, archive = match.groups()
         predictor = open_predictor(archive, device)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()

@@ -29,7 +29,6 @@ class Replica:
 
     @serve.batch
     async def answer(self, queries: list[Query]) -> list[Reply]:
-        """Returns the answers to a batch, in order."""
         return await asyncio.to_thread(self._answers, queries)
 
 

@@ -71,6 +71,21 @@ class SnliModel(Classifier):
         self.dropout = nn.Dropout(dropout)
         self.hidden = nn.Linear(4 * self.composition.output_dim, hidden_size)
         self.output = nn.Linear(hidden_size, len(self.labels))
+        self.initialize()
+
+    def forward(
+        self,
+        premise: TextFieldTensors,
+        hypothesis: TextFieldTensors,
+        metadata: list[SnliPair],
+        label: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Classifies pairs. Returns the scores, `probabilities`, `metadata`, and with a `label` the `loss`.
+
+        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
+        """
+        return self.decode(self.scores(premise, hypothesis), metadata, label)
 
     def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> Scores:
         """
@@ -110,7 +125,7 @@ class SnliModel(Classifier):
         return {"logits": logits, "premise_to_hypothesis": to_hypothesis, "hypothesis_to_premise": to_premise}
 
     def results(self, outputs: Outputs) -> list[SnliResult]:
-        """Returns the label of each pair, and the alignments without padding."""
+        """Cuts the padding off the alignments."""
         pairs: list[SnliPair] = outputs["metadata"]
         results = []
         for pair, label, to_hypothesis, to_premise in zip(

@@ -31,11 +31,11 @@ class SnliPair(Metadata):
     hypothesis: list[str]
 
     def __getitem__(self, name: str) -> Any:
-        """Returns the words of a sentence by AllenNLP's name, `premise_tokens`, too."""
+        """Knows AllenNLP's name, `premise_tokens`, too."""
         return super().__getitem__(name.removesuffix("_tokens"))
 
     def __len__(self) -> int:
-        """Returns the tokens of the longer sentence, by which samplers sort."""
+        """Counts the tokens of the longer sentence, by which samplers sort."""
         return max(len(self.premise), len(self.hypothesis))
 
 
@@ -87,16 +87,16 @@ class SnliReader(LabelledTextReader):
             chosen or known_column(name, values) or COLUMN_NAMES[name][0]
             for name, chosen in self._columns.items()
         )
-        return [[each] if isinstance(each, str) else each for each in (premise, hypothesis)], label
+        return [[names] if isinstance(names, str) else names for names in (premise, hypothesis)], label
 
     def text_to_instance(
         self, premise: str | list[str], hypothesis: str | list[str], label: str | None = None
     ) -> Instance:
-        """Returns the instance of one pair, see `instance`; without `label` for prediction."""
+        """Makes the instance of one pair, see `instance`; without `label` for prediction."""
         return self.instance([premise, hypothesis], label)
 
     def tokens(self, text: str | list[str]) -> list[Token]:
-        """Returns the tokens, which are not to be changed: the hypotheses of a premise share its list."""
+        """Returns tokens that are not to be changed: the hypotheses of a premise share its list."""
         tokenizer = self.text_tokenizer
         if isinstance(text, str) and len(text) <= _MAX_CACHED and isinstance(tokenizer, Hashable):
             return _cached_tokens(tokenizer, text)

@@ -19,17 +19,16 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize(answer: str) -> str:
-    """Returns a text in lower case, without ASCII punctuation and articles, and with single blanks."""
+    """Lower-cases a text, removes ASCII punctuation and articles, and makes blanks single."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def exact_match(predicted: str, gold: str) -> int:
-    """Returns 1 if the normalised texts are equal, else 0."""
     return int(normalize(predicted) == normalize(gold))
 
 
 def f1(predicted: str, gold: str, *, version: str) -> float:
-    """Returns the F1 of the words of the normalised texts; with 2.0, two texts without words have F1 1."""
+    """Compares the words of the normalised texts; with 2.0, two texts without words have F1 1."""
     predicted_words, gold_words = normalize(predicted).split(), normalize(gold).split()
     if version == "2.0" and not (predicted_words and gold_words):
         return float(predicted_words == gold_words)

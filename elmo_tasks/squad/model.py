@@ -146,6 +146,25 @@ class SquadModel(ElmoModel):
             else None
         )
         self.metric = SquadMetric("2.0" if no_answer else "1.1")
+        self.initialize()
+
+    def forward(
+        self,
+        passage: TextFieldTensors,
+        question: TextFieldTensors,
+        metadata: list[SquadQuestion],
+        span_start: torch.Tensor | None = None,
+        span_end: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Answers questions. Returns the scores, `metadata`, the log probabilities `best` `(batch, n)` of the
+        best spans, their first and last tokens `indices` `(batch, n, 2)`, and with gold spans the `loss`: the
+        mean negative log-likelihood over the questions that have a span or no answer.
+
+        *Shape:* `span_start`, `span_end` `(batch, 1)`, the first and the last token; negative without a span.
+        """
+        scores = self.scores(passage, question, metadata)
+        return self.decode(scores, metadata, span_start, span_end)
 
     def scores(
         self, passage: TextFieldTensors, question: TextFieldTensors, metadata: list[SquadQuestion]
@@ -157,7 +176,7 @@ class SquadModel(ElmoModel):
         """
         # (passages,), (batch,): a row for each distinct passage, and the passage of each question
         device = get_text_field_mask(passage).device
-        paragraphs = torch.tensor([each.paragraph for each in metadata], device=device)
+        paragraphs = torch.tensor([row.paragraph for row in metadata], device=device)
         rows, passage_of_question = one_of_each(paragraphs)
         # (passages, tokens, dim), (passages, tokens)
         passages, passage_mask = self._encode(choose_texts(passage, rows))
@@ -239,13 +258,6 @@ class SquadModel(ElmoModel):
         span_start: torch.Tensor | None = None,
         span_end: torch.Tensor | None = None,
     ) -> Outputs:
-        """
-        Returns the scores, `metadata`, the log probabilities `best` `(batch, n)` of the best spans, their
-        first and last tokens `indices` `(batch, n, 2)`, and with gold spans the `loss`: the mean negative
-        log-likelihood over the questions that have a span or no answer.
-
-        *Shape:* `span_start`, `span_end` `(batch, 1)`, the first and the last token; negative without a span.
-        """
         # (batch, n), (batch, n, 2)
         best, indices = best_spans(scores["spans"], N_BEST)
         outputs = {**scores, "best": best, "indices": indices, "metadata": metadata}
@@ -286,7 +298,7 @@ class SquadModel(ElmoModel):
         return mean
 
     def results(self, outputs: Outputs) -> list[SquadResult]:
-        """Returns the best answers of each question, and attentions without padding."""
+        """Cuts the padding off the attentions."""
         questions: list[SquadQuestion] = outputs["metadata"]
         results = []
         for row, (question, n_best) in enumerate(zip(questions, _answers(outputs), strict=True)):

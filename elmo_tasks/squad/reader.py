@@ -19,7 +19,7 @@ from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.formats import Finding
-from elmo_tasks.data.formats.questions import FORMATS, Answer, Question, read_questions
+from elmo_tasks.data.formats.questions import FORMATS, GoldAnswer, Question, read_questions
 from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.input_files import FileSample, InputError, shorten
 from elmo_tasks.data.reader import TaskReader, group_id, text_field
@@ -61,7 +61,7 @@ class SquadQuestion(Metadata):
         return group_id(self.passage.text)
 
     def __getitem__(self, name: str) -> Any:
-        """Returns a value by AllenNLP's name, too."""
+        """Knows AllenNLP's names, too."""
         names = {
             "original_passage": self.passage.text,
             "token_offsets": self.passage.offsets,
@@ -72,7 +72,7 @@ class SquadQuestion(Metadata):
         return names[name] if name in names else super().__getitem__(name)
 
     def __len__(self) -> int:
-        """Returns the tokens of the passage, by which samplers sort."""
+        """Counts the tokens of the passage, by which samplers sort."""
         return len(self.passage.words)
 
 
@@ -124,23 +124,25 @@ class SquadReader(TaskReader):
         )
         if not self.every_record:
             examples = self.valid_examples(path, examples)
-        for _, questions_of_passage in groupby(examples, key=lambda each: getattr(each, "passage", None)):
-            questions = list(questions_of_passage)
+        for _, group in groupby(examples, key=lambda example: getattr(example, "passage", None)):
+            questions = list(group)
             counts["paragraphs"] += 1
             for question in questions:
                 if isinstance(question, InputError):
                     counts["bad questions"] += 1
                 elif not self._keeps(question):
                     problem = "the reader's key `unanswerable: true` keeps questions without an answer"
-                    counts.odd("questions left out", None, f"{problem}, for models with no_answer: true")
+                    problem += ", for models with no_answer: true"
+                    counts.count_oddity("questions left out", None, problem)
                 else:
                     counts["questions"] += 1
                     counts["questions without an answer"] += not question.answers
                     counts["answers"] += len(question.answers or ())
                     for answer in question.answers or ():
                         if answer.stated is not None:
+                            kind = "answers near their answer_start, which is wrong"
                             problem = f"{shorten(answer.text)!r} is at {answer.start}, not at {answer.stated}"
-                            counts.odd("answers near their answer_start, which is wrong", None, problem)
+                            counts.count_oddity(kind, None, problem)
             yield questions
 
     def _read(self, file_path: str) -> Iterator[Instance]:
@@ -152,10 +154,10 @@ class SquadReader(TaskReader):
                     yield no_prediction(question)
                 elif self._keeps(question):
                     passage = self._passage_text(question.passage)
-                    off = [each for each in question.answers or () if passage.span(each) is None]
+                    off = [answer.text for answer in question.answers or () if passage.span(answer) is None]
                     num_answers += len(question.answers or ())
                     num_misaligned += len(off)
-                    misaligned += [repr(shorten(each.text)) for each in off[: _SHOWN - len(misaligned)]]
+                    misaligned += [repr(shorten(text)) for text in off[: _SHOWN - len(misaligned)]]
                     yield self.text_to_instance(
                         question.text, question.passage, question.answers, id=question.id
                     )
@@ -180,10 +182,11 @@ class SquadReader(TaskReader):
         questions: list[Question] = []
         with suppress(InputError):  # the reader raises the error again
             for file in sample.files:
-                found = read_questions(file, ids=False, encoding=sample.encoding)
-                questions += [each for each in found if isinstance(each, Question)]
+                examples = read_questions(file, ids=False, encoding=sample.encoding)
+                questions += [example for example in examples if isinstance(example, Question)]
         unanswerable = any(not question.answers for question in questions)
-        tokenizer = tokenizer_of_script("".join({each.passage: None for each in questions[:_SAMPLE]}))
+        passages = dict.fromkeys(question.passage for question in questions[:_SAMPLE])
+        tokenizer = tokenizer_of_script("".join(passages))
         keys = {"unanswerable": unanswerable, "tokenizer": tokenizer}
         return Finding(evidence, [{name: value for name, value in keys.items() if value}])
 
@@ -197,9 +200,9 @@ class SquadReader(TaskReader):
             yield "answer" if answers else "no answer"
 
     def text_to_instance(
-        self, question: str, passage: str, answers: list[Answer] | None = None, *, id: str | None = None
+        self, question: str, passage: str, answers: list[GoldAnswer] | None = None, *, id: str | None = None
     ) -> Instance:
-        """Returns the instance of a question. Without words in it, or in the passage, it is an error."""
+        """Raises an error if the question or the passage has no words."""
         passage_text = self._passage_text(passage)
         question_words = self.split(question)
         for name, text in (("passage", passage_text.words), ("question", question_words)):
@@ -213,26 +216,33 @@ class SquadReader(TaskReader):
         }
         if answers is not None:
             metadata.answers = [answer.text for answer in answers]
-            spans = [span for answer in answers if (span := passage_text.span(answer)) is not None]
-            chosen = self._choose(spans, question) if spans else NO_SPAN
+            found = map(passage_text.span, answers)
+            spans = [span for span in found if span is not None] or [NO_SPAN]
+            chosen = spans[0]
+            if self.training_answer == "most_frequent":
+                chosen = Counter(spans).most_common(1)[0][0]
+            elif self.training_answer == "random":
+                chosen = random.Random(question).choice(spans)
             fields |= span_fields(chosen, passage_text.field)
         return Instance(fields)
 
     def _passage_text(self, text: str) -> "_Passage":
-        """Returns a passage, split once for all questions of its paragraph, which come in a row."""
+        """Splits a passage once for all questions of its paragraph, which come in a row."""
         if self._last_passage is None or self._last_passage.words.text != text:
             self._last_passage = _Passage(self.split(text))
         return self._last_passage
 
     def split(self, text: str) -> Words:
-        """Returns the words of a text; spaCy's words are also split at hyphens, currency signs and more."""
-        words = super().split(text)
-        return _in_pieces(words) if isinstance(self.text_tokenizer, SpacyRules) else words
-
-    def _choose(self, spans: list[tuple[int, int]], question: str) -> tuple[int, int]:
-        if self.training_answer == "most_frequent":
-            return Counter(spans).most_common(1)[0][0]
-        return random.Random(question).choice(spans) if self.training_answer == "random" else spans[0]
+        """Splits a text, and spaCy's words also at hyphens, currency signs and more."""
+        tokens = super().split(text)
+        if not isinstance(self.text_tokenizer, SpacyRules):
+            return tokens
+        words, offsets = [], []
+        for word, (start, _) in zip(tokens.words, tokens.offsets, strict=True):
+            for piece in _PIECES.finditer(word):
+                words.append(piece.group())
+                offsets.append((start + piece.start(), start + piece.end()))
+        return Words(text, words, offsets)
 
 
 class _Passage:
@@ -244,8 +254,8 @@ class _Passage:
         self._first = {start: token for token, (start, _) in enumerate(self.words.offsets)}
         self._last = {end: token for token, (_, end) in enumerate(self.words.offsets)}
 
-    def span(self, answer: Answer) -> tuple[int, int] | None:
-        """Returns the first and the last token of an answer, or `None` if it is not on token boundaries."""
+    def span(self, answer: GoldAnswer) -> tuple[int, int] | None:
+        """Finds the first and the last token of an answer; `None` if it is not on token boundaries."""
         text = answer.text.rstrip()
         start = answer.start + len(text) - len(text.lstrip())
         first, last = self._first.get(start), self._last.get(answer.start + len(text))
@@ -253,14 +263,4 @@ class _Passage:
 
 
 def span_fields(span: tuple[int, int], passage: TextField) -> dict[str, Field]:
-    """Returns the fields of the first and the last token of an answer."""
     return {"span_start": IndexField(span[0], passage), "span_end": IndexField(span[1], passage)}
-
-
-def _in_pieces(tokens: Words) -> Words:
-    words, offsets = [], []
-    for word, (start, _) in zip(tokens.words, tokens.offsets, strict=True):
-        for piece in _PIECES.finditer(word):
-            words.append(piece.group())
-            offsets.append((start + piece.start(), start + piece.end()))
-    return Words(tokens.text, words, offsets)

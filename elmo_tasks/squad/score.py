@@ -29,7 +29,11 @@ def report(data_file: str, predictions_file: str) -> str:
     and without. With 1.1, a question without a prediction is named on stderr, and counts as wrong; with 2.0
     it is an `InputError`, and with 1.1 a question without an answer.
     """
-    predictions = _predictions(predictions_file)
+    files = input_files(predictions_file)
+    predictions = read_json(files[0]) if len(files) == 1 else None
+    if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
+        expected = 'one file with an object: {"id": "answer", ...}'
+        raise InputError(f"the predictions must be {expected}", where=predictions_file)
     questions = read_good_questions(data_file)
     version = _version(input_files(data_file)[0])
     # The data of a test set have no answers at all.
@@ -58,21 +62,12 @@ def report(data_file: str, predictions_file: str) -> str:
 
 
 def _version(file: Path) -> str:
-    """Returns the version that the JSON of SQuAD states; empty for data of another form."""
+    """Reads the version that the JSON of SQuAD states; empty for data of another form."""
     try:
         content = read_json(file)
     except InputError:  # a record a line, or Parquet
         return ""
     return str(content.get("version", "")) if isinstance(content, dict) else ""
-
-
-def _predictions(path: str) -> dict[str, str]:
-    expected = 'an object: {"id": "answer", ...}'
-    files = input_files(path)
-    predictions = read_json(files[0]) if len(files) == 1 else None
-    if not isinstance(predictions, dict) or not all(isinstance(text, str) for text in predictions.values()):
-        raise InputError(f"the predictions must be one file with {expected}", where=path)
-    return predictions
 
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from allennlp.training.metrics import Metric
 
-from elmo_tasks.data.formats.roles import PREDICATE, Argument
+from elmo_tasks.data.formats.roles import PREDICATE, RoleArgument
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
 from elmo_tasks.modules.metrics import CountingMetric, LabelCounts
 
 CONTINUATION = "C-"
 
 
-def from_tags(tags: Sequence[str]) -> list[Argument]:
-    """Returns the arguments in the order of their first words; tags that are not IOB2: `TagError`."""
+def from_tags(tags: Sequence[str]) -> list[RoleArgument]:
+    """Reads the arguments, in the order of their first words; tags that are not IOB2: `TagError`."""
     arguments: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
     for start, end, label in to_spans(tags, Scheme.IOB2):
@@ -30,10 +30,10 @@ def from_tags(tags: Sequence[str]) -> list[Argument]:
         else:
             latest[role] = [(start, end)]
             arguments.append((role, latest[role]))
-    return [Argument(role, tuple(spans)) for role, spans in arguments]
+    return [RoleArgument(role, tuple(spans)) for role, spans in arguments]
 
 
-def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
+def to_tags(arguments: Iterable[RoleArgument], length: int) -> list[str]:
     """
     Returns the IOB2 tags of a sentence of `length` words. A span that is empty, outside the sentence, without
     a label, or overlaps another is a `ValueError`, and so are arguments that tags cannot tell apart.
@@ -54,7 +54,7 @@ def to_tags(arguments: Iterable[Argument], length: int) -> list[str]:
 
 
 def in_brackets(words: Sequence[str], tags: Sequence[str]) -> str:
-    """Returns the words with each labelled span of IOB2 tags in brackets, such as `[ARG0: Ana] [V: flew]`."""
+    """Puts each labelled span of IOB2 tags in brackets, such as `[ARG0: Ana] [V: flew]`."""
     parts, position = [], 0
     for start, end, label in to_spans(tags, Scheme.IOB2):
         parts += [*words[position:start], f"[{label}: {' '.join(words[start:end])}]"]

@@ -53,11 +53,12 @@ class SrlResult(TaskResult):
     @property
     def value(self) -> list[Predicate]:
         words, offsets = self.text.words, self.text.offsets
-        indices = [each.start + each.word for each in self.predicates]
-        return [
-            Predicate(words[index], [argument for argument, _ in self._arguments(each)], *offsets[index])
-            for index, each in zip(indices, self.predicates, strict=True)
-        ]
+        predicates = []
+        for tagged in self.predicates:
+            index = tagged.start + tagged.word
+            arguments = [argument for argument, _ in self._arguments(tagged)]
+            predicates.append(Predicate(words[index], arguments, *offsets[index]))
+        return predicates
 
     @property
     def labels(self) -> list[str]:
@@ -145,15 +146,34 @@ class SrlModel(ElmoModel):
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
         self._untagged = False
+        self.initialize()
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        verb_indicator: torch.Tensor,
+        metadata: list[SrlProposition],
+        tags: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Tags the arguments of one predicate in each row. Returns the scores, `best`, the IOB2 tags of each
+        proposition, `metadata`, and with gold tags the `loss`: the mean over the words of a proposition, and
+        over the propositions, of the negative log-likelihood.
+
+        *Shape:* `verb_indicator` `(batch, tokens)`, 1 at the predicate; gold `tags` `(batch, tokens)`.
+        """
+        return self.decode(self.scores(tokens, verb_indicator, metadata), metadata, tags)
 
     def scores(
         self, tokens: TextFieldTensors, verb_indicator: torch.Tensor, metadata: list[SrlProposition]
     ) -> Scores:
         """
-        *Shape:* `verb_indicator` `(batch, tokens)`, 1 at the predicate. Returns `logits` `(batch, tokens,
-        tags)` and `mask` `(batch, tokens)`: the words that have a tag, none without a predicate.
+        Returns `logits` `(batch, tokens, tags)` and `mask` `(batch, tokens)`: the words that have a tag, none
+        without a predicate.
         """
-        sentences = torch.tensor([each.sentence for each in metadata], device=verb_indicator.device)
+        sentences = torch.tensor(
+            [proposition.sentence for proposition in metadata], device=verb_indicator.device
+        )
         rows, indices = one_of_each(sentences)
         # (sentences, tokens, input_dim)
         embedded, elmo = self.embed(choose_texts(tokens, rows))
@@ -173,11 +193,6 @@ class SrlModel(ElmoModel):
     def decode(
         self, scores: Scores, metadata: list[SrlProposition], tags: torch.Tensor | None = None
     ) -> Outputs:
-        """
-        *Shape:* `tags` `(batch, tokens)`. Returns the scores, `best`, the IOB2 tags of each proposition,
-        `metadata`, and with gold tags the `loss`: the mean over the words of a proposition, and over the
-        propositions, of the negative log-likelihood.
-        """
         logits, mask = scores["logits"], scores["mask"]
         # (batch, tokens)
         ids = self.viterbi(logits.log_softmax(dim=2), mask).tolist()
@@ -191,7 +206,7 @@ class SrlModel(ElmoModel):
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
             )
-            labelled = [i for i, each in enumerate(metadata) if each.predicate is not None]
+            labelled = [i for i, proposition in enumerate(metadata) if proposition.predicate is not None]
             gold = [metadata[i].gold_tags or [] for i in labelled]
             self.metric([best[i] for i in labelled], gold)
         return outputs
@@ -199,16 +214,13 @@ class SrlModel(ElmoModel):
     average = staticmethod(average_with_logits)
 
     def results(self, outputs: Outputs) -> list[SrlResult]:
-        """Returns the predicate of each instance, or none, with positions in words alone."""
-        propositions: list[SrlProposition] = outputs["metadata"]
-        return [
-            SrlResult(
-                join_words(each.words),
-                [] if each.predicate is None else [TaggedPredicate(each.predicate, tags)],
-                has_characters=False,
-            )
-            for each, tags in zip(propositions, outputs["best"], strict=True)
-        ]
+        """Has no positions in characters: the words may come from a file without the text."""
+        results = []
+        for proposition, tags in zip(outputs["metadata"], outputs["best"], strict=True):
+            word = proposition.predicate
+            predicates = [] if word is None else [TaggedPredicate(word, tags)]
+            results.append(SrlResult(join_words(proposition.words), predicates, has_characters=False))
+        return results
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
         """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""

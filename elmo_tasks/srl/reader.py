@@ -20,8 +20,7 @@ from elmo_tasks.data.formats.roles import (
     FORMATS,
     PROPS,
     WORDS,
-    Argument,
-    Predicate,
+    RoleArgument,
     RoleColumns,
     RoleOptions,
     RoleSentence,
@@ -137,8 +136,8 @@ class SrlReader(TaskReader):
         words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
         if self.every_record:
             # Without tags, since some sentences of a batch may have none
-            predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
-            instances = [_instance(words, tokens, predicate, None) for predicate in predicates]
+            indices = [predicate.index for predicate in sentence.predicates] + sentence.without_arguments
+            instances = [_instance(words, tokens, index, None) for index in indices]
             reason = "" if instances else "no predicate is marked in the sentence"
             found = instances if sentence.marked else None
             yield SentenceInstance(join_words(words), found, reason, sentence.ids)
@@ -205,7 +204,11 @@ class SrlReader(TaskReader):
             sentence, tags = example
             counts["sentences"] += 1
             if self.verbs_only:
-                is_verb = [_is_verb(path, sentence, each) for each in sentence.predicates]
+                parts_of_speech = [predicate.pos for predicate in sentence.predicates]
+                if None in parts_of_speech:
+                    problem = "`verbs_only` needs parts of speech, which the file does not have"
+                    raise InputError(problem, where=path, line=sentence.lines[0])
+                is_verb = [(pos or "").startswith("V") for pos in parts_of_speech]
                 counts["predicates that are not verbs left out"] += is_verb.count(False)
                 sentence.predicates = list(compress(sentence.predicates, is_verb))
                 tags = list(compress(tags, is_verb))
@@ -224,48 +227,41 @@ class SrlReader(TaskReader):
                 continue
             line = record.lines[0]
             for predicate in record.predicates:
-                counts.check_kind(line, "no arguments" if predicate.arguments is None else "arguments")
+                annotation = "no arguments" if predicate.arguments is None else "arguments"
+                counts.check_annotated_alike(line, annotation)
             try:
-                yield record, [_tags(record, each.arguments, counts) for each in record.predicates]
+                yield record, [_tags(record, predicate.arguments, counts) for predicate in record.predicates]
             except InputError as error:
                 yield error
             except ValueError as error:
                 yield InputError(str(error), where=counts.path, line=line)
 
 
-def _tags(sentence: RoleSentence, arguments: list[Argument] | None, counts: Tally) -> list[str] | None:
-    """Returns the tags of the outer arguments of a predicate, and counts the inner ones."""
+def _tags(sentence: RoleSentence, arguments: list[RoleArgument] | None, counts: Tally) -> list[str] | None:
+    """Tags the outer arguments of a predicate, and counts the inner ones."""
     if arguments is None:
         return None
     spans = [Span(*part, argument.label) for argument in arguments for part in argument.spans]
-    outer_of = {i: spans[j] for i in range(len(spans)) for j in range(len(spans)) if _is_inside(spans, i, j)}
+
+    def is_inside(i: int, j: int) -> bool:
+        # Of equal spans, the first one is the outer one.
+        within = spans[j].start <= spans[i].start < spans[i].end <= spans[j].end
+        return i != j and within and (j < i or spans[i][:2] != spans[j][:2])
+
+    outer_of = {i: spans[j] for i in range(len(spans)) for j in range(len(spans)) if is_inside(i, j)}
     for i, outer in outer_of.items():
         problem = f"{spans[i].label} is inside of {outer.label}"
-        counts.odd("arguments inside of others left out", sentence.lines[spans[i].start], problem)
+        counts.count_oddity("arguments inside of others left out", sentence.lines[spans[i].start], problem)
     if all(len(argument.spans) == 1 for argument in arguments):
         kept = [span for i, span in enumerate(spans) if i not in outer_of]
         return from_spans(kept, len(sentence.words), Scheme.IOB2)
     numbers = iter(range(len(spans)))
     remaining = [
-        Argument(label, tuple(part for part in parts if next(numbers) not in outer_of))
+        RoleArgument(label, tuple(part for part in parts if next(numbers) not in outer_of))
         for label, parts in arguments
     ]
     left = [new for new, old in zip(remaining, arguments, strict=True) if new.spans or not old.spans]
     return to_tags(left, len(sentence.words))
-
-
-def _is_inside(spans: list[Span], i: int, j: int) -> bool:
-    """Returns whether span `i`, not empty, lies inside of span `j`; the first of equal spans is the outer."""
-    if i == j or not spans[j].start <= spans[i].start < spans[i].end <= spans[j].end:
-        return False
-    return j < i or spans[i][:2] != spans[j][:2]
-
-
-def _is_verb(path: Path, sentence: RoleSentence, predicate: Predicate) -> bool:
-    if predicate.pos is None:
-        problem = "`verbs_only` needs parts of speech, which the file does not have"
-        raise InputError(problem, where=path, line=sentence.lines[0])
-    return predicate.pos.startswith("V")
 
 
 class _RoleField(TagField):

@@ -86,6 +86,17 @@ class SstModel(Classifier):
         sizes = [4 * integrated_dim, *classifier_sizes]
         self.classifier = _classifier_layers(sizes, len(self.labels), maxout, classifier_dropout)
         self.binary_metric = BooleanAccuracy() if len(self.labels) == 5 else None
+        self.initialize()
+
+    def forward(
+        self, tokens: TextFieldTensors, metadata: list[SstSentence], label: torch.Tensor | None = None
+    ) -> Outputs:
+        """
+        Classifies sentences. Returns the scores, `probabilities`, `metadata`, and with a `label` the `loss`.
+
+        *Shape:* `label` `(batch,)`, `probabilities` `(batch, classes)`.
+        """
+        return self.decode(self.scores(tokens), metadata, label)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """*Shape:* `logits` `(batch, classes)`, `attention` of the pooling and `mask` `(batch, tokens)`."""
@@ -137,7 +148,6 @@ class SstModel(Classifier):
         return metrics
 
     def results(self, outputs: Outputs) -> list[SstResult]:
-        """Returns the label of each sentence, and the attention to each word."""
         sentences: list[SstSentence] = outputs["metadata"]
         return [
             SstResult(sentence.words, *label, attention[: len(sentence.words)])

@@ -88,7 +88,7 @@ class SstReader(TaskReader):
             text.counted = not inside
 
     def text_to_instance(self, words: list[str], label: str | None = None) -> Instance:
-        """Returns the instance of one sentence. No words, or an unknown label, are an error."""
+        """Raises an error if there are no words, or if the label is unknown."""
         check_words(words)
         check_label(label, self.classes)
         return self._instance([Token(word) for word in words], label)
@@ -141,7 +141,7 @@ class _Text(TextField):
 
 
 def _inside_others(positions: Iterable[_Position | None]) -> Iterator[bool]:
-    """Yields whether each position is inside an earlier one; a phrase comes before the phrases inside it."""
+    """Tells which positions are inside an earlier one; a phrase comes before the phrases inside it."""
     tree, end_of_outer = None, 0
     for position in positions:
         if position is None:

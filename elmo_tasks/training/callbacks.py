@@ -189,13 +189,12 @@ def _check_loader(loader: DataLoader | None) -> None:
             "seed gives another result; with 0 or 1 it gives the same",
             loader.num_workers,
         )
-    if is_distributed() and isinstance(loader.batch_sampler, ElmoBucketSampler):
-        if loader.max_instances_in_memory is not None:
-            raise ConfigurationError(
-                "data_loader.max_instances_in_memory must be null in several processes, which make "
-                "the batches of all instances together"
-            )
-        len(loader)  # all workers must ask before the first epoch, see `ElmoBucketSampler`
+    in_step = is_distributed() and isinstance(loader.batch_sampler, ElmoBucketSampler)
+    if in_step and loader.max_instances_in_memory is not None:
+        raise ConfigurationError(
+            "data_loader.max_instances_in_memory must be null in several processes, which make the batches "
+            "of all instances together"
+        )
 
 
 def _rank_and_size() -> tuple[int, int]:
@@ -252,7 +251,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
         run_name: Optional[Name] = None,
     ) -> None:
         super().__init__(serialization_dir)
-        remedy = "pip install mlflow -c requirements.lock"
+        remedy = "pip install mlflow -c requirements/main.lock"
         with errors_as(ConfigError, "elmo_mlflow needs MLflow", ImportError, remedy=remedy):
             import mlflow
         self._mlflow = mlflow

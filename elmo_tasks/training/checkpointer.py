@@ -125,8 +125,11 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     def _whole_checkpoints(self) -> set[tuple[int, int]]:
         # PyTorch writes zip archives, and their index last.
-        checkpoints = self._find_all_checkpoints()
-        return {each for each in checkpoints if all(map(zipfile.is_zipfile, self._paths(each)))}
+        return {
+            checkpoint
+            for checkpoint in self._find_all_checkpoints()
+            if all(map(zipfile.is_zipfile, self._paths(checkpoint)))
+        }
 
     def _paths(self, checkpoint: tuple[int, int]) -> tuple[str, str]:
         return self._model_state_path(*checkpoint), self._training_state_path(*checkpoint)

@@ -234,7 +234,7 @@ def variants_at_chance(runs: list[TrainingRun]) -> list[str]:
         block = config.get("validation_dataset_reader") or config["dataset_reader"]
         reader = DatasetReader.from_params(Params(block).duplicate())
         instances = reader.read(config["validation_data_path"])
-        labels.update(each["label"].label for each in instances if "label" in each.fields)
+        labels.update(instance["label"].label for instance in instances if "label" in instance.fields)
     if labels:
         share = max(labels.values()) / labels.total()
         bound = share + 2 * math.sqrt(share * (1 - share) / labels.total())
@@ -292,7 +292,6 @@ NO_ELMO = Setting("none", "all", None)
 
 
 def own_setting(config: dict[str, Any]) -> Setting:
-    """Returns the setting of a config with ELMo."""
     block = config["model"]["elmo"]
     return Setting(block.get("placement", "input"), block.get("layers", "all"), block.get("mix_l2"))
 

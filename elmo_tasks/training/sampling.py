@@ -44,30 +44,34 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         "padding_noise": NonNegativeFloat,
     }
 
-    # Whether a sampler of this process has yielded batches. Before that, all workers ask for the number of
-    # batches, for the schedule; later only a progress bar in the first worker asks.
-    _running: ClassVar[bool] = False
-
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._max_batches: dict[int, int] = {}
         """The largest number of batches of any worker, by the number of this worker's instances."""
+        self._asked: set[int] = set()
+        """
+        The numbers of instances for which this worker knows already what the others ask for when they make
+        their batches: only the first worker has a progress bar.
+        """
 
     def get_num_batches(self, instances: Sequence[Instance]) -> int:
         num_batches = int(super().get_num_batches(instances))
         if not _in_a_group():
             return num_batches
         self._check_any(num_batches)
-        if not self._running and len(instances) not in self._max_batches:
+        if len(instances) not in self._max_batches:
             self._max_batches[len(instances)] = int(dist_reduce(num_batches, dist.ReduceOp.MAX))
-        return self._max_batches.get(len(instances), num_batches)
+            self._asked.add(len(instances))
+        return self._max_batches[len(instances)]
 
     def get_batch_indices(self, instances: Sequence[Instance]) -> Iterable[list[int]]:
-        ElmoBucketSampler._running = True
         batches = [list(batch) for batch in super().get_batch_indices(instances)]
         if _in_a_group():
             self._check_any(len(batches))
-            wanted = int(dist_reduce(len(batches), dist.ReduceOp.MAX))
+            if len(instances) not in self._asked:
+                self._max_batches[len(instances)] = int(dist_reduce(len(batches), dist.ReduceOp.MAX))
+            self._asked.discard(len(instances))
+            wanted = self._max_batches[len(instances)]
             batches = _halve_to(batches, min(wanted, sum(map(len, batches))))
             if len(batches) < wanted:
                 batches += self._again(batches, wanted)

@@ -47,11 +47,11 @@ class VectorEncoder(ABC):
 
     @abstractmethod
     def known(self, words: Sequence[str]) -> torch.Tensor:
-        """Returns which words have a vector of their own. *Shape:* `(words,)`."""
+        """Tells which words have a vector of their own. *Shape:* `(words,)`."""
 
     def occurrence(self, vectors: torch.Tensor, start: int, end: int) -> torch.Tensor:
         """
-        Returns the meaning of the tokens `[start, end)` in their sentence: the mean of their vectors.
+        Represents the tokens `[start, end)` in their sentence by the mean of their vectors.
         *Shape:* `(rows, tokens, dim)` to `(rows, dim)`.
         """
         return vectors[:, start:end].mean(dim=1)
@@ -101,9 +101,9 @@ class BiLmEncoder(VectorEncoder):
 
 class StaticVectors(VectorEncoder):
     """
-    An encoder with one row, `name`, a table of word vectors: one vector per word, whatever its context. A
-    word is looked up in its own spelling, or else as the first word of the table that differs only in case;
-    the first of equal words counts. An unknown word has zeros.
+    An encoder with one row, `name`, of a table of word vectors. A word has the same vector in all contexts.
+    It is looked up in its own spelling, or else as the first word of the table that differs only in case; the
+    first of equal words counts. An unknown word has zeros.
     """
 
     def __init__(self, *, name: str, table: VectorTable) -> None:
@@ -126,12 +126,12 @@ class StaticVectors(VectorEncoder):
         return self._lookup(words) >= 0
 
     def occurrence(self, vectors: torch.Tensor, start: int, end: int) -> torch.Tensor:
-        """Returns the mean of all other words: the word itself has the same vector in every sentence."""
+        """Takes the mean of all other words: the word itself has the same vector in every sentence."""
         other_words = torch.cat([vectors[:, :start], vectors[:, end:]], dim=1)
         return other_words.sum(dim=1) / max(1, other_words.size(1))
 
     def nearest(self, word: str, count: int) -> list[tuple[str, float]]:
-        """Returns the other words with the highest cosines to a known word, and their cosines."""
+        """Finds the other words with the highest cosines to a known word, and their cosines."""
         row = int(self._lookup([word]))
         # (words,)
         cosines = (
@@ -142,7 +142,7 @@ class StaticVectors(VectorEncoder):
         return [(self._words[row], value) for row, value in zip(rows.tolist(), best.tolist(), strict=True)]
 
     def _lookup(self, words: Sequence[str]) -> torch.Tensor:
-        """Returns the row of each word in the table, -1 for an unknown word. *Shape:* `(words,)`."""
+        # (words,): -1 for an unknown word
         rows = [self._rows.get(word, self._folded.get(word.lower(), -1)) for word in words]
         return torch.tensor(rows, dtype=torch.long)
 
@@ -160,13 +160,13 @@ class WordVectors(NamedTuple):
     """`(words,)`: which words have a vector. The vectors of other words have no meaning."""
 
     def table(self, words: Sequence[str]) -> VectorTable:
-        """Returns the known words and their vectors; `words` are the words of all rows."""
+        """Keeps the known words and their vectors; `words` are the words of all rows."""
         known_words = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
         return VectorTable(known_words, self.vectors[self.known].float().numpy())
 
 
 def out_of_context(encoder: VectorEncoder, words: Sequence[str]) -> list[WordVectors]:
-    """Returns the vectors of words as sentences of their own, for each row."""
+    """Encodes each word as a sentence of its own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
     vectors = torch.cat([vectors.transpose(0, 1) for vectors in encoder.encode(sentences)])
@@ -177,8 +177,8 @@ def in_contexts(
     encoder: VectorEncoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
     """
-    Returns the vectors of words, averaged over their occurrences in a text, for each row. A word without
-    occurrences is not known. `lines`, a sentence each, are read twice; see `sample_occurrences`.
+    Averages the vectors of words over their occurrences in a text, for each row. A word without occurrences
+    is not known. `lines`, a sentence each, are read twice; see `sample_occurrences`.
     """
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
     chosen = (
@@ -200,7 +200,7 @@ def sample_occurrences(
     lines: Iterable[Sentence], words: Sequence[str], *, limit: int, seed: int
 ) -> dict[int, list[tuple[int, int]]]:
     """
-    Finds words in a text. Returns for each line with one of them their positions in it, and their indices in
+    Finds words in a text: for each line that has some of them, their positions in it, and their indices in
     `words`.
 
     If a word has more than `limit` occurrences, `limit` of them are drawn, all with the same chance. If it
@@ -260,11 +260,10 @@ class LearnedMix(NamedTuple):
     bilm: FrozenBiLm | TrainedBiLm
 
     def gamma(self) -> float:
-        """Returns the scale, 1 if it is not learned."""
         return 1.0 if self.mix.gamma is None else self.mix.gamma.item()
 
     def kind(self) -> str:
-        """Returns `weights` of the mix's config, or `top` if it has only the top layer."""
+        """Names the `weights` of the mix's config, or `top` if it has only the top layer."""
         if self.mix.top or self.mix.function:
             return "top" if self.mix.top else "function"
         return "trainable" if isinstance(self.mix.scores, nn.Parameter) else "frozen"
@@ -288,7 +287,6 @@ def read_mixes(archive: str) -> list[LearnedMix]:
 
 
 def mixes_of(model: Model, name: str) -> list[LearnedMix]:
-    """Returns the mixes of a model with this registered name; none if it has no ELMo."""
     return [
         LearnedMix(
             name,
@@ -303,7 +301,7 @@ def mixes_of(model: Model, name: str) -> list[LearnedMix]:
 
 
 def same_weights(one: FrozenBiLm | TrainedBiLm, other: FrozenBiLm | TrainedBiLm) -> bool:
-    """Returns whether two biLMs have the same weights, whatever their precision and device."""
+    """Compares two biLMs, whatever their precision and device."""
     first, second = one.state_dict(), other.state_dict()
     return first.keys() == second.keys() and all(
         torch.equal(weight.cpu(), second[name].cpu()) for name, weight in first.items()

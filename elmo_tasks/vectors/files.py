@@ -88,7 +88,7 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
 
 
 def vector_size(path: str) -> int:
-    """Returns the size of a file's vectors, from its first line; `InputError` for a file without vectors."""
+    """Reads the size of a file's vectors from its first line; `InputError` for a file without vectors."""
     return next(_vector_lines(path)).dim
 
 
@@ -103,15 +103,12 @@ class _VectorLine(NamedTuple):
     """The size of the vectors, from the first line."""
 
     def entry(self, dim: int) -> tuple[str, np.ndarray]:
-        """Returns the whole word and its vector. *Shape:* `(dim,)`, float32."""
+        """Joins the parts of the word, and reads its vector. *Shape:* `(dim,)`, float32."""
         parts, numbers = self.cells[:-dim], self.cells[-dim:]
-        try:
-            vector = np.array(numbers, dtype=np.float32)
-        except ValueError:
-            vector = np.full(dim, np.nan)
+        vector = _numbers(numbers)
         # A word with blanks may end in a number, but does not consist of numbers.
-        of_another_size = len(numbers) < dim or (parts and all(map(_is_number, parts)))
-        if of_another_size or not np.isfinite(vector).all():
+        of_another_size = len(numbers) < dim or (parts and _numbers(parts) is not None)
+        if of_another_size or vector is None or not np.isfinite(vector).all():
             line = shorten(" ".join([self.first_cell, *self.cells]))
             what = f"{line!r} is not a word and {dim} finite numbers"
             raise InputError(what, where=self.file, line=self.line_number)
@@ -138,12 +135,11 @@ class BinaryLine(str):
     numbers: np.ndarray
 
     def rstrip(self, chars: str | None = None) -> str:
-        """Returns the whole line."""
         return self + " ".join(map(repr, self.numbers.tolist()))
 
 
 def _vector_lines(path: str) -> Iterator[_VectorLine]:
-    """Yields the lines that have vectors. A file without any, or with fewer than it says, is an error."""
+    """Yields the lines that have vectors. It is an error if a file has none, or fewer than it says."""
     for file in input_files(path):
         words = dim = count = 0
         for line_number, text in _text_lines(file):
@@ -202,9 +198,8 @@ def _binary_lines(file: Path, content: BinaryIO, words: int, dim: int) -> Iterat
         yield line
 
 
-def _is_number(text: str) -> bool:
+def _numbers(cells: list[str]) -> np.ndarray | None:
     try:
-        float(text)
+        return np.array(cells, dtype=np.float32)
     except ValueError:
-        return False
-    return True
+        return None

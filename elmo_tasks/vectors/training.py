@@ -32,7 +32,7 @@ def train_table(method: str, sentences: TokenizedText, **settings: int | float) 
 
 
 def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
-    """Returns the words that occur `min_count` times or more, and their counts; no words are an error."""
+    """Counts the words that occur `min_count` times or more; it is an error if none does."""
     counts = Counter(word for words in sentences for word in words)
     frequent = {word: count for word, count in counts.most_common() if count >= min_count}
     if not frequent:
@@ -87,7 +87,7 @@ def skip_gram(
 
 
 def _gensim_sentences(sentences: TokenizedText) -> Iterator[list[str]]:
-    """Yields the sentences, cut into parts that gensim reads whole."""
+    """Cuts the sentences into parts that gensim reads whole."""
     for words in sentences:
         for start in range(0, len(words), _MAX_GENSIM_WORDS):
             yield words[start : start + _MAX_GENSIM_WORDS]
@@ -177,7 +177,7 @@ def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "s
 
 
 def positive_information(counts: "sparse.csr_array", *, shift: float, smoothing: float) -> "sparse.csr_array":
-    """Returns `max(0, log(p(w, c) / (p(w) p(c))) - log(shift))`. *Shape:* `(words, contexts)`."""
+    """Computes `max(0, log(p(w, c) / (p(w) p(c))) - log(shift))`. *Shape:* `(words, contexts)`."""
     from scipy import sparse
 
     pairs = counts.tocoo()

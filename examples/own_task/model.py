@@ -47,6 +47,16 @@ class PosModel(ElmoModel):
         self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=dropout)
         self.output = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.labels))
         self.accuracy = CategoricalAccuracy()
+        self.initialize()
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        metadata: list[dict[str, Any]],
+        tags: Optional[torch.Tensor] = None,
+    ) -> Outputs:
+        """*Shape:* `tags` `(batch, tokens)`, the gold tags, with which the outputs have a `loss`."""
+        return self.decode(self.scores(tokens), metadata, tags)
 
     def scores(self, tokens: TextFieldTensors) -> Scores:
         """*Shape:* `logits` `(batch, tokens, labels)` and `mask` `(batch, tokens)`."""
@@ -60,10 +70,7 @@ class PosModel(ElmoModel):
     def decode(
         self, scores: Scores, metadata: list[dict[str, Any]], tags: Optional[torch.Tensor] = None
     ) -> Outputs:
-        """
-        *Shape:* `tags` `(batch, tokens)`; with them the outputs have a `loss`. A tag that the training data
-        lack has no loss, and counts as wrong.
-        """
+        """A tag that the training data lack has no loss, and counts as wrong."""
         logits, mask = scores["logits"], scores["mask"]
         outputs: Outputs = {"logits": logits, "mask": mask, "words": [each["words"] for each in metadata]}
         if tags is not None:

@@ -3,27 +3,17 @@
 import io
 import json
 import shutil
+import socket
 import sys
 import tarfile
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import torch
 from allennlp.models import Model, archival
-from allennlp.models.archival import archive_model
 
 from elmo_tasks.archives import ArchiveError, open_archive
 from tests.compat.repairs_test import stock
-from tests.ner.archives import make_run
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    """The folder of a run, with its archive."""
-    folder = make_run(tmp_path_factory.mktemp("run") / "run", None)
-    archive_model(folder)
-    return folder
 
 
 def test_the_folder_of_a_run_or_its_archive(run):
@@ -33,6 +23,14 @@ def test_the_folder_of_a_run_or_its_archive(run):
         assert opened.config["model"]["type"] == "elmo_ner"
         assert weights.keys() == opened.model.state_dict().keys()
         assert all(torch.equal(weights[name], part) for name, part in opened.model.state_dict().items())
+
+
+def test_the_network_is_as_before(run, tmp_path):
+    before = socket.getaddrinfo
+    open_archive(run)
+    with pytest.raises(OSError, match="nowhere"):
+        open_archive(tmp_path / "nowhere")
+    assert socket.getaddrinfo is before
 
 
 def test_nothing_is_there(tmp_path):

@@ -104,8 +104,9 @@ def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_
     ],
 )
 def test_impossible_parameters(parameters, key):
+    block = {"type": "elmo_classifier", "format": "tsv", "sentence1": "text", "label": "class"}
     with pytest.raises(ConfigurationError, match=key):
-        reader(**parameters)
+        DatasetReader.from_params(Params(block | {"classes": ["good", "bad"]} | parameters))
     misspelt = {"type": "elmo_classifier", "format": "csv", "sentence": "text"}
     with pytest.raises(ConfigurationError, match=r"'sentence';.*'sentence"):
         DatasetReader.from_params(Params(misspelt))

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from elmo_tasks.commands.results import ReportEntry, ResultsWriter
-from elmo_tasks.common.table import Table, bars
+from elmo_tasks.common.table import Table
+from elmo_tasks.evaluation.plots import bars
 from tests.ner.archives import make_run
 
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.mistaken_texts import checked_sentences
+from elmo_tasks.common.mistaken_texts import WarnedOnce, checked_sentences
 from tests.errors import mentions
 
 CONLLU = "1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_"
@@ -53,10 +53,10 @@ def test_what_is_refused(lines, message):
     ],
 )
 def test_tokens_that_are_no_words_are_warned_of_once(caplog, line, token):
-    path = f"{token}.txt"
+    path, warn = f"{token}.txt", WarnedOnce()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert len(list(checked_sentences(path, iter([(1, line), (2, line)])))) == 2
+            assert len(list(checked_sentences(path, iter([(1, line), (2, line)]), warn))) == 2
     (record,) = caplog.records
     assert record.getMessage().startswith(f"{path}: {token} ")
 
@@ -65,18 +65,21 @@ def test_tokens_that_are_no_words_are_warned_of_once(caplog, line, token):
     ("name", "lines"),
     [("a.csv", ["text,label", "Good .,pos"]), ("b.txt", ["text\tlabel", "Good .\tpos", "Bad .\tneg"])],
 )
-def test_a_table_is_warned_of_once(caplog, name, lines):
+def test_a_table_is_warned_of(caplog, name, lines):
+    """By each reader, whatever another one has read."""
     for _ in range(2):
         assert len(list(checked_sentences(name, iter(enumerate(lines, start=1))))) == len(lines)
-    (record,) = caplog.records
-    assert mentions(record.getMessage(), name, "table")
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert all(mentions(message, name, "table") for message in messages)
 
 
 def test_a_warning_waits_until_the_log_shows_it(caplog):
     """Validation data are read with the log off first."""
+    warn = WarnedOnce()
     for disabled in (logging.WARNING, logging.NOTSET):
         logging.disable(disabled)
-        list(checked_sentences("dev.csv", iter([(1, "text,label")])))
+        list(checked_sentences("dev.csv", iter([(1, "text,label")]), warn))
     (record,) = caplog.records
     assert mentions(record.getMessage(), "dev.csv", "table")
 

@@ -28,8 +28,7 @@ import elmo_tasks
 from elmo_tasks import drop_in
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.common.strict_params import ConfigError, StrictParams
-from elmo_tasks.common.values import parameters_of
+from elmo_tasks.common.strict_params import ConfigError, StrictParams, parameters_of
 from elmo_tasks.elmo import Elmo
 from elmo_tasks.language_model.softmax import Softmax
 

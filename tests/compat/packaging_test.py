@@ -36,9 +36,9 @@ print(json.dumps({
 def project(tmp_path_factory) -> Path:
     project = tmp_path_factory.mktemp("a copy") / "elmo tasks"
     project.mkdir()
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "requirements.in", "LICENSE", "README.md"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, project)
-    for name in ("elmo_tasks", "fixtures", "pretrained", "training_configs"):
+    for name in ("elmo_tasks", "fixtures", "pretrained", "requirements", "training_configs"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     return project
 

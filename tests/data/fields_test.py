@@ -84,11 +84,13 @@ def test_tags_are_indexed_and_padded():
 
 
 def test_an_unknown_type_counts_as_o_and_warns_once(caplog):
-    vocabulary = Vocabulary.from_instances([tagged("O U-A")])
-    caplog.clear()  # AllenNLP's own messages
-    with caplog.at_level(logging.WARNING):
-        ids = tag_ids([tagged("U-A B-NEW L-NEW"), tagged("U-NEW U-C-D")], vocabulary)
-    assert ids == [[4, 0, 0], [0, 0, 0]]
-    first, second = (record.getMessage() for record in caplog.records)
-    assert "B-NEW" in first
-    assert "type C-D" in second
+    """For each model: each has its own vocabulary."""
+    for _ in range(2):
+        vocabulary = Vocabulary.from_instances([tagged("O U-A")])
+        caplog.clear()  # AllenNLP's own messages
+        with caplog.at_level(logging.WARNING):
+            ids = tag_ids([tagged("U-A B-NEW L-NEW"), tagged("U-NEW U-C-D")], vocabulary)
+        assert ids == [[4, 0, 0], [0, 0, 0]]
+        first, second = (record.getMessage() for record in caplog.records)
+        assert "B-NEW" in first
+        assert "type C-D" in second

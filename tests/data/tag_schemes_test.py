@@ -90,7 +90,7 @@ def read(sentences, name="auto", **options):
     """The spans of sentences, and the name of their scheme."""
     reader = TagReader(name, **options)
     sentences = [sentence.split() if isinstance(sentence, str) else sentence for sentence in sentences]
-    any(map(reader.settle, sentences))
+    any(map(reader.find_scheme, sentences))
     spans = [reader.spans(tags, [line] * len(tags)) for line, tags in enumerate(sentences, start=1)]
     return spans, str(reader)
 

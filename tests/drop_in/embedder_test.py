@@ -113,7 +113,7 @@ def test_the_names_of_allennlp_0_9(installed, files):
 def test_flair(installed, files, mode, monkeypatch):
     # flair 0.15.1 imports a class for images that transformers 5 dropped.
     monkeypatch.setattr("transformers.LayoutLMv2FeatureExtractor", object, raising=False)
-    flair = pytest.importorskip("flair", reason="flair is not installed: requirements.peers")
+    flair = pytest.importorskip("flair", reason="flair is not installed: requirements/peers.txt")
     from flair.data import Sentence
     from flair.embeddings.legacy import ELMoEmbeddings
 

@@ -147,7 +147,7 @@ def _random(*shape: int) -> torch.Tensor:
 @contextmanager
 def reference(folder: Path, batch_size: int = 8) -> Iterator[Any]:
     """
-    Gives the `Embedder` of the package `elmoformanylangs` 0.0.4.post2, see `requirements.peers`.
+    Gives the `Embedder` of the package `elmoformanylangs` 0.0.4.post2, see `requirements/peers.txt`.
 
     It imports the package `overrides` for a mark without effect. Current releases of that refuse what is
     marked, so another mark stands in.

@@ -260,8 +260,9 @@ def test_epochs_of_a_data_loader(tmp_path, workers):
 def test_raw_text_is_warned_of_once(tmp_path, caplog, lines, word):
     path = tmp_path / "text"
     path.write_text("\n".join(lines), encoding="utf-8")
+    reader = BiLmReader()
     for _ in range(2):
-        list(BiLmReader().read(path))
+        list(reader.read(path))
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [mentions(warning, f"{path}: '{word}'") for warning in warnings] == [True] * bool(word)
 

@@ -13,6 +13,11 @@ from elmo_tasks.modules.elmo_model import ElmoModel
 from elmo_tasks.pipeline.explanations import Explainer
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 
+EMBEDDER = {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 2}}}
+NER = {"type": "elmo_ner", "text_field_embedder": EMBEDDER, "hidden_sizes": [2], "dropout": 0.0}
+SST = {"type": "elmo_sst", "text_field_embedder": EMBEDDER, "hidden_size": 2, "dropout": 0.0}
+SST |= {"projection_size": None, "classifier_sizes": [], "classifier_dropout": 0.0}
+
 
 def test_labels_that_come_later():
     """The model has no score for them."""
@@ -54,3 +59,39 @@ def test_no_input(tmp_path, placement):
     settings["model"]["text_field_embedder"] = {"token_embedders": {}}
     with pytest.raises(ConfigurationError, match="text_field_embedder"):
         Model.from_params(Params(settings["model"]), vocab=Vocabulary())
+
+
+def batch_of(task):
+    """Returns a batch of the task's reader, with word ids only."""
+    (dev,) = bundled(f"fixtures/{task}").glob("dev.*")
+    reader = DatasetReader.from_params(Params({"type": f"elmo_{task}", "max_instances": 2}))
+    instances = indexed(reader, reader.read(str(dev)))
+    vocab = Vocabulary.from_instances(instances)
+    return tensors(instances, vocab), vocab
+
+
+@pytest.mark.parametrize("other", ["ner", "srl", "snli"])
+def test_the_fields_of_another_reader(other):
+    """The error names the reader that fits; only the name of the data may be there as well."""
+    batch, vocab = batch_of("sst")
+    model = Model.from_params(Params(SST).duplicate(), vocab=vocab)
+    assert model(**batch, dataset=["a", "b"])["loss"].isfinite()
+    with pytest.raises(ConfigurationError, match="'elmo_sst'"):
+        model(**batch_of(other)[0])
+    with pytest.raises(ConfigurationError, match="'elmo_sst'"):
+        model(**batch, tags=None)
+
+
+def test_metadata_of_another_reader():
+    batch, vocab = batch_of("ner")
+    model = Model.from_params(Params(NER).duplicate(), vocab=vocab)
+    with pytest.raises(ConfigurationError, match="'elmo_ner'"):
+        model(**batch | {"metadata": [{"words": ["a"]}, {"words": ["b"]}]})
+
+
+def test_an_error_within_the_model_stays(monkeypatch):
+    batch, vocab = batch_of("ner")
+    model = Model.from_params(Params(NER).duplicate(), vocab=vocab)
+    monkeypatch.setattr(model, "encoder", None)
+    with pytest.raises(TypeError, match="NoneType"):
+        model(**batch)

@@ -34,8 +34,8 @@ def count_runs(monkeypatch, kind=FrozenBiLm):
 
 def scores_of_all(model, batch):
     """Returns the score of every sequence of tags for a batch of one sentence, `(tags, ..., tags)`."""
-    emissions = model(**batch)["emissions"][0].double()
-    crf = model.crf.crf
+    outputs = model(**batch)
+    emissions = outputs["emissions"][0].double()
     last = len(emissions) - 1
 
     def along(values, *axes):
@@ -45,10 +45,10 @@ def scores_of_all(model, batch):
     return reduce(
         np.add,
         [
-            along(crf.start_transitions, 0),
-            along(crf.end_transitions, last),
+            along(outputs["start"], 0),
+            along(outputs["end"], last),
             *(along(emissions[token], token) for token in range(last + 1)),
-            *(along(crf.transitions, token, token + 1) for token in range(last)),
+            *(along(outputs["transitions"], token, token + 1) for token in range(last)),
         ],
     )
 

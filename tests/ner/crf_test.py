@@ -33,8 +33,7 @@ MASK = torch.arange(4) < torch.tensor(LENGTHS).unsqueeze(1)
 def scores_of_all(crf, emissions, length):
     """The score of every sequence that BIOUL allows, by brute force."""
     allowed = allowed_transitions(TAGS, Scheme.BIOUL)
-    start, end = crf.crf.start_transitions.tolist(), crf.crf.end_transitions.tolist()
-    between = crf.crf.transitions.tolist()
+    start, end, between = (scores.tolist() for scores in crf(emissions, MASK)[2:])
     scores = {}
     for path in itertools.product(range(len(TAGS)), repeat=length):
         steps = list(itertools.pairwise(path))
@@ -112,7 +111,7 @@ def test_gradients_reach_possible_transitions_only(crf, emissions):
     tags = torch.tensor([[1, 2, 3, 0]])
     crf(emissions[:1], MASK[:1]).log_likelihood(tags).sum().backward()
     allowed = allowed_transitions(TAGS, Scheme.BIOUL).transitions
-    gradient = crf.crf.parametrizations.transitions.original.grad
+    gradient = crf.crf["parametrizations"]["transitions"].original.grad
     assert torch.isfinite(gradient).all()
     assert not gradient[~allowed].any()
     assert gradient[allowed].any()

@@ -34,11 +34,15 @@ USUAL = st.one_of(
 )
 
 
+def without_model(name, options):
+    """A predictor for what is done before a model is asked."""
+    reader = DatasetReader.from_params(Params({"type": name, **options}))
+    return Predictor.by_name(name)(nn.Linear(1, 1), reader)
+
+
 @pytest.fixture(scope="module", params=READERS)
 def predictor(request):
-    """With no model: what is done before a model is asked."""
-    reader = DatasetReader.from_params(Params({"type": request.param, **READERS[request.param]}))
-    return Predictor.by_name(request.param)(nn.Linear(1, 1), reader)
+    return without_model(request.param, READERS[request.param])
 
 
 @settings(max_examples=40 * FUZZ)

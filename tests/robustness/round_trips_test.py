@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from elmo_tasks.coref.documents import CorefDocument
 from elmo_tasks.coref.metric import CorefScores
 from elmo_tasks.data.formats.coreference import read_documents
-from elmo_tasks.data.formats.questions import Answer, read_good_questions
+from elmo_tasks.data.formats.questions import GoldAnswer, read_good_questions
 from elmo_tasks.data.formats.trees import Phrase, Tree, parse
 from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans
 from elmo_tasks.modules.metrics import ClassificationMetric
@@ -304,14 +304,14 @@ def test_records(tmp_path, format, gold, names):
 
 
 @st.composite
-def paragraphs(draw: st.DrawFn, impossible: bool) -> tuple[str, list[list[Answer]]]:
+def paragraphs(draw: st.DrawFn, impossible: bool) -> tuple[str, list[list[GoldAnswer]]]:
     """A passage of numbers, in any alphabet between them, and the answers of each question."""
     words = [f"{draw(WORDS)} n{number}" for number in range(draw(st.integers(1, 5)))]
     passage = " ".join(words)
     questions = []
     for _ in range(draw(st.integers(1, 3))):
         texts = draw(st.lists(st.sampled_from(words), min_size=0 if impossible else 1, max_size=3))
-        questions.append([Answer(text, passage.index(text)) for text in texts])
+        questions.append([GoldAnswer(text, passage.index(text)) for text in texts])
     return passage, questions
 
 

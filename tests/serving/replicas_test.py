@@ -15,9 +15,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from elmo_tasks.common.ray_cluster import connected, ray
 from elmo_tasks.serving.models import open_predictor
 from tests.commands.serve_test import address_in
-from tests.elmo.files import make_files
 from tests.forked import Command
-from tests.ner.archives import write_run
 
 pytestmark = pytest.mark.slow
 
@@ -42,14 +40,12 @@ def processor_time(process: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def test_two_replicas_on_a_cluster(cluster_address, tmp_path):
+def test_two_replicas_on_a_cluster(cluster_address, run, tmp_path):
     """Both answer, as `predict` does; after SIGTERM they have ended, and the cluster has not."""
-    make_files(tmp_path / "bilm")
-    write_run(tmp_path / "run", seed=1, bilm=tmp_path / "bilm")
-    predictor = open_predictor(str(tmp_path / "run"))
+    predictor = open_predictor(str(run))
     tags = [predictor.predict_json(one)["tags"] for one in INPUTS]
     log, name = tmp_path / "log", f"mine{os.getpid()}"
-    command = ["elmo", "serve", f"{name}={tmp_path / 'run'}", "--port", 0, "--batch-size", 2]
+    command = ["elmo", "serve", f"{name}={run}", "--port", 0, "--batch-size", 2]
     service = Command([*command, "--replicas", 2, "--ray-address", cluster_address], log)
     url = f"http://{address_in(log)}/predict/{name}"
 

@@ -12,7 +12,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
-from elmo_tasks.data.formats.questions import Answer, Question, read_good_questions
+from elmo_tasks.data.formats.questions import GoldAnswer, Question, read_good_questions
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.squad.reader import NO_SPAN, SquadReader
 from tests.errors import mentions
@@ -57,7 +57,7 @@ def test_content_of_a_folder(tmp_path):
     text = json.dumps(CONTENT, indent=1).replace("q1", "q3").replace("q2", "q4")
     (tmp_path / "more").write_bytes(gzip.compress(text.encode()))
     first, *others = questions(tmp_path, CONTENT)
-    assert first == Question(BEES, "q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)])
+    assert first == Question(BEES, "q1", "How many bees?", [GoldAnswer("14", 9), GoldAnswer("14 bees", 9)])
     assert [question.id for question in others] == ["q2", "q3", "q4"]
 
 
@@ -101,8 +101,8 @@ def test_an_id_of_another_file(tmp_path):
 PASSAGE = "In 1998\u20132001 Zoë's team-mate won (about) US$300 at St. Ives; it's 5/6 of the pot."
 
 
-def answer(text: str) -> Answer:
-    return Answer(text, PASSAGE.index(text))
+def answer(text: str) -> GoldAnswer:
+    return GoldAnswer(text, PASSAGE.index(text))
 
 
 def instance_of(*texts: str):
@@ -241,8 +241,8 @@ MRQA = [
 def test_shapes(tmp_path, content):
     (tmp_path / "a").write_bytes(content.encode() if isinstance(content, str) else content())
     assert read_good_questions(str(tmp_path / "a")) == [
-        Question(BEES, "q1", "How many bees?", [Answer("14", 9), Answer("14 bees", 9)]),
-        Question(BEES, "q2", "Who?", [Answer("Ada", 0)]),
+        Question(BEES, "q1", "How many bees?", [GoldAnswer("14", 9), GoldAnswer("14 bees", 9)]),
+        Question(BEES, "q2", "Who?", [GoldAnswer("Ada", 0)]),
     ]
     (tmp_path / "none").write_text(json_lines(*flat(answers={"text": [], "answer_start": []}, id=None)))
     instances = list(SquadReader(unanswerable=True).read(str(tmp_path / "none")))

@@ -1,10 +1,15 @@
 import pytest
 
+from elmo_tasks.data.formats.roles import RoleArgument
 from elmo_tasks.data.tag_schemes import TagError
-from elmo_tasks.srl.metric import Argument, from_tags, to_tags
+from elmo_tasks.srl.metric import from_tags, to_tags
 
 TAGS = ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "B-C-V", "O"]
-ARGUMENTS = [Argument("ARG0", ((0, 1),)), Argument("V", ((1, 2), (4, 5))), Argument("ARG1", ((2, 4),))]
+ARGUMENTS = [
+    RoleArgument("ARG0", ((0, 1),)),
+    RoleArgument("V", ((1, 2), (4, 5))),
+    RoleArgument("ARG1", ((2, 4),)),
+]
 
 
 def test_there_and_back():

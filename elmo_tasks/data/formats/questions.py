@@ -33,7 +33,7 @@ _LENGTH_SHOWN = 60
 
 
 @dataclass
-class Answer:
+class GoldAnswer:
     """An answer, and the character of the passage at which it starts."""
 
     text: str
@@ -49,7 +49,7 @@ class Question:
     passage: str
     id: str | None
     text: str
-    answers: list[Answer] | None
+    answers: list[GoldAnswer] | None
 
 
 def read_questions(
@@ -174,9 +174,9 @@ class _Reader:
         return Question(passage, id, text, _answers(node, passage, bad_answers) if self.answers else None)
 
 
-def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[Answer]:
+def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[GoldAnswer]:
     """Returns the answers to a question, and adds the errors of bad ones among them."""
-    answers: list[Answer] = []
+    answers: list[GoldAnswer] = []
     if "detected_answers" in question:
         answers = _detected(question, passage)
     else:
@@ -212,14 +212,14 @@ def _answer_nodes(question: _Node, passage: str) -> Iterator[_Node]:
     return _children(pairs, question.where, "answer")
 
 
-def _answer(node: _Node, question: _Node, passage: str) -> Answer:
+def _answer(node: _Node, question: _Node, passage: str) -> GoldAnswer:
     text, start = node.value("text", str), node.value("answer_start", int)
     if start >= 0 and passage.startswith(text, start):
-        return Answer(text, start)
+        return GoldAnswer(text, start)
     begin = max(0, start - _NEAR)
     near = passage[begin : max(0, start + len(text) + _NEAR)]
     if text in near and near.find(text) == near.rfind(text):
-        return Answer(text, begin + near.index(text), stated=start)
+        return GoldAnswer(text, begin + near.index(text), stated=start)
     offset = passage.find(text)
     other = f"it is at {offset}" if offset >= 0 else "it is not in the passage"
     raise question.error(
@@ -227,14 +227,14 @@ def _answer(node: _Node, question: _Node, passage: str) -> Answer:
     )
 
 
-def _detected(question: _Node, passage: str) -> list[Answer]:
+def _detected(question: _Node, passage: str) -> list[GoldAnswer]:
     answers = []
     for node in question.children("detected_answers", "answer"):
         for span in node.value("char_spans", list):
             first, last = span if isinstance(span, list) and len(span) == 2 else (None, None)
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(passage):
                 raise node.error(f"the span {shorten_json(span, _LENGTH_SHOWN)} is not in the passage")
-            answers.append(Answer(passage[first : last + 1], first))
+            answers.append(GoldAnswer(passage[first : last + 1], first))
     return answers
 
 

@@ -11,13 +11,15 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from elmo_tasks.common.errors import errors_as
+from elmo_tasks.common.machine import ChangeWhileUsed
 from elmo_tasks.data.input_files import (
     FileSample,
     InputError,
@@ -60,7 +62,6 @@ class DelimitedLayout(NamedTuple):
 
 
 AUTO = DelimitedLayout()
-csv.field_size_limit((1 << 31) - 1)  # a long document has more characters than Python's default, 131,072
 
 
 class Dialect(NamedTuple):
@@ -136,7 +137,8 @@ def _find_dialect(lines: Sequence[tuple[int, str]], layout: DelimitedLayout) -> 
 
 def _find_delimiter(texts: list[str], width: int | None) -> str:
     def agreement(delimiter: str) -> tuple[bool, float]:
-        sizes = [len(row) for row in csv.reader(texts, delimiter=delimiter) if row]
+        with _long_cells():
+            sizes = [len(row) for row in csv.reader(texts, delimiter=delimiter) if row]
         size, count = Counter(sizes).most_common(1)[0]
         return size == width or (width is None and sizes[0] > 1), count / len(sizes) if size > 1 else 0
 
@@ -163,16 +165,23 @@ def _needs_quotes(lines: Sequence[tuple[int, str]], texts: list[str], delimiter:
 def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
     texts = (f"{line}\n" for _, line in lines)
     rows = csv.reader(texts, delimiter=delimiter, strict=True, skipinitialspace=True)
-    while True:
-        start = rows.line_num
+    start = 0
+    with _long_cells():
         try:
-            row = next(rows)
-        except StopIteration:
-            return
+            for row in rows:
+                if any(map(str.strip, row)):
+                    yield lines[start][0], row
+                start = rows.line_num
         except csv.Error as error:
             raise InputError(f"not csv ({error})", where=path, line=lines[start][0]) from error
-        if any(map(str.strip, row)):
-            yield lines[start][0], row
+
+
+def _lift_limit_of_cells() -> Callable[[], object]:
+    return partial(csv.field_size_limit, csv.field_size_limit((1 << 31) - 1))
+
+
+_long_cells = ChangeWhileUsed(_lift_limit_of_cells)
+"""A long document has more characters than Python's default, 131,072."""
 
 
 # JSON

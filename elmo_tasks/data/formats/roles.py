@@ -67,7 +67,7 @@ _CELL = re.compile(r"((?:\([^()*]+)*)\*((?:[^()*]*\))*)")
 _PROPOSITION = re.compile(r"[ \t]*(\d+)[ \t](.*?)[ \t]\|\|\|(.*)")
 
 
-class Argument(NamedTuple):
+class RoleArgument(NamedTuple):
     """A label, and the words `[start, end)` of each part, from left to right."""
 
     label: str
@@ -75,11 +75,11 @@ class Argument(NamedTuple):
 
 
 @dataclass
-class Predicate:
+class RolePredicate:
     """A predicate, by its index among the words, and its arguments, also those inside of others, and V."""
 
     index: int
-    arguments: list[Argument] | None
+    arguments: list[RoleArgument] | None
     """`None`: the arguments are not known."""
     pos: str | None = None
 
@@ -90,7 +90,7 @@ class RoleSentence:
 
     words: list[str]
     lines: Sequence[int]
-    predicates: list[Predicate] = field(default_factory=list)
+    predicates: list[RolePredicate] = field(default_factory=list)
     marked: bool = True
     """Whether the file says which words are predicates."""
     without_arguments: list[int] = field(default_factory=list)
@@ -225,8 +225,8 @@ def _add_predicates(sentence: RoleSentence, rows: list[list[str]], layout: RoleC
         marked = [starts_of_column[0] for starts_of_column in starts]
     for index, column in zip(marked, spans, strict=True):
         pos = layout.cell(POS, rows[index]) if POS in layout.names else None
-        arguments = [Argument(label, ((start, end),)) for start, end, label in column]
-        sentence.predicates.append(Predicate(index, arguments, pos))
+        arguments = [RoleArgument(label, ((start, end),)) for start, end, label in column]
+        sentence.predicates.append(RolePredicate(index, arguments, pos))
 
 
 def _spans(lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
@@ -314,10 +314,10 @@ def _from_dependencies(rows: list[tuple[int, list[str]]]) -> RoleSentence:
             raise InputError(f"{problem}: {remedy}", line=line)
     for column, index in enumerate(marked, start=first + 1):
         labels = [(position, cells[column]) for position, (_, cells) in enumerate(rows)]
-        arguments = [Argument(each, ((i, i + 1),)) for i, each in labels if each not in _EMPTY]
+        arguments = [RoleArgument(each, ((i, i + 1),)) for i, each in labels if each not in _EMPTY]
         if labels[index][1] in _EMPTY:
-            arguments.append(Argument(PREDICATE, ((index, index + 1),)))
-        sentence.predicates.append(Predicate(index, arguments, rows[index][1][3]))
+            arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
+        sentence.predicates.append(RolePredicate(index, arguments, rows[index][1][3]))
     return sentence
 
 
@@ -362,7 +362,7 @@ def _list(content: dict[str, Any], name: str) -> Any:
     return values
 
 
-def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predicate:
+def _predicate(content: Any, words: list[str], pos: list[str] | None) -> RolePredicate:
     if type(content) is int:
         content = {"index": content}
     index = content["index"]
@@ -371,17 +371,18 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> Predica
     pos_of_predicate = pos[index] if pos else None
     listed = _list(content, "arguments")
     if listed is None:
-        return Predicate(index, None, pos_of_predicate)
+        return RolePredicate(index, None, pos_of_predicate)
     arguments = [
-        Argument(each["label"], tuple((start, end) for start, end in _list(each, "spans"))) for each in listed
+        RoleArgument(each["label"], tuple((start, end) for start, end in _list(each, "spans")))
+        for each in listed
     ]
     for label, parts in arguments:
         if not isinstance(label, str) or not all(type(end) is int for end in chain(*parts)):
             raise ValueError(f"the label {label!r} is not a text, or a span has no whole numbers")
     spans = [span for argument in arguments for span in argument.spans]
     if not any(start <= index < end for start, end in spans):
-        arguments.append(Argument(PREDICATE, ((index, index + 1),)))
-    return Predicate(index, arguments, pos_of_predicate)
+        arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
+    return RolePredicate(index, arguments, pos_of_predicate)
 
 
 # He et al. 2017
@@ -404,8 +405,8 @@ def _from_proposition(line: int, text: str) -> RoleSentence:
         spans = to_spans(tags, Scheme.IOB2)
     except TagError as error:
         raise InputError(error.problem) from error
-    arguments = [Argument(label, ((start, end),)) for start, end, label in spans]
-    return RoleSentence(words, [line] * len(words), [Predicate(index, arguments if tags else None)])
+    arguments = [RoleArgument(label, ((start, end),)) for start, end, label in spans]
+    return RoleSentence(words, [line] * len(words), [RolePredicate(index, arguments if tags else None)])
 
 
 # Detection

@@ -1,3 +1,4 @@
+import csv
 import logging
 import sys
 
@@ -50,6 +51,18 @@ def records(path, content, read=read_records, **options):
 )
 def test_delimited(tmp_path, content, layout, expected):
     assert records(tmp_path / "a", content, read_delimited, layout=DelimitedLayout(**layout)) == expected
+
+
+def test_long_cells_leave_the_limit_of_csv(tmp_path):
+    """Two readers may overlap, and one may stop before its end."""
+    (tmp_path / "x.csv").write_text(f'text,id\n"{"a" * 200_000}",1\nb,2\n')
+    limit = csv.field_size_limit()
+    first, second = (read_delimited(tmp_path / "x.csv") for _ in range(2))
+    assert len(next(first).values["text"]) == 200_000
+    assert [record.values["id"] for record in second] == ["1", "2"]
+    assert csv.field_size_limit() > 200_000
+    first.close()
+    assert csv.field_size_limit() == limit
 
 
 def test_cells_without_a_name_are_reported(tmp_path, caplog):

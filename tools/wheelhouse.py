@@ -1,8 +1,8 @@
 """
 Makes wheels of AllenNLP, and of cached-path, that can be installed today from the official ones:
-`python wheelhouse.py dist`.
+`python tools/wheelhouse.py dist`.
 
-The code and the licence are not changed. The requirements change as in `requirements.overrides`, which
+The code and the licence are not changed. The requirements change as in `requirements/overrides.txt`, which
 `make lock` uses too. The version gets the local part `repinned`: `allennlp==2.10.1` accepts and prefers it.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-HERE = Path(__file__).resolve().parent
+REQUIREMENTS = Path(__file__).resolve().parents[1] / "requirements"
 LOCAL = "repinned"
 NOTICE = f"""The requirements in METADATA differ from the official wheel's, which today cannot be met
 together; so does the version, by +{LOCAL}. Nothing else was changed.
@@ -33,11 +33,11 @@ Overrides = dict[str, Requirement | None]
 
 def main(folder: Path) -> None:
     """
-    Downloads the official wheels of `requirements.lock`, and writes the changed ones to `folder`, with the
-    lock as `constraints.txt`.
+    Downloads the official wheels of `requirements/main.lock`, and writes the changed ones to `folder`,
+    with the lock as `constraints.txt`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = (HERE / "requirements.lock").read_text(encoding="utf-8")
+    lock = (REQUIREMENTS / "main.lock").read_text(encoding="utf-8")
     (folder / "constraints.txt").write_text(lock, encoding="utf-8")
     overrides = all_overrides(lock)
     with tempfile.TemporaryDirectory() as download:
@@ -49,8 +49,8 @@ def main(folder: Path) -> None:
 
 
 def all_overrides(lock: str) -> Overrides:
-    """Reads `requirements.overrides`, and adds the locked `PACKAGES`, since newer versions have bounds."""
-    overrides = read_overrides((HERE / "requirements.overrides").read_text(encoding="utf-8"))
+    """Reads `requirements/overrides.txt`, and adds the locked `PACKAGES`: newer versions have bounds."""
+    overrides = read_overrides((REQUIREMENTS / "overrides.txt").read_text(encoding="utf-8"))
     locked = {need.name: need for need in map(Requirement, lock.splitlines())}
     return overrides | {name: locked[name] for name in PACKAGES}
 
