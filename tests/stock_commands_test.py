@@ -17,7 +17,7 @@ from allennlp.models.archival import load_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import input_files
 from tests import fresh
-from tests.conftest import TINY_ELMO
+from tests.conftest import TINY_ELMO, command_process
 from tests.language_model.runs import metrics_of
 from tests.pipeline.archives import SIZES
 
@@ -73,7 +73,7 @@ runpy._run_module_as_main("allennlp")
     assert (" - INFO - " in done.stderr) == info
 
 
-def test_names_of_the_project_are_found_anywhere_after_the_users_own(tmp_path, monkeypatch):
+def test_names_of_the_project_are_found_anywhere_after_the_users_own(in_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = "training_configs/ner_elmo.jsonnet"
     assert Params.from_file(name)["model"]["type"] == "elmo_ner"
@@ -97,7 +97,8 @@ def command() -> Run:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(allennlp.commands, "import_plugins", lambda: None)
             patch.setattr(sys, "argv", ["allennlp", *map(str, arguments)])
-            allennlp.commands.main(prog="allennlp")
+            with command_process():
+                allennlp.commands.main(prog="allennlp")
 
     return run
 

@@ -6,6 +6,7 @@ import allennlp.commands
 import pytest
 
 from elmo_tasks.common.files import bundled
+from tests.conftest import command_process
 from tests.ner.archives import write_run
 
 OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.hdf5"
@@ -30,4 +31,5 @@ def test_of_commands(command, ner, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner).split()])
-    allennlp.commands.main(prog="allennlp")
+    with command_process():
+        allennlp.commands.main(prog="allennlp")

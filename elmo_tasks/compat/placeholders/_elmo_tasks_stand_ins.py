@@ -6,10 +6,10 @@ transformers, the clients of cached_path's stores, nltk, SciPy's statistics and 
 statements at the top of a module of `IMPORTING` find a placeholder for a package that is not installed, and a
 `Deferred` for one of `LATER`. A placeholder can be imported; the first real use raises `NotInstalledError`.
 
-Neither is in `sys.modules`, and `builtins` stays as it is. Python takes the function `__import__` of an import
-statement from the `__builtins__` of the module that has the statement: there `_Loader` puts another one while
-the module is executed. Stand-ins in `sys.modules` would be seen by other modules and threads, and
-`importlib.util.LazyLoader` loads at once what `from x import y` names, as AllenNLP does nearly everywhere.
+Neither is in `sys.modules`, and `builtins` stays as it is. An import statement takes `__import__` from the
+`__builtins__` of its module: there `_Loader` puts another one while the module is executed. Other modules and
+threads would see stand-ins in `sys.modules`, and `importlib.util.LazyLoader` loads at once what
+`from x import y` names, as AllenNLP does nearly everywhere.
 """
 
 import builtins
@@ -88,6 +88,8 @@ def start_command() -> None:
     shows_log = "test-install" in sys.argv or "--dry-run" in sys.argv
     if os.environ.get("ELMO_TASKS_PLUGIN") != "0" and not shows_log:
         os.environ.setdefault("ALLENNLP_LOG_LEVEL", "WARNING")
+    if "elmo_tasks.suite" in sys.modules:  # in a fork of a process that is not the command
+        sys.modules["elmo_tasks.suite"].start_command()
 
 
 _in_command = False
