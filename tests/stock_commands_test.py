@@ -73,7 +73,7 @@ runpy._run_module_as_main("allennlp")
     assert (" - INFO - " in done.stderr) == info
 
 
-def test_names_of_the_project_are_found_anywhere_after_the_users_own(in_command, tmp_path, monkeypatch):
+def test_names_of_the_project_are_found_anywhere_after_the_users_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = "training_configs/ner_elmo.jsonnet"
     assert Params.from_file(name)["model"]["type"] == "elmo_ner"

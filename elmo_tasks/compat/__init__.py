@@ -118,6 +118,12 @@ TO_RUN = (
         "evaluate_file and evaluate_snippet in allennlp.common.params, where gojsonnet is installed",
         "compat/training_test.py::test_gojsonnet_where_jsonnet_is_not_installed",
     ),
+    Change(
+        running.read_local_configs,
+        "a config in a file imports the clients of all stores, and one of the project is not found by name",
+        "cached_path in allennlp.common.params",
+        "stock_commands_test.py::test_names_of_the_project_are_found_anywhere_after_the_users_own",
+    ),
 )
 
 TO_BE_RIGHT = (
@@ -255,9 +261,9 @@ OF_COMMAND = (
         "compat/commands_test.py::test_predict_keeps_results_before_a_bad_line",
     ),
     Change(
-        command.read_configs,
-        "errors in configs and overrides are tracebacks, and configs of the project are not found by name",
-        "Params.from_file; parse_overrides and cached_path in allennlp.common.params",
+        command.name_what_is_wrong_in_configs,
+        "errors in configs and overrides are tracebacks",
+        "Params.from_file, and parse_overrides in allennlp.common.params",
         "compat/training_test.py::test_configs_and_overrides_that_are_wrong",
     ),
     Change(

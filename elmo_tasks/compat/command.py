@@ -37,7 +37,6 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_
 
 from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
 from elmo_tasks.common.table import Table
@@ -170,16 +169,9 @@ def end_of_training(folder: Path) -> str:
     return f"{scores}Training ended after epoch {epoch}: {reason}.\n{archive}"
 
 
-def read_configs() -> None:
-    wrap(params_module, "cached_path", _cached_path)
+def name_what_is_wrong_in_configs() -> None:
     wrap(params_module, "parse_overrides", _parse_overrides)
     wrap(Params, "from_file", _from_file)
-
-
-def _cached_path(stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any) -> str:
-    """Finds a config of the user, or of the project, without the clients of all stores."""
-    path = local_or_bundled(path)
-    return path if os.path.exists(path) else stock(path, *args, **options)
 
 
 def _parse_overrides(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:

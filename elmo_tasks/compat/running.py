@@ -35,6 +35,7 @@ from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRa
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from elmo_tasks.archives import is_opening_untrusted, refuse_to_fetch
+from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.machine import end_with_parent
 
 logger = logging.getLogger(__name__)
@@ -258,3 +259,11 @@ def take_gojsonnet() -> None:
     if find_spec("_jsonnet") is None and find_spec("_gojsonnet") is not None:
         for name in ("evaluate_file", "evaluate_snippet"):
             replace(params_module, name, getattr(import_module("_gojsonnet"), name))
+
+
+@around(params_module, "cached_path")
+def read_local_configs(
+    stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any
+) -> str:
+    path = local_or_bundled(path)
+    return path if os.path.exists(path) else stock(path, *args, **options)

@@ -119,7 +119,9 @@ class _Loader:
         else:
             _execute(self._loader.exec_module, module)
         if module.__name__ == "allennlp.common.util":
-            vars(module)["import_module_and_submodules"] = import_package
+            names = vars(module)
+            import_package.__wrapped__ = names["import_module_and_submodules"]  # type: ignore[attr-defined]
+            names["import_module_and_submodules"] = import_package
 
 
 class _Postponed(ModuleType):
