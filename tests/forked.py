@@ -173,7 +173,7 @@ def _run(
 _CODE = """
 import multiprocessing, torch
 from elmo_tasks.common import machine
-assert not machine._one_thread_in_forks
+assert not machine._forks_have_one_thread
 torch.set_num_threads(2)
 {setup}
 {call}(sentences)

@@ -36,7 +36,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import Archive
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.common.files import check_sources_stay, local_or_bundled
+from elmo_tasks.common.files import local_or_bundled, refuse_inputs_as_outputs
 from elmo_tasks.common.machine import chosen_device, device_name, read_gpu
 from elmo_tasks.compat.command import USER_ERRORS, exit_code, print_error
 
@@ -104,7 +104,7 @@ class Verb(ArgumentGroup, ABC):
             inputs = [text for texts in values for text in texts if isinstance(text, _InputName)]
             output = getattr(namespace, "output", None)
             outputs = [] if output is None else cls.outputs(Path(output))
-            check_sources_stay(outputs, inputs, error=ConfigurationError)
+            refuse_inputs_as_outputs(outputs, inputs, error=ConfigurationError)
             read_arguments(cls, namespace).run()
             sys.stdout.flush()
         except USER_ERRORS as error:

@@ -21,7 +21,7 @@ from elmo_tasks.commands.base import (
     titled,
 )
 from elmo_tasks.commands.partial_outputs import RayArguments, RunArguments, engine_of, run_folder
-from elmo_tasks.common.mistaken_texts import CHECKED
+from elmo_tasks.common.text_checks import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
 from elmo_tasks.embedding.batches import BATCH_TOKENS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT

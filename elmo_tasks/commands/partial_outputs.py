@@ -17,7 +17,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
 
 from elmo_tasks.commands.base import ArgumentGroup, Positive, flag, option, refuse_given
-from elmo_tasks.common.files import naming_when_full, put_in_place
+from elmo_tasks.common.files import full_disk_errors, put_in_place
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine
 from elmo_tasks.jobs.locations import MARK, WORK, Folder
 from elmo_tasks.jobs.runs import must_run, remove_run
@@ -58,11 +58,11 @@ def partial_folder(output: Path, *, with_run: bool = False) -> Iterator[Path]:
             raise ConfigurationError(
                 f"{folder}: found {stranger}, which this command did not write; name another output"
             )
-        with naming_when_full(output):
+        with full_disk_errors(output):
             file = open(mark, "ab", opener=_open_no_link)  # noqa: SIM115
     except FileNotFoundError as error:
         raise _in_use(folder) from error
-    with naming_when_full(output), file:
+    with full_disk_errors(output), file:
         locked = _lock(file.fileno())
         # The process that worked in it before may have removed it just now.
         if locked is False or not mark.exists() or not os.path.samestat(os.fstat(file.fileno()), mark.stat()):

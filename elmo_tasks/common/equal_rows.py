@@ -7,12 +7,12 @@ rows is tried before its first use, with a made-up weight of the same shape.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.machine import in_one_thread
+from elmo_tasks.common.machine import run_single_threaded
 
 SAMPLE_ROWS = 64
 """The number of different rows in a trial."""
@@ -68,7 +68,7 @@ class EqualRows:
     def _try(self, numbers: list[int], blocks: dict[int, BlockRows]) -> None:
         weight = sample_weight(self._outputs, self._size, self._dtype)
         multiply, sample = self._make_kernel(weight), sample_rows(self._size, self._dtype)
-        self._reference, expected = in_one_thread(partial(self._defining, multiply, sample))
+        self._reference, expected = run_single_threaded(partial(self._defining, multiply, sample))
         for rows in numbers:
             blocks[rows] = self._find_block(rows, multiply, sample, expected)
 
@@ -117,7 +117,7 @@ def in_blocks(multiply: Multiply, inputs: torch.Tensor, block: BlockRows) -> tor
     *Shape:* `(rows, in)` to `(rows, out)`.
     """
     if block < 0:
-        return in_one_thread(partial(in_blocks, multiply, inputs, -block))
+        return run_single_threaded(partial(in_blocks, multiply, inputs, -block))
     rows = inputs.size(0)
     if (missing := max(block - rows, -rows % block)) > 0:
         inputs = F.pad(inputs, (0, 0, 0, missing))
@@ -169,6 +169,7 @@ def _random(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu").to(dtype)
 
 
+@cache
 def padded_rows(rows: int) -> int:
     """
     Returns the number to which `rows` rows are padded, one of few: each number is tried before its use, and

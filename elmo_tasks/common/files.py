@@ -179,7 +179,7 @@ def atomic_file(path: Path, *, partial: str | None = None) -> Iterator[BinaryIO]
 
 
 @contextmanager
-def naming_when_full(path: FilePath) -> Iterator[None]:
+def full_disk_errors(path: FilePath) -> Iterator[None]:
     """
     Names the file that is written in the `OSError` of a full disk, also where a library that writes through
     Python has raised an error of its own after it.
@@ -205,7 +205,7 @@ def put_in_place(unfinished: Path, path: Path) -> None:
     os.replace(unfinished, path)
 
 
-def check_sources_stay(
+def refuse_inputs_as_outputs(
     outputs: Iterable[FilePath], sources: Collection[FilePath], *, error: type[Exception]
 ) -> None:
     """Raises `error` if one of the outputs is one of the sources, under whatever name."""

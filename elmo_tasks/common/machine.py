@@ -19,35 +19,35 @@ from elmo_tasks.common.errors import ElmoError, errors_as
 Returned = TypeVar("Returned")
 
 
-SHARED = RLock()
+CACHES_LOCK = RLock()
 """
-The one lock of all caches and weights, so that threads need no order of locks. It is held for a short time,
-and while weights are packed or hashed, which takes a second or two at the original size. A fork waits for it:
-otherwise a child could wait for a thread that it does not have.
+The one lock of caches, weights and `ChangeWhileUsed`, so that threads need no order of locks. It is held for
+a short time, and while weights are packed or hashed, which takes a second or two at the original size. A fork
+waits for it: otherwise a child could wait for a thread that it does not have.
 """
 
 
-def one_thread_in_forks() -> None:
+def limit_forks_to_one_thread() -> None:
     """
     Gives PyTorch one thread in each later fork of this process: a fork lacks the threads that have computed
     here, and would wait for them for ever.
     """
-    global _one_thread_in_forks
-    _one_thread_in_forks = True
+    global _forks_have_one_thread
+    _forks_have_one_thread = True
 
 
-_one_thread_in_forks = False
+_forks_have_one_thread = False
 
 
 def _after_fork_in_child() -> None:
-    SHARED.release()
-    if _one_thread_in_forks:
+    CACHES_LOCK.release()
+    if _forks_have_one_thread:
         torch.set_num_threads(1)
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(
-        before=SHARED.acquire, after_in_parent=SHARED.release, after_in_child=_after_fork_in_child
+        before=CACHES_LOCK.acquire, after_in_parent=CACHES_LOCK.release, after_in_child=_after_fork_in_child
     )
 
 
@@ -62,14 +62,14 @@ class ChangeWhileUsed:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        with SHARED:
+        with CACHES_LOCK:
             self._users += 1
             if self._users == 1:
                 self._undo = self._make()
         try:
             yield
         finally:
-            with SHARED:
+            with CACHES_LOCK:
                 self._users -= 1
                 if not self._users:
                     self._undo()
@@ -81,16 +81,16 @@ _of_thread = local()
 
 
 def num_threads() -> int:
-    """Returns the number of threads that this thread may use, also within `one_thread_each`."""
+    """Returns the number of threads that this thread may use, also within `single_threaded`."""
     return getattr(_of_thread, "threads", None) or torch.get_num_threads()
 
 
 @contextmanager
-def one_thread_each() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """
     Gives each operation of this thread one thread: small operations lose more time to threads that wake than
-    these save. `in_two_threads` still has all. For programs of our own: a thread that is first used inside
-    the block stays single-threaded.
+    these save. `run_in_two_threads` still has all. For programs of our own: a thread that is first used
+    inside the block stays single-threaded.
     """
     _of_thread.threads = threads = num_threads()
     torch.set_num_threads(1)
@@ -101,7 +101,7 @@ def one_thread_each() -> Iterator[None]:
         _of_thread.threads = None
 
 
-def in_two_threads(run: Callable[[int, int], Returned]) -> list[Returned]:
+def run_in_two_threads(run: Callable[[int, int], Returned]) -> list[Returned]:
     """
     Calls a function with 0 and with 1 and the number of threads that its operations have: together in two
     threads that share the caller's threads, or one after the other if it has one.
@@ -113,7 +113,7 @@ def in_two_threads(run: Callable[[int, int], Returned]) -> list[Returned]:
     return _results([(tasks, partial(run, index, share)) for index, (share, tasks) in enumerate(workers)])
 
 
-def in_one_thread(run: Callable[[], Returned]) -> Returned:
+def run_single_threaded(run: Callable[[], Returned]) -> Returned:
     """Calls a function whose operations have one thread each, in another thread if need be."""
     if torch.get_num_threads() == 1:
         return run()
@@ -135,11 +135,11 @@ def _workers(threads: int, process: int) -> list[tuple[int, Tasks]]:
     key = threads, process
     if (workers := _tasks_by_threads.get(key)) is not None:
         return workers
-    with SHARED:
+    with CACHES_LOCK:
         if key not in _tasks_by_threads:
             if threads > 2:
-                # `in_one_thread` needs them in those workers, which must not make them: new threads would
-                # begin with the number of threads of the worker.
+                # `run_single_threaded` needs them in those workers, which must not make them: new threads
+                # would begin with the number of threads of the worker.
                 _workers(2, process)
             before = torch.get_num_threads()
             workers = [(share, SimpleQueue()) for share in (threads - threads // 2, threads // 2)]

@@ -10,7 +10,7 @@ The kind of product depends on what the processor and PyTorch's build can do, ne
 
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -25,7 +25,7 @@ from elmo_tasks.common.equal_rows import (
     sample_weight,
 )
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, in_two_threads
+from elmo_tasks.common.machine import CACHES_LOCK, run_in_two_threads
 
 PRECISIONS = ("float32", "bfloat16")
 MIN_ROWS_ON_GPU = 16
@@ -40,139 +40,131 @@ MIN_OF_A_THREAD = 1 << 15
 
 
 KernelCall = tuple[Callable[..., torch.Tensor], tuple[Any, ...]]
-"""A function, and its arguments after the inputs `(rows, in)`. It returns `(rows, out)`."""
-EqualRowsByBias = tuple[EqualRows, EqualRows]
-"""The numbers of rows for products without and with a bias."""
+"""
+A function, and its arguments after the inputs `(rows, in)`. It returns `(rows, out)`. A loop that calls the
+function itself saves the time of a call in Python at each step.
+"""
 
 
-class PackedWeight(NamedTuple):
-    """A weight matrix in the form in which one kind of processor multiplies with it."""
+class PackedWeight:
+    """
+    A weight matrix `(out, in)`, with its bias, in the form in which one kind of processor multiplies.
 
-    packed: torch.Tensor
-    weight: torch.Tensor | None
-    """`(out, in)`: the original weight, where `packed` has other values."""
-    onednn: bool
-    bfloat16: bool
-    """The factors are rounded to bfloat16; the bias is added in float32."""
-    equal_rows: EqualRowsByBias | None
-    """`None` on a GPU, and for training."""
-    min_rows: int
-    """Without `equal_rows`, a product of fewer rows is padded to this number."""
-    by_rows: dict[tuple[int, int], KernelCall]
-    """What `for_rows` returns, by the number of threads and of rows."""
+    The kernel is chosen when the weight is packed, and the number of rows of its calls at the first product
+    of a number of rows and threads. Without `tried`, the rounding of a row may depend on the other rows.
+    """
 
-    @classmethod
-    def of(cls, weight: torch.Tensor, *, onednn: bool, bfloat16: bool, tried: bool = True) -> "PackedWeight":
-        """Packs a weight `(out, in)`; for `tried` see `pack`."""
-        dtype = torch.bfloat16 if bfloat16 else weight.dtype
-        equal_rows, min_rows = None, 1
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        dtype: torch.dtype,
+        onednn: bool,
+        tried: bool = True,
+    ) -> None:
+        self.dtype = dtype
+        """The type of the factors; a bias is added in float32 or wider."""
+        self.bias = bias
+        self.packed = _reordered(weight.to(dtype), onednn)
+        self._original = None if weight.dtype == dtype else weight
+        self._onednn = onednn
+        self._call = kernel_call(self.packed, onednn, None if dtype == torch.bfloat16 else bias)
+        self._equal_rows: EqualRows | None = None
+        self._min_rows = 1
         if tried and weight.device.type == "cpu":
-            equal_rows = _equal_rows_of(weight.size(0), weight.size(1), dtype, onednn)
-        elif tried and not bfloat16:
-            min_rows = MIN_ROWS_ON_GPU
-        packed = _reordered(weight.to(dtype), onednn)
-        return cls(packed, weight if bfloat16 else None, onednn, bfloat16, equal_rows, min_rows, {})
+            has_bias = bias is not None and dtype != torch.bfloat16
+            self._equal_rows = _equal_rows_of(weight.size(0), weight.size(1), dtype, onednn, has_bias)
+        elif tried and dtype != torch.bfloat16:
+            self._min_rows = MIN_ROWS_ON_GPU
+        self._by_rows: dict[tuple[int, int], KernelCall] = {}
+        """`for_rows`, by the number of threads and of rows."""
 
-    def __call__(self, inputs: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         """
         Computes `inputs @ weight.T + bias`, in float32 or wider.
 
-        *Shape:* contiguous inputs `(rows, in)`, and `(out,)` to `(rows, out)`, a new tensor.
+        *Shape:* contiguous inputs `(rows, in)` to `(rows, out)`, a new tensor.
         """
-        rows = inputs.size(0)
-        if self.equal_rows is not None:
-            rows = padded_rows(max(1, rows))
-        block = self.block(rows, bias)
-        if not self.bfloat16:
-            return _multiply_in_blocks(inputs, self.packed, self.onednn, bias, block)
-        result = _multiply_in_blocks(inputs.bfloat16(), self.packed, self.onednn, None, block).float()
-        return result if bias is None else result.add_(bias)
+        if self.dtype != torch.bfloat16:
+            return self._product(inputs)
+        result = self._product(inputs.bfloat16()).float()
+        return result if self.bias is None else result.add_(self.bias)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the factors."""
-        return self.packed.dtype
+    def _product(self, inputs: torch.Tensor) -> torch.Tensor:
+        rows = max(inputs.size(0), self._min_rows)
+        if self._equal_rows is not None:
+            rows = padded_rows(rows)
+        padding = rows - inputs.size(0)
+        function, arguments = self.for_rows(rows)
+        if not padding:
+            return function(inputs, *arguments)
+        return function(F.pad(inputs, [0, 0, 0, padding]), *arguments)[:-padding]
 
     def for_rows(self, rows: int) -> KernelCall:
         """
-        Returns the product of a number of rows, one or more, in this thread, which saves time in a loop.
-        Inputs and results have the type of the factors.
+        Returns the product of a number of rows, one or more, in this thread. Inputs and results have the type
+        of the factors.
         """
+        if self._equal_rows is None:
+            return self._call
         key = torch.get_num_threads(), rows
-        if key not in self.by_rows:
-            packed, onednn, block = self.packed, self.onednn, self.block(rows)
-            self.by_rows[key] = (
-                one_call(packed, onednn, None)
+        if key not in self._by_rows:
+            block = self._equal_rows.block(rows)
+            function, arguments = self._call
+            self._by_rows[key] = (
+                self._call
                 if block == rows
-                else (_multiply_in_blocks, (packed, onednn, None, block))
+                else (partial(in_blocks, lambda part: function(part, *arguments), block=block), ())
             )
-        return self.by_rows[key]
+        return self._by_rows[key]
 
-    def block(self, rows: int, bias: torch.Tensor | None = None) -> BlockRows:
-        """Returns the block in which this thread multiplies `rows` rows."""
-        return max(rows, self.min_rows) if self.equal_rows is None else self._rows_for(bias).block(rows)
-
-    def try_rows(self, numbers: Iterable[int], bias: torch.Tensor | None = None) -> None:
+    def try_rows(self, numbers: Iterable[int]) -> None:
         """Makes ready for products of these numbers of rows in this thread."""
-        if self.equal_rows is not None:
-            self._rows_for(bias).try_rows(numbers)
-
-    def _rows_for(self, bias: torch.Tensor | None) -> EqualRows:
-        assert self.equal_rows is not None
-        return self.equal_rows[bias is not None and not self.bfloat16]
+        if self._equal_rows is not None:
+            self._equal_rows.try_rows(numbers)
 
     def dense(self) -> torch.Tensor:
         """Returns the original weight, bit for bit. *Shape:* `(out, in)`."""
-        if self.weight is not None:
-            return self.weight
-        return self.packed.to_dense() if self.onednn else self.packed
+        if self._original is not None:
+            return self._original
+        return self.packed.to_dense() if self._onednn else self.packed
+
+    def joined(self, other: "PackedWeight") -> "PackedWeight | None":
+        """
+        Packs this weight and another of its shape as one, `(2 out, in)`; `None` if a row's products with it
+        would be rounded in another way than with each weight.
+        """
+        both = torch.cat([part.dense().to(self.dtype) for part in (self, other)])
+        if not _joined_is_alike(len(both) // 2, both.size(1), self.dtype, self._onednn):
+            return None
+        joined = PackedWeight(both, dtype=self.dtype, onednn=self._onednn)
+        joined.try_rows([2])  # A product of two rows would try all of `LONE_ROWS`.
+        return joined
 
 
-def one_call(packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None) -> KernelCall:
+def kernel_call(packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None) -> KernelCall:
     """Returns the product with a packed weight in one call of a kernel."""
     if onednn:
         return torch.ops.mkldnn._linear_pointwise.default, (packed, bias, "none", [], "")
     return F.linear, (packed, bias)
 
 
-def multiply(
-    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None
-) -> torch.Tensor:
-    """Computes a product in one call of a kernel."""
-    function, weight = one_call(packed, onednn, bias)
-    return function(inputs, *weight)
+_equal_rows_by_shape: dict[tuple[int, int, torch.dtype, bool, bool], EqualRows] = {}
 
 
-def _multiply_in_blocks(
-    inputs: torch.Tensor, packed: torch.Tensor, onednn: bool, bias: torch.Tensor | None, block: BlockRows
-) -> torch.Tensor:
-    rows = inputs.size(0)
-    if block < rows:
-        return in_blocks(lambda part: multiply(part, packed, onednn, bias), inputs, block)
-    if block == rows:
-        return multiply(inputs, packed, onednn, bias)
-    padded = F.pad(inputs, [0, 0, 0, block - rows])
-    return multiply(padded, packed, onednn, bias)[:rows]
-
-
-_equal_rows_by_shape: dict[tuple[int, int, torch.dtype, bool], EqualRowsByBias] = {}
-
-
-def _equal_rows_of(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> EqualRowsByBias:
+def _equal_rows_of(outputs: int, size: int, dtype: torch.dtype, onednn: bool, has_bias: bool) -> EqualRows:
     """Returns what is known of products with factors of a shape and type. All such weights share it."""
 
-    def make_kernel(has_bias: bool, weight: torch.Tensor) -> Multiply:
-        packed = _reordered(weight, onednn)
+    def make_kernel(weight: torch.Tensor) -> Multiply:
         bias = torch.ones(outputs, dtype=dtype, device="cpu") if has_bias else None
-        return lambda rows: multiply(rows, packed, onednn, bias)
+        function, arguments = kernel_call(_reordered(weight, onednn), onednn, bias)
+        return lambda rows: function(rows, *arguments)
 
-    def make_equal_rows(has_bias: bool) -> EqualRows:
-        return EqualRows(partial(make_kernel, has_bias), outputs=outputs, size=size, dtype=dtype)
-
-    with SHARED:
-        key = outputs, size, dtype, onednn
+    with CACHES_LOCK:
+        key = outputs, size, dtype, onednn, has_bias
         if key not in _equal_rows_by_shape:
-            _equal_rows_by_shape[key] = make_equal_rows(False), make_equal_rows(True)
+            _equal_rows_by_shape[key] = EqualRows(make_kernel, outputs=outputs, size=size, dtype=dtype)
         return _equal_rows_by_shape[key]
 
 
@@ -180,19 +172,31 @@ def _reordered(weight: torch.Tensor, onednn: bool) -> torch.Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()) if onednn else weight
 
 
-Pack = Callable[[torch.Tensor], PackedWeight]
-"""Packs a weight: `pack` with a precision."""
+@cache
+def _joined_is_alike(outputs: int, size: int, dtype: torch.dtype, onednn: bool) -> bool:
+    sample, weight = sample_rows(size, dtype), sample_weight(outputs, size, dtype)
+    of_one, of_both = (
+        PackedWeight(part, dtype=dtype, onednn=onednn)(sample) for part in (weight, weight.repeat(2, 1))
+    )
+    return torch.equal(of_one.repeat(1, 2), of_both)
 
 
-def pack(weight: torch.Tensor, precision: str, *, tried: bool = True) -> PackedWeight:
+Pack = Callable[[torch.Tensor, torch.Tensor | None], PackedWeight]
+"""Packs a weight and its bias: `pack` with a precision."""
+
+
+def pack(
+    weight: torch.Tensor, bias: torch.Tensor | None = None, *, precision: str = "float32", tried: bool = True
+) -> PackedWeight:
     """
-    Packs a weight for products in `precision`, on its own device; for errors see `check_precision`. Without
-    `tried`, the rounding of a row may depend on the other rows, as in training.
+    Packs a weight `(out, in)` and its bias `(out,)` for products in `precision`, on their own device; for
+    errors see `check_precision`. Without `tried`, the rounding of a row may depend on the other rows, as in
+    training.
     """
     check_precision(precision, weight.device)
-    bfloat16 = precision == "bfloat16"
-    onednn = weight.device.type == "cpu" and (bfloat16 or (weight.dtype == torch.float32 and has_onednn()))
-    return PackedWeight.of(weight, onednn=onednn, bfloat16=bfloat16, tried=tried)
+    dtype = torch.bfloat16 if precision == "bfloat16" else weight.dtype
+    has_kernel = weight.device.type == "cpu" and dtype in (torch.float32, torch.bfloat16)
+    return PackedWeight(weight, bias, dtype=dtype, onednn=has_kernel and has_onednn(), tried=tried)
 
 
 def check_precision(precision: str, device: torch.device | None = None) -> None:
@@ -205,27 +209,6 @@ def check_precision(precision: str, device: torch.device | None = None) -> None:
             "precision 'bfloat16' needs a processor with AVX-512",
             remedy='use --precision float32, or --overrides \'{"model.elmo.precision": "float32"}\'',
         )
-
-
-def joined(first: PackedWeight, second: PackedWeight) -> PackedWeight | None:
-    """
-    Packs two weights of one shape, `(out, in)`, as one, `(2 out, in)`; `None` if a row's products with it
-    would be rounded in another way than with each weight. In bfloat16 it has no `dense`.
-    """
-    both = torch.cat([first.dense(), second.dense()])
-    if not _joined_is_alike(*first.dense().shape, both.dtype, first.onednn, first.bfloat16):
-        return None
-    return PackedWeight.of(both, onednn=first.onednn, bfloat16=first.bfloat16)._replace(weight=None)
-
-
-@cache
-def _joined_is_alike(outputs: int, size: int, dtype: torch.dtype, onednn: bool, bfloat16: bool) -> bool:
-    sample, weight = sample_rows(size, dtype), sample_weight(outputs, size, dtype)
-    of_one, of_both = (
-        PackedWeight.of(each, onednn=onednn, bfloat16=bfloat16)(sample)
-        for each in (weight, weight.repeat(2, 1))
-    )
-    return torch.equal(of_one.repeat(1, 2), of_both)
 
 
 @cache
@@ -243,12 +226,12 @@ def onednn_has_bfloat16() -> bool:
 def lone_row_block(precision: str) -> BlockRows:
     """Returns the largest block of a lone row in the LSTM of the original size; or one that is negative."""
     dtype, shapes = getattr(torch, precision), ((4 * 4096, 512), (512, 4096))
-    of_shapes = [_equal_rows_of(outputs, size, dtype, has_onednn()) for outputs, size in shapes]
+    of_shapes = [_equal_rows_of(outputs, size, dtype, has_onednn(), False) for outputs, size in shapes]
 
     def of_direction(_direction: int, _threads: int) -> list[BlockRows]:
-        return [without_bias.block(1) for without_bias, _ in of_shapes]
+        return [equal_rows.block(1) for equal_rows in of_shapes]
 
-    blocks = [block for direction in in_two_threads(of_direction) for block in direction]
+    blocks = [block for direction in run_in_two_threads(of_direction) for block in direction]
     return min(blocks) if min(blocks) < 0 else max(blocks)
 
 

@@ -54,7 +54,7 @@ from elmo_tasks.archives import (
     vocabulary_from_files,
 )
 from elmo_tasks.common.errors import did_you_mean
-from elmo_tasks.common.files import check_sources_stay
+from elmo_tasks.common.files import refuse_inputs_as_outputs
 from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.compat.running import around, installed_transformer, wrap
 from elmo_tasks.data.fields import TagField
@@ -208,11 +208,11 @@ def _create_or_recover(
         _check_same(params, before)
         params = before
     if force:
-        _check_sources_stay(params, serialization_dir)
+        _refuse_inputs_as_outputs(params, serialization_dir)
     stock(params, serialization_dir, recover, force)
 
 
-def _check_sources_stay(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
+def _refuse_inputs_as_outputs(params: Params, serialization_dir: str | os.PathLike[str]) -> None:
     """Checks that the folder, which `--force` removes, has nothing that the run reads."""
     folder = os.path.realpath(serialization_dir)
     for key, value in params.as_flat_dict().items():
@@ -464,7 +464,7 @@ def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
             raise ConfigurationError(f"{output}: the folder {output.parent} does not exist")
     sources = [arguments["archive_file"], arguments["weights_file"], *data]
     paths = [source for source in sources if isinstance(source, str | os.PathLike)]
-    check_sources_stay(outputs, paths, error=ConfigurationError)
+    refuse_inputs_as_outputs(outputs, paths, error=ConfigurationError)
     # AllenNLP tells the metrics of several data apart by the names of their files.
     names = [Path(path).stem for path in data if isinstance(path, str)]
     if arguments["metrics_output_file"] is None and len(set(names)) < len(names):

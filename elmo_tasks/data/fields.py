@@ -2,10 +2,9 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Instance, Vocabulary
@@ -100,12 +99,14 @@ class TagField(SequenceLabelField):
     - Each type brings all four of its tags into the vocabulary, so that I-MISC has an id even if no MISC of
       the training data has three tokens. `O` is always the first tag, and the four tags of a type stand
       together.
-    - A tag that the vocabulary lacks (of a type that the training data lacks) becomes `O`, with one warning
-      for each type. Its spans remain in the gold tags of the instance, and count there as missed.
+    - A tag that the vocabulary lacks (of a type that the training data lacks) becomes `O`, with a warning.
+      Its spans remain in the gold tags of the instance, and count there as missed.
     """
 
     prefixes: ClassVar[str] = "BILU"
     """The prefixes that each type brings into the vocabulary."""
+    warn: Callable[..., object] = logger.warning
+    """Logs a warning; a `TaskReader` sets its own, which gives each warning once."""
 
     def __eq__(self, other: object) -> bool:
         """Compares the tags alone: AllenNLP's attackers compare predictions of texts that they change."""
@@ -122,18 +123,10 @@ class TagField(SequenceLabelField):
     def index(self, vocab: Vocabulary) -> None:
         ids: dict[str, int] = vocab.get_token_to_index_vocabulary(self._label_namespace)
         self._indexed_labels = [ids.get(tag, ids["O"]) for tag in self.labels]
-        for tag in (tag for tag in self.labels if tag not in ids):
-            label = split_tag(tag).label
-            unknown_types = _unknown_types.setdefault(vocab, set())
-            if (self._label_namespace, label) not in unknown_types:
-                unknown_types.add((self._label_namespace, label))
-                logger.warning(
-                    "the vocabulary does not have %s: spans of type %s count as O in the loss, and as missed "
-                    "in the metric",
-                    tag,
-                    label,
+        for tag in self.labels:
+            if tag not in ids:
+                self.warn(
+                    "the vocabulary does not have the type %s: its spans count as O in the loss, and as "
+                    "missed in the metric",
+                    split_tag(tag).label,
                 )
-
-
-_unknown_types: WeakKeyDictionary[Vocabulary, set[tuple[str, str]]] = WeakKeyDictionary()
-"""The namespaces and types that a vocabulary lacks, and that the log has named."""

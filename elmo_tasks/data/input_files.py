@@ -25,8 +25,8 @@ from allennlp.common.file_utils import cached_path
 from elmo_tasks.common import files as common_files
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, errors_as
 from elmo_tasks.common.files import is_archive, json_value, unpacked
-from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.strict_params import ConfigError
+from elmo_tasks.common.text_checks import checked_sentences
 
 logger = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.text_checks import WarnedOnce
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
 from elmo_tasks.data.formats import CERTAIN, Finding, Format
@@ -120,6 +121,7 @@ class TaskReader(ShardedReader):
         with errors_as(InputError, "Python lacks it", LookupError, key="encoding"):
             codecs.lookup(encoding)
         self.encoding, self.skip_bad = encoding, skip_bad
+        self._warn = WarnedOnce()
         self.bad_records: list[InputError] = []
         """The errors of the bad records that `skip_bad` has left out."""
         self.tokenizer = cached_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
@@ -133,6 +135,9 @@ class TaskReader(ShardedReader):
     def apply_token_indexers(self, instance: Instance) -> None:
         for text in texts_of([instance]):
             text.token_indexers = self.token_indexers
+        for field in instance.fields.values():
+            if isinstance(field, TagField):
+                field.warn = self._warn
 
     def tokens(self, text: str | list[str]) -> list[Token]:
         """Returns the tokens of a text, or of its words."""

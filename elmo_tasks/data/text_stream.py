@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from allennlp.data import Instance
 
 from elmo_tasks.common.errors import FilePath
-from elmo_tasks.common.mistaken_texts import CHECKED
+from elmo_tasks.common.text_checks import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences, shorten
 from elmo_tasks.data.reader import text_fields
 from elmo_tasks.data.tokenization import RenewedPipeline, language_rules, raw_word

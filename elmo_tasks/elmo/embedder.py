@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
@@ -190,9 +190,7 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
         """Builds the object of a config block, AllenNLP's `Params`, which is checked as by `StrictParams`."""
-        from elmo_tasks.common.strict_params import StrictParams
-
-        strict: Any = type(cls.__name__, (StrictParams, cls), {})
+        strict = _with_strict_params(cls)  # type: ignore[arg-type]
         return strict.from_params(params, constructor_to_call=cls, **extras)
 
     @staticmethod
@@ -279,7 +277,7 @@ class Elmo(nn.Module):
             raise ElmoError(
                 f"a {type(ids).__name__} is not a tensor of ids", remedy="use padded_ids(sentences)"
             )
-        outer = ids.shape[:-2] if self.bilm.options.reads_characters and ids.dim() > 3 else ids.shape[:1]
+        outer = ids.shape[:-2] if ids.dim() > 3 else ids.shape[:1]
         if self.start_hidden.is_meta:
             raise ElmoError(
                 "the weights are on the device meta, which holds no values",
@@ -308,6 +306,13 @@ class Elmo(nn.Module):
         elif is_frozen and is_traced():
             encode = partial(OutsideTransforms.apply, encode)
         return encode(bilm, ids, self.start)
+
+
+@cache
+def _with_strict_params(cls: type[Elmo]) -> Any:
+    from elmo_tasks.common.strict_params import StrictParams  # needs AllenNLP
+
+    return type(cls.__name__, (StrictParams, cls), {})
 
 
 class OutsideTransforms(Function):

@@ -6,6 +6,7 @@ whose ids need no vocabulary; and the biLM of an archived model, which is built 
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Optional
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -133,19 +134,12 @@ class ElmoWordIndexer(IdIndexer):
     encoder = WordEncoder
 
 
-_LAMBDA, _USED, _FIRST = "elmo_mix_l2", "elmo_mix_l2_used", "elmo_mix_first"
-"""
-Attributes of a mix's weights: `ElmoMixRegularizer` reads the first, and sets the second. The third holds
-their values at the first training batch.
-"""
-
-
 def _signature_with(name: str, kind: Any) -> Signature:
     """Returns the signature of `Elmo`'s constructor without `placement`, and with a key of our own."""
     elmo = signature(Elmo.__init__)
     own = Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-    parameters = [each for each in elmo.parameters.values() if each.name != "placement"]
-    return elmo.replace(parameters=[*parameters, own])
+    inherited = [parameter for name, parameter in elmo.parameters.items() if name != "placement"]
+    return elmo.replace(parameters=[*inherited, own])
 
 
 @TokenEmbedder.register("elmo")
@@ -167,15 +161,18 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         super().__init__()
         self.elmo = Elmo(*files, placement="input", **parameters)
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
-        self._attach_lambda()
+        self._regularized: set[str] = set()
+        """The weights of the mix that a regularizer has been given, by name."""
+        self._first_weights: dict[str, torch.Tensor] = {}
+        """The weights of the mix at the first training batch, while no regularizer has been given them."""
+        _embedders.add(self)
 
     # AllenNLP and `StrictParams` read the keys of the config block from it.
     __init__.__signature__ = _signature_with("projection_dim", Optional[Size])  # type: ignore[attr-defined]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # PyTorch copies a parameter without its attributes.
-        self._attach_lambda()
+        _embedders.add(self)
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: Any) -> None:
@@ -198,26 +195,35 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         vectors = self.elmo(ids).input
         return vectors if self.projection is None else self.projection(vectors)
 
+    def penalty(self, parameter: torch.Tensor) -> torch.Tensor | None:
+        """Returns `mix_l2 * ||w||^2` of a weight of the mix; `None` for any other parameter."""
+        for name, weight in self._penalized().items():
+            if weight is parameter:
+                self._regularized.add(name)
+                return (self.elmo.mix_l2 or 0.0) * parameter.square().sum()
+        return None
+
+    def _penalized(self) -> dict[str, nn.Parameter]:
+        if self.elmo.mix_l2 is None:
+            return {}
+        mixes = self.elmo.mixes.named_parameters()
+        return {name: weight for name, weight in mixes if not name.endswith("gamma")}
+
     def _check_regularizer(self) -> None:
-        for parameter in self._penalized():
-            if hasattr(parameter, _USED) or not parameter.requires_grad:
+        """Raises `ConfigurationError` if `mix_l2` is set, and training has changed a weight without it."""
+        for name, weight in self._penalized().items():
+            if name in self._regularized or not weight.requires_grad:
                 continue
-            first = vars(parameter).setdefault(_FIRST, parameter.detach().clone())
-            if not torch.equal(parameter, first.to(parameter)):
+            first = self._first_weights.setdefault(name, weight.detach().clone())
+            if not torch.equal(weight, first.to(weight)):
                 raise ConfigurationError(
                     f"mix_l2 is {self.elmo.mix_l2}, but the model has no regularizer for it; add to it "
                     '"regularizer": {"regexes": [["elmo", {"type": "elmo_mix"}]]}'
                 )
 
-    def _attach_lambda(self) -> None:
-        for parameter in self._penalized():
-            setattr(parameter, _LAMBDA, self.elmo.mix_l2)
 
-    def _penalized(self) -> list[nn.Parameter]:
-        if self.elmo.mix_l2 is None:
-            return []
-        mixes = self.elmo.mixes.named_parameters()
-        return [parameter for name, parameter in mixes if not name.endswith("gamma")]
+_embedders: WeakSet[ElmoTokenEmbedder] = WeakSet()
+"""All embedders: AllenNLP gives `ElmoMixRegularizer` one parameter at a time, and not the model."""
 
 
 def _prefix(state: dict[str, torch.Tensor], path: str) -> str:
@@ -247,5 +253,6 @@ class ElmoMixRegularizer(StrictParams, Regularizer):
         super().__init__()
 
     def __call__(self, parameter: torch.Tensor) -> torch.Tensor:
-        setattr(parameter, _USED, True)
-        return getattr(parameter, _LAMBDA, 0.0) * parameter.square().sum()
+        penalties = (embedder.penalty(parameter) for embedder in list(_embedders))
+        own = next((penalty for penalty in penalties if penalty is not None), None)
+        return 0.0 * parameter.square().sum() if own is None else own

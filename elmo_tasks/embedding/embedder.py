@@ -14,10 +14,10 @@ import torch
 from tqdm import tqdm
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.files import check_sources_stay, put_in_place, text_lines
+from elmo_tasks.common.files import put_in_place, refuse_inputs_as_outputs, text_lines
 from elmo_tasks.common.machine import Device
-from elmo_tasks.common.mistaken_texts import checked_sentences
 from elmo_tasks.common.progress import progress as progress_bar
+from elmo_tasks.common.text_checks import checked_sentences
 from elmo_tasks.elmo.files import Precision, Source, move_to, read_chosen_bilm
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.batches import (
@@ -165,7 +165,7 @@ class ElmoEmbedder:
             raise ElmoError(f"{output} is a folder, not a file")
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)
         if isinstance(source, str | PathLike):
-            check_sources_stay([output], [source], error=ElmoError)
+            refuse_inputs_as_outputs([output], [source], error=ElmoError)
         check_name(output)
         output.parent.mkdir(parents=True, exist_ok=True)
         lines = _source_lines(input_file)

@@ -18,8 +18,8 @@ from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import dist_reduce
 
-from elmo_tasks.common.mistaken_texts import WarnedOnce
 from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.text_checks import WarnedOnce
 from elmo_tasks.common.values import Name, NonNegativeInt, OneOf, PositiveFloat, PositiveInt, Probability
 from elmo_tasks.data.input_files import InputError, check_found, input_files
 from elmo_tasks.data.reader import ShardedReader

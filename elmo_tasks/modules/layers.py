@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.common.batches import unique_rows
-from elmo_tasks.common.machine import in_two_threads
+from elmo_tasks.common.machine import run_in_two_threads
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, Size
 
@@ -66,7 +66,7 @@ class BiLstm(nn.Module):
             )
             at_once = steps.is_cpu and not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
             both = (
-                in_two_threads(partial(_call_without_gradients, calls))
+                run_in_two_threads(partial(_call_without_gradients, calls))
                 if at_once
                 else [call() for call in calls]
             )

@@ -23,11 +23,11 @@ from allennlp.predictors import Predictor
 from elmo_tasks.common.errors import did_you_mean_path
 from elmo_tasks.common.files import (
     UNREADABLE,
-    check_sources_stay,
     decompressed,
     local_or_bundled,
     not_utf8,
     raw_lines,
+    refuse_inputs_as_outputs,
 )
 from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.progress import progress
@@ -152,7 +152,7 @@ class PredictManager(predict._PredictManager):
         self._lines = InputLines(input_file)
         sources = _inputs(input_file, self._dataset_reader)
         if output_file is not None:
-            check_sources_stay([output_file], sources, error=ConfigurationError)
+            refuse_inputs_as_outputs([output_file], sources, error=ConfigurationError)
         self._output_path = output_file
         if isinstance(self._dataset_reader, TaskReader):
             self._dataset_reader.every_record = True
@@ -259,7 +259,7 @@ def get_predictor(arguments: argparse.Namespace) -> Predictor:
     predictor_args = predictor_arguments(arguments.predictor_args)
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))
-        check_sources_stay([arguments.output_file], sources, error=ConfigurationError)
+        refuse_inputs_as_outputs([arguments.output_file], sources, error=ConfigurationError)
     chosen_device(arguments.cuda_device, option="--cuda-device")
     archive = predict.load_archive(
         arguments.archive_file,

@@ -28,7 +28,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.common.batches import batches
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import json_value
-from elmo_tasks.common.machine import one_thread_each
+from elmo_tasks.common.machine import single_threaded
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import ids_of, printable, shorten
@@ -330,7 +330,7 @@ class TaskPredictor(Interpretable):
         for indices in list(batches(by_length, tokens.__getitem__, max_tokens)):
             # A thread of the user that computes for the first time in the block would stay single-threaded.
             is_small = self.in_own_process and sum(map(tokens.__getitem__, indices)) <= SMALL_BATCH
-            with one_thread_each() if is_small else nullcontext():
+            with single_threaded() if is_small else nullcontext():
                 batch = self._run_batch([examples[index].instance for index in indices])
             for index, result in zip(indices, batch, strict=True):
                 examples[index] = result

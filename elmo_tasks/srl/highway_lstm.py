@@ -127,7 +127,7 @@ class _Layers(Function):
         for layer, (weight, bias, highway) in enumerate(layers):
             for_input, for_hidden = _split_weight(scale_candidate_(weight.clone(), 2, gates=GATES), highway)
             scaled_bias = scale_candidate_(bias.clone(), 2, gates=GATES)
-            projected, gates = _pack(highway)(inputs), _pack(for_input)(inputs, scaled_bias)
+            projected, gates = _pack(highway)(inputs), _pack(for_input, scaled_bias)(inputs)
             mask = dropout_masks[layer] if dropout_masks else None
             of_steps = run_steps(orders[layer % 2], projected, gates, _pack(for_hidden), mask)
             values.append(_Values(inputs, projected, *of_steps))
@@ -251,5 +251,5 @@ def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Te
     return for_input, for_hidden
 
 
-def _pack(weight: torch.Tensor) -> PackedWeight:
-    return pack(weight, "float32", tried=False)
+def _pack(weight: torch.Tensor, bias: torch.Tensor | None = None) -> PackedWeight:
+    return pack(weight, bias, tried=False)

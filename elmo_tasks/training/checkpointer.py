@@ -14,7 +14,7 @@ from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 from torch import nn
 
-from elmo_tasks.common.files import atomic_file, naming_when_full
+from elmo_tasks.common.files import atomic_file, full_disk_errors
 from elmo_tasks.common.strict_params import ConfigError, StrictParams
 from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, PositiveInt
 from elmo_tasks.modules.metrics import gather_from_workers
@@ -193,7 +193,7 @@ def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tens
 def _save(state: dict[str, Any], path: str | Path) -> None:
     try:
         # With a path instead of a file, torch.save says only "unexpected pos" if the disk is full.
-        with naming_when_full(path), atomic_file(Path(path), partial="checkpoint.partial") as file:
+        with full_disk_errors(path), atomic_file(Path(path), partial="checkpoint.partial") as file:
             torch.save(state, file)
     except RuntimeError as error:
         # So it does when a signal stops it.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_tasks.common.files import atomic_file, check_sources_stay, text_lines
+from elmo_tasks.common.files import atomic_file, refuse_inputs_as_outputs, text_lines
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -44,7 +44,7 @@ def test_sources_are_not_overwritten(tmp_path):
     link.symlink_to(source)
     sources = ["https://example.com/a", tmp_path / "nothing", source]
     with pytest.raises(LookupError, match="link is the input"):
-        check_sources_stay([other, link], sources, error=LookupError)
-    check_sources_stay([other], [other, source], error=LookupError)
+        refuse_inputs_as_outputs([other, link], sources, error=LookupError)
+    refuse_inputs_as_outputs([other], [other, source], error=LookupError)
     other.touch()
-    check_sources_stay([other], [link, source], error=LookupError)
+    refuse_inputs_as_outputs([other], [link, source], error=LookupError)

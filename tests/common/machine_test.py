@@ -17,8 +17,8 @@ from elmo_tasks.common.machine import (
     cpu_count,
     device_name,
     gpu_index,
-    in_two_threads,
-    one_thread_each,
+    run_in_two_threads,
+    single_threaded,
 )
 
 
@@ -63,9 +63,9 @@ def test_one_thread_for_each_operation_and_two_for_both_halves():
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        with one_thread_each():
+        with single_threaded():
             assert torch.get_num_threads() == 1
-            shares = in_two_threads(lambda number, threads: (number, threads, get_ident()))
+            shares = run_in_two_threads(lambda number, threads: (number, threads, get_ident()))
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 3
     finally:
@@ -83,7 +83,7 @@ def test_a_signal_waits_for_both_halves():
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
-            in_two_threads(lambda number, _threads: (time.sleep(0.5), done.append(number)))
+            run_in_two_threads(lambda number, _threads: (time.sleep(0.5), done.append(number)))
         assert sorted(done) == [0, 1]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -10,6 +10,7 @@ from allennlp.data.fields import TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_tasks.data.fields import ClosedLabelField, Metadata, TagField
+from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tokenization import Words
 
 
@@ -45,6 +46,14 @@ def tagged(tags):
     tags = tags.split()
     tokens = TextField([Token("x")] * len(tags), {"tokens": SingleIdTokenIndexer()})
     return Instance({"tokens": tokens, "tags": TagField(tags, tokens)})
+
+
+def read(*sentences):
+    """The instances as a reader of a model passes them on."""
+    reader, instances = TaskReader(), list(map(tagged, sentences))
+    for instance in instances:
+        reader.apply_token_indexers(instance)
+    return instances
 
 
 def tags_of(*sentences):
@@ -84,13 +93,13 @@ def test_tags_are_indexed_and_padded():
 
 
 def test_an_unknown_type_counts_as_o_and_warns_once(caplog):
-    """For each model: each has its own vocabulary."""
+    """For each model, whatever another one has read."""
     for _ in range(2):
         vocabulary = Vocabulary.from_instances([tagged("O U-A")])
         caplog.clear()  # AllenNLP's own messages
         with caplog.at_level(logging.WARNING):
-            ids = tag_ids([tagged("U-A B-NEW L-NEW"), tagged("U-NEW U-C-D")], vocabulary)
+            ids = tag_ids(read("U-A B-NEW L-NEW", "U-NEW U-C-D"), vocabulary)
         assert ids == [[4, 0, 0], [0, 0, 0]]
         first, second = (record.getMessage() for record in caplog.records)
-        assert "B-NEW" in first
+        assert "type NEW" in first
         assert "type C-D" in second

@@ -537,7 +537,8 @@ def moving_average(make):
     average = ExponentialMovingAverage(list(elmo.named_parameters()), decay=0.5)
     found = []
     for _ in range(2):
-        step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.01))
+        # With gradients of 140, larger steps would make vectors of 200, and roundings that grow with them.
+        step(elmo, torch.optim.SGD(elmo.parameters(), lr=1e-4))
         average.apply()
         average.assign_average_value()
         with torch.no_grad():

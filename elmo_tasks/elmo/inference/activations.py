@@ -33,7 +33,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import atomic_file
-from elmo_tasks.common.machine import SHARED
+from elmo_tasks.common.machine import CACHES_LOCK
 from elmo_tasks.common.values import Name, OneOf, PositiveFloat
 from elmo_tasks.elmo.inference import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model.lstm import LstmState
@@ -111,7 +111,7 @@ class Activations:
         # (batch, tokens, features)
         packed = np.zeros((*ids.shape[:2], features), dtype=self.dtype)
         arrays = {key: packed[row, : lengths[row]] for key, row in first_row.items()}
-        with SHARED:
+        with CACHES_LOCK:
             store = self._store_of(bilm, start)
         store.read(arrays)
         if arrays:
@@ -181,7 +181,7 @@ class ActivationStore:
     def read(self, arrays: dict[bytes, np.ndarray]) -> None:
         """Fills the arrays `(tokens, features)` of the keys that are stored, and removes these keys."""
         if self._reading:
-            with SHARED, self._errors(write=False), self._begin(write=False) as transaction:
+            with CACHES_LOCK, self._errors(write=False), self._begin(write=False) as transaction:
                 for key, array in list(arrays.items()):
                     value = transaction.get(key)
                     if value is not None:
@@ -191,7 +191,7 @@ class ActivationStore:
     def write(self, arrays: dict[bytes, np.ndarray]) -> None:
         """Stores sentences, `(tokens, features)`."""
         if self._writing:
-            with SHARED, self._errors(write=True), self._begin(write=True) as transaction:
+            with CACHES_LOCK, self._errors(write=True), self._begin(write=True) as transaction:
                 if self._has_room(arrays.values()):
                     for key, values in arrays.items():
                         transaction.put(key, values.tobytes() + self._checksum(key, values))
@@ -260,11 +260,11 @@ _process = os.getpid()
 def environment_of(folder: Path, about: dict[str, Any]) -> lmdb.Environment:
     """
     Opens a database, or makes it and describes it by `about`. LMDB allows each process one environment for a
-    file, and a fork none of its parent's. A fork waits for transactions, which hold SHARED, since an
+    file, and a fork none of its parent's. A fork waits for transactions, which hold CACHES_LOCK, since an
     environment in use cannot be closed.
     """
     global _process
-    with SHARED:
+    with CACHES_LOCK:
         if _process != os.getpid():
             for inherited in _environments.values():
                 inherited.close()

@@ -9,19 +9,17 @@ Training needs the values of the gates and of `tanh c` (`activate_`, `tanh_of`).
 output, so it holds the doubled cell, and half of its output (`half_output`), whose projection is doubled.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 import torch
 
-from elmo_tasks.common.equal_rows import padded_rows
-from elmo_tasks.common.packed_weights import Pack, Sigmoid, sigmoid_of
+from elmo_tasks.common.packed_weights import KernelCall, Pack, PackedWeight, Sigmoid, sigmoid_of
 from elmo_tasks.elmo.model.lstm import LstmState
 
 ROWS_PER_PRODUCT = 128
 """The number of rows whose inputs are projected in one product."""
-INPUT_ROWS = sorted({padded_rows(rows) for rows in range(1, ROWS_PER_PRODUCT + 1)})
-"""The numbers of rows of such products."""
 
 
 def scale_candidate_(weights: torch.Tensor, factor: float, *, gates: int = 4, dim: int = 0) -> torch.Tensor:
@@ -81,11 +79,12 @@ class PackedLayer:
     def __init__(
         self, weights: Mapping[str, torch.Tensor], *, cell_clip: float, proj_clip: float, pack: Pack
     ) -> None:
-        self.for_input, self.recurrent = (
-            pack(scale_candidate_(part.clone(), 2)) for part in weights["weight"].chunk(2, dim=1)
+        for_input, recurrent = (
+            scale_candidate_(part.clone(), 2) for part in weights["weight"].chunk(2, dim=1)
         )
         self.bias = scale_candidate_(weights["bias"].clone(), 2)
-        self.projection = pack(2 * weights["projection"]) if "projection" in weights else None
+        self.for_input, self.recurrent = pack(for_input, self.bias), pack(recurrent, None)
+        self.projection = pack(2 * weights["projection"], None) if "projection" in weights else None
         self.cell_clip, self.proj_clip = float(cell_clip), float(proj_clip)
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -106,67 +105,140 @@ class PackedLayer:
         threads: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Runs the layer over packed steps on a CPU. Each operation has `threads` threads.
+        Runs the layer over packed steps on a CPU; see `run_steps`.
 
         *Shape:* `inputs` of the steps, `(steps, projection_dim)`, or distinct ones, each of which is
-        projected once, and the `index` of each step's, `(steps,)`; the state at the start, `hidden` `(batch,
-        projection_dim)` and `cell` `(batch, dim)`. Returns the outputs, `(steps, projection_dim)`, packed,
-        and the final cells, `(batch, dim)`.
+        projected once, and the `index` of each step's, `(steps,)`.
         """
-        outputs = []
-        doubled_cells = cell * 2
-        projection, cell_clip, proj_clip = self.projection, self.cell_clip, self.proj_clip
-        dtype = self.recurrent.dtype
-        rounds = dtype != cell.dtype
-        # The gates after their sigmoid, (rows, 4 dim), and half of the output, (rows, dim)
-        all_activated, all_half = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
-        one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
-        sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_half, threads)
-        gates = self.input_gates(inputs, index, batch_sizes)
-        hidden, last_rows = hidden.to(dtype), 0
-        for rows in batch_sizes:
-            if rows != last_rows:
-                last_rows = rows
-                hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
-                activated, half = all_activated[:rows], all_half[:rows]
-                activated_gates = activated.chunk(4, dim=1)
-                times, recurrent_weight = self.recurrent.for_rows(rows)
-                project, projection_weight = (None, ()) if projection is None else projection.for_rows(rows)
-            # As a part of the product, the sum would take oneDNN longer than on its own.
-            recurrent, of_inputs = times(hidden, *recurrent_weight), next(gates)
-            summed = torch.add(recurrent, of_inputs, out=activated) if rounds else recurrent.add_(of_inputs)
-            sigmoid(summed, out=activated)
-            half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, half, one_half)
-            if project is None:
-                outputs.append(half * 2)
-                hidden = outputs[-1].to(dtype)
-            else:
-                hidden = project(half.to(dtype) if rounds else half, *projection_weight)
-                if proj_clip > 0:
-                    hidden.clamp_(-proj_clip, proj_clip)
-                outputs.append(hidden)
-        return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
+        gates = chain.from_iterable(self._input_gates(inputs, index, batch_sizes))
+        return run_steps(self, gates, batch_sizes, hidden, cell, threads)
 
-    def input_gates(
+    def _input_gates(
         self, inputs: torch.Tensor, index: torch.Tensor | None, batch_sizes: list[int]
-    ) -> Iterator[torch.Tensor]:
-        """
-        Yields the inputs' part of the gates of each step, `(rows, 4 dim)`.
-
-        *Shape:* without an `index`, `inputs` `(steps, projection_dim)`; else see `run`.
-        """
-        distinct = None if index is None else self.for_input(inputs, self.bias)
+    ) -> Iterator[Sequence[torch.Tensor]]:
+        """Yields the inputs' part of the gates, `(rows, 4 dim)` for each of several steps."""
+        distinct = None if index is None else self.for_input(inputs)
         start = step = 0
         while step < len(batch_sizes):
             # Several steps of few rows in one product, so that their gates take little memory
             sizes = batch_sizes[step : step + max(1, ROWS_PER_PRODUCT // batch_sizes[step])]
             part = slice(start, start + sum(sizes))
             if distinct is None or index is None:
-                gates = self.for_input(inputs[part], self.bias)
+                gates = self.for_input(inputs[part])
             else:
                 gates = distinct.index_select(0, index[part])
-            yield from gates.split(sizes)
+            yield gates.split(sizes)
             start, step = part.stop, step + len(sizes)
+
+
+class JoinedLayer:
+    """
+    One layer of both directions, for a lone sentence.
+
+    A product of two rows takes as long as a product of one: the time to read the weights. So the states of
+    both directions are the rows of one product with the weights of both. Half of its results, of a state with
+    the other direction's weights, is left out. Two threads of Python would wait for each other at its global
+    lock.
+    """
+
+    def __init__(
+        self, pair: tuple[PackedLayer, PackedLayer], recurrent: PackedWeight, projection: PackedWeight
+    ) -> None:
+        self._pair = pair
+        self.recurrent, self.projection = JoinedWeight(recurrent), JoinedWeight(projection)
+        self.cell_clip, self.proj_clip = pair[0].cell_clip, pair[0].proj_clip
+
+    @classmethod
+    def of(cls, pair: tuple[PackedLayer, PackedLayer]) -> "JoinedLayer | None":
+        """Returns the layer, or `None` if it has no projection, or would round otherwise."""
+        first, second = pair
+        if first.projection is None or second.projection is None:
+            return None
+        recurrent = first.recurrent.joined(second.recurrent)
+        projection = first.projection.joined(second.projection)
+        return None if recurrent is None or projection is None else cls(pair, recurrent, projection)
+
+    def run(
+        self, inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, threads: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Runs the layer; see `run_steps`.
+
+        *Shape:* the `inputs` of each direction in its order, `(2, steps, projection_dim)`, to the outputs, of
+        the same shape, and the final cells, `(2, dim)`.
+        """
+        steps = inputs.size(1)
+        gates = chain.from_iterable(self._input_gates(inputs))
+        outputs, cell = run_steps(self, gates, [2] * steps, hidden, cell, threads)
+        return outputs.view(steps, 2, -1).transpose(0, 1).contiguous(), cell
+
+    def _input_gates(self, inputs: torch.Tensor) -> Iterator[Sequence[torch.Tensor]]:
+        """Yields the inputs' part of the gates, `(2, 4 dim)` for each of several steps."""
+        for parts in inputs.split(ROWS_PER_PRODUCT, dim=1):
+            pairs = zip(self._pair, parts, strict=True)
+            yield torch.stack([layer.for_input(part) for layer, part in pairs], dim=1).unbind()
+
+
+class JoinedWeight:
+    """The weight of both directions, `(2 out, in)`, whose product has a row for each direction's state."""
+
+    def __init__(self, weight: PackedWeight) -> None:
+        self.dtype = weight.dtype
+        self._weight = weight
+        self._out = weight.packed.size(0) // 2
+
+    def for_rows(self, rows: int) -> KernelCall:
+        function, arguments = self._weight.for_rows(rows)
+        # Of `(2, 2 out)`, the first half of the first row and the second half of the second one
+        shape, strides = (2, self._out), (3 * self._out, 1)
+        return lambda states, *weight: function(states, *weight).as_strided(shape, strides), arguments
+
+
+def run_steps(
+    layer: PackedLayer | JoinedLayer,
+    input_gates: Iterable[torch.Tensor],
+    batch_sizes: list[int],
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    threads: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Runs a layer over packed steps on a CPU. Each operation has `threads` threads.
+
+    *Shape:* the inputs' part of the gates of each step, `(rows, 4 dim)`; the state at the start, `hidden`
+    `(batch, projection_dim)` and `cell` `(batch, dim)`. Returns the outputs, `(steps, projection_dim)`,
+    packed, and the final cells, `(batch, dim)`.
+    """
+    outputs = []
+    doubled_cells = cell * 2
+    projection, cell_clip, proj_clip = layer.projection, layer.cell_clip, layer.proj_clip
+    dtype = layer.recurrent.dtype
+    rounds = dtype != cell.dtype
+    # The gates after their sigmoid, (rows, 4 dim), and half of the output, (rows, dim)
+    all_activated, all_half = cell.new_empty(cell.size(0), 4 * cell.size(1)), torch.empty_like(cell)
+    one_half = torch.full([1], 0.5, dtype=cell.dtype, device=cell.device)
+    sigmoid, sigmoid_of_cell = sigmoid_of(all_activated, threads), sigmoid_of(all_half, threads)
+    hidden, last_rows = hidden.to(dtype), 0
+    for rows, of_inputs in zip(batch_sizes, input_gates, strict=True):
+        if rows != last_rows:
+            last_rows = rows
+            hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
+            activated, half = all_activated[:rows], all_half[:rows]
+            activated_gates = activated.chunk(4, dim=1)
+            multiply, recurrent_weight = layer.recurrent.for_rows(rows)
+            project, projection_weight = (None, ()) if projection is None else projection.for_rows(rows)
+        # As a part of the product, the sum would take oneDNN longer than on its own.
+        torch.add(multiply(hidden, *recurrent_weight), of_inputs, out=activated)
+        sigmoid(activated, out=activated)
+        half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, half, one_half)
+        if project is None:
+            outputs.append(half * 2)
+            hidden = outputs[-1].to(dtype)
+        else:
+            hidden = project(half.to(dtype) if rounds else half, *projection_weight)
+            hidden = hidden.clamp(-proj_clip, proj_clip) if proj_clip > 0 else hidden.contiguous()
+            outputs.append(hidden)
+    return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
 
 
 Directions = tuple[Sequence[PackedLayer], Sequence[PackedLayer]]

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from elmo_tasks.common.batches import batch_sizes
-from elmo_tasks.common.machine import SHARED
+from elmo_tasks.common.machine import CACHES_LOCK
 from elmo_tasks.common.packed_weights import Pack, PackedWeight, sigmoid
 from elmo_tasks.elmo.model.characters import PADDING_ID, shortened
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, Highway, WordEncoder, looked_up
@@ -52,11 +52,11 @@ class FrozenTokens:
         names = {id(parameter): name for name, parameter in encoder.named_parameters()}
         self._packed: dict[str, PackedWeight] = {}
 
-        def product(weight: torch.Tensor, bias: torch.Tensor) -> LinearMap:
-            packed = pack(weight.detach())
+        def product(weight: torch.Tensor, bias: torch.Tensor) -> PackedWeight:
+            packed = pack(weight.detach(), bias.detach())
             if id(weight) in names:
                 self._packed[names[id(weight)]] = packed
-            return lambda rows: packed(rows, bias.detach())
+            return packed
 
         # What holds an encoder of characters would hold its unpacked weights.
         self._table = encoder if isinstance(encoder, WordEncoder) else None
@@ -241,7 +241,7 @@ class WordCache:
 
     def _look_up(self, words: list[bytes]) -> tuple[dict[bytes, None], list[torch.Tensor]]:
         """Returns the cached words, in order, and a list with a copy of their vectors, if there are any."""
-        with SHARED:
+        with CACHES_LOCK:
             cached = dict.fromkeys(word for word in words if word in self._rows)
             if not cached or self._table is None:
                 return {}, []
@@ -253,7 +253,7 @@ class WordCache:
     def _store(self, words: list[bytes], vectors: torch.Tensor) -> None:
         """Stores vectors; a word that another thread has just stored gets the same vector again."""
         words, vectors = words[-self.capacity :], vectors[-self.capacity :]
-        with SHARED:
+        with CACHES_LOCK:
             rows = [self._row_for(word) for word in words]
             self._reserve(len(self._rows), vectors)[rows] = vectors
 

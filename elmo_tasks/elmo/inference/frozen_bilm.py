@@ -18,7 +18,7 @@ from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError, FilePath
-from elmo_tasks.common.machine import SHARED, one_thread_in_forks
+from elmo_tasks.common.machine import CACHES_LOCK, limit_forks_to_one_thread
 from elmo_tasks.common.packed_weights import check_precision, pack
 from elmo_tasks.elmo.inference.cell import FrozenLstm, PackedLayer
 from elmo_tasks.elmo.inference.character_cnn import FrozenTokens
@@ -65,6 +65,9 @@ class FrozenBiLm(nn.Module):
     weights : by their names in a `BiLm`, kept and not copied. With `None`, a state dict is loaded later.
     """
 
+    _blueprint: BiLm
+    """A biLM of the same sizes without weights: it has their names and shapes, and makes ids."""
+
     def __init__(
         self,
         *,
@@ -73,16 +76,24 @@ class FrozenBiLm(nn.Module):
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
-        one_thread_in_forks()
+        limit_forks_to_one_thread()
         check_precision(precision)
         self.options = options
         self.precision = precision
+        self.num_layers = options.n_layers + 1
+        """The number of layers: the token layer and the LSTM layers."""
         # Has the device and the type of the biLM.
         self.register_buffer("_reference", torch.empty(0), persistent=False)
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
         # Made of the weights at the first use
         self._kernels: Kernels | None = None
         self._digest: str | None = None
+        self._make_blueprint()
+
+    def _make_blueprint(self) -> None:
+        # Set as usual, it would be a submodule.
+        with torch.device("meta"):
+            self.__dict__["_blueprint"] = BiLm(options=self.options)
 
     @classmethod
     def read(
@@ -105,25 +116,8 @@ class FrozenBiLm(nn.Module):
         return bilm
 
     @property
-    def num_layers(self) -> int:
-        """The number of layers: the token layer and the LSTM layers."""
-        return self.options.n_layers + 1
-
-    @property
     def device(self) -> torch.device:
         return cast(torch.Tensor, self._reference).device
-
-    @property
-    def _blueprint(self) -> BiLm:
-        """A biLM of the same sizes without weights: it has their names and shapes, and makes ids."""
-        # Not a `cached_property`, whose locked lock in Python 3.11 a fork could inherit; and not an attribute
-        # set as usual, which would be a submodule.
-        with SHARED:
-            if "_meta_bilm" not in self.__dict__:
-                with torch.device("meta"):
-                    self.__dict__["_meta_bilm"] = BiLm(options=self.options)
-            meta_bilm: BiLm = self.__dict__["_meta_bilm"]
-            return meta_bilm
 
     @property
     def reads(self) -> str:
@@ -138,7 +132,8 @@ class FrozenBiLm(nn.Module):
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def check(self, ids: torch.Tensor) -> None:
-        self._blueprint.token_encoder.check(ids)
+        """See `TokenEncoder.checked_present`."""
+        self._blueprint.token_encoder.checked_present(ids)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:
         """Returns which words have a vector; all do if the biLM reads characters. *Shape:* `(words,)`."""
@@ -152,7 +147,7 @@ class FrozenBiLm(nn.Module):
 
     def digest(self) -> str:
         """Returns a hash of all that the vectors depend on."""
-        with SHARED:
+        with CACHES_LOCK:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
             return self._digest
@@ -166,44 +161,48 @@ class FrozenBiLm(nn.Module):
         self, ids: torch.Tensor, state: LstmState | None = None, has_bos_eos: bool = False
     ) -> tuple[torch.Tensor, LstmState]:
         """See `BiLm.forward`. With `has_bos_eos` the ids already have BOS and EOS, which get vectors, too."""
-        # Tensors that are made in inference mode could not be written into below.
-        with torch.inference_mode(False):
+        present = self._blueprint.token_encoder.checked_present(ids)
+        # Tensors that are made in inference mode could not be written into.
+        with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
+            kernels, layers = self._prepared(), self._zero_layers(present)
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
-
-        def run(
-            kernels: "Kernels", rows: torch.Tensor, lengths: torch.Tensor, _: object
-        ) -> list[torch.Tensor]:
-            before = LstmState(after.hidden[:, :, rows], after.cell[:, :, rows])
-            part_ids = ids[rows, : int(lengths.max())]
-            steps, lengths, wanted = read_steps(part_ids, lengths, kernels.bos_eos_ids, has_bos_eos)
-            vectors, index, outputs, final_state = kernels.run(steps, lengths, before)
-            after.hidden[:, :, rows], after.cell[:, :, rows] = final_state
-            return [_twice(vectors[index[wanted]]), *(output[wanted] for output in outputs)]
-
-        return self._in_parts(ids, run), after
+            for rows, lengths, positions in _parts(present):
+                before = LstmState(after.hidden[:, :, rows], after.cell[:, :, rows])
+                part_ids = ids[rows, : int(lengths.max())]
+                steps, lengths, wanted = read_steps(part_ids, lengths, kernels.bos_eos_ids, has_bos_eos)
+                outputs, final_state = kernels.run(steps, lengths, before)
+                after.hidden[:, :, rows], after.cell[:, :, rows] = final_state
+                for layer, output in zip(layers.flatten(1, 2), outputs, strict=True):
+                    layer.index_copy_(0, positions, output[wanted])
+            return layers, after
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
         """See `BiLm.encode`."""
         if has_hooks(self):
             start = start or self.initial_state(1)
             return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
-
-        def run(
-            kernels: "Kernels", rows: torch.Tensor, lengths: torch.Tensor, positions: torch.Tensor
-        ) -> list[torch.Tensor]:
+        present = self._blueprint.token_encoder.checked_present(ids)
+        with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
+            kernels, layers = self._prepared(), self._zero_layers(present)
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
-            before = LstmState(*(each.expand(-1, -1, len(rows), -1) for each in after_bos))
-            # `[]` would start PyTorch's threads, which then spin and keep the LSTM's threads from a core.
-            words = ids.flatten(0, 1).index_select(0, positions)
-            vectors, index, outputs, _ = kernels.run(words, lengths, before)
-            return [_twice(vectors.index_select(0, index)), *outputs]
+            for rows, lengths, positions in _parts(present):
+                before = LstmState(*(part.expand(-1, -1, len(rows), -1) for part in after_bos))
+                # `[]` would start PyTorch's threads, which then spin and keep the LSTM's threads from a core.
+                words = ids.flatten(0, 1).index_select(0, positions)
+                outputs, _ = kernels.run(words, lengths, before)
+                for layer, output in zip(layers.flatten(1, 2), outputs, strict=True):
+                    layer.index_copy_(0, positions, output)
+            return layers
 
-        return self._in_parts(ids, run)
+    def _zero_layers(self, present: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, tokens)` to `(layers, batch, tokens, 2 projection_dim)`."""
+        shape = self.num_layers, *present.shape, 2 * self.options.projection_dim
+        return cast(torch.Tensor, self._reference).new_zeros(shape)
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Returns the weights by their names in a `BiLm`, unpacked into new tensors where need be."""
-        with SHARED:
+        with CACHES_LOCK:
             # Packing empties `_weights`, so they are copied before the lock is released.
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._blueprint.state_dict() if name in weights}
@@ -216,7 +215,7 @@ class FrozenBiLm(nn.Module):
         kernels = self._kernels
         if kernels is not None:
             return kernels
-        with SHARED:
+        with CACHES_LOCK:
             if self._kernels is None:
                 # Tensors that are made in inference mode could not be used outside of it.
                 with torch.inference_mode(False), torch.no_grad():
@@ -225,27 +224,6 @@ class FrozenBiLm(nn.Module):
                         self._weights[name] = self._converted(weight)
                     self._kernels = Kernels(self._blueprint, self._weights, self.precision)
             return self._kernels
-
-    def _in_parts(self, ids: torch.Tensor, run: Callable[..., list[torch.Tensor]]) -> torch.Tensor:
-        """
-        Computes the layers of a batch in parts of few tokens, so that memory hardly grows with it. `run` gets
-        the kernels, and for each part its rows and their lengths, `(rows,)`, and the positions of its tokens
-        in the batch, `(tokens,)`. It returns each layer, `(tokens, 2 projection_dim)`.
-        """
-        self.check(ids)
-        with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
-            kernels = self._prepared()
-            present = kernels.present(ids)
-            lengths = present.sum(dim=1)
-            positions = torch.arange(present.numel(), device=ids.device).view_as(present)
-            shape = self.num_layers, *present.shape, self.options.output_dim
-            layers = cast(torch.Tensor, self._reference).new_zeros(shape)
-            for rows in _parts(lengths, TOKENS_PER_PART):
-                of_part = positions[rows][present[rows]]
-                outputs = run(kernels, rows, lengths[rows], of_part)
-                for layer, vectors in zip(layers.flatten(1, 2), outputs, strict=True):
-                    layer.index_copy_(0, of_part, vectors)
-            return layers
 
     def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
         """Raises `ElmoError` if it is to be trained: it has no parameters."""
@@ -259,7 +237,7 @@ class FrozenBiLm(nn.Module):
     # The module's hooks: its state dict has the names of a `BiLm`
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "FrozenBiLm":
-        with SHARED:
+        with CACHES_LOCK:
             self._weights = {name: fn(weight) for name, weight in self.weights().items()}
             self._kernels = self._digest = None
             return cast(FrozenBiLm, super()._apply(fn, recurse))
@@ -295,7 +273,7 @@ class FrozenBiLm(nn.Module):
                 weights[name] = converted if is_ours else converted.clone()
         surplus = (key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in expected)
         unexpected_keys += surplus if strict else []
-        with SHARED:
+        with CACHES_LOCK:
             unchanged = self.weights() if len(weights) < len(expected) else {}
             self._weights, self._kernels, self._digest = unchanged | weights, None, None
 
@@ -309,13 +287,14 @@ class FrozenBiLm(nn.Module):
         # As bytes: PyTorch would send tensors to a new process as open files, which end with these tensors.
         weights = BytesIO()
         torch.save(self.weights(), weights)
-        made_anew = {"_meta_bilm", "_kernels", "_digest"}
+        made_anew = {"_blueprint", "_kernels", "_digest"}
         state = {name: value for name, value in self.__dict__.items() if name not in made_anew}
         return {**state, "_weights": weights.getvalue()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._kernels = self._digest = None
         super().__setstate__({**state, "_weights": torch.load(BytesIO(state["_weights"]))})
+        self._make_blueprint()
 
 
 class Kernels:
@@ -337,7 +316,6 @@ class Kernels:
         # Before a weight is taken out
         check_precision(precision, embedding.device)
         pack_weight = partial(pack, precision=precision)
-        self.present = encoder.present
         self.bos_eos_ids = encoder.bos_eos_ids.to(embedding.device)
         self.token_layer = FrozenTokens(encoder, _taken(weights, "token_encoder."), pack_weight)
         self._layers = {
@@ -363,19 +341,20 @@ class Kernels:
 
     def run(
         self, words: torch.Tensor, lengths: torch.Tensor, state: LstmState
-    ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], LstmState]:
+    ) -> tuple[list[torch.Tensor], LstmState]:
         """
         Runs the token layer and the LSTM layers over sequences laid end to end.
 
         *Shape:* `words` `(steps, *id)`, and the `lengths` of the sequences, `(batch,)`, none of them 0.
-        Returns the vectors of the distinct words, `(distinct words, projection_dim)`; the row of each step's
-        word among them, `(steps,)`; the output of each LSTM layer, `(steps, 2 projection_dim)`; and the state
-        after the last step of each sequence.
+        Returns each layer, `(steps, 2 projection_dim)`, the token layer once for each direction; and the
+        state after the last step of each sequence.
         """
         with self._lock:
+            # (distinct words, projection_dim), (steps,)
             vectors, index = self.token_layer(words)
             outputs, after = self._lstm(vectors, index, lengths, state)
-        return vectors, index, outputs, after
+        vectors = vectors.index_select(0, index)
+        return [torch.cat([vectors, vectors], dim=1), *outputs], after
 
     def state_after_bos(self, start: LstmState) -> LstmState:
         """Calls the function `state_after_bos`. The last start and its result are cached."""
@@ -399,20 +378,25 @@ def _taken(weights: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Ten
     return {name.removeprefix(prefix): weights.pop(name) for name in names}
 
 
-def _twice(vectors: torch.Tensor) -> torch.Tensor:
-    """*Shape:* `(rows, size)` to `(rows, 2 size)`: the token layer, once for each direction."""
-    return torch.cat([vectors, vectors], dim=1)
-
-
 def _without_autocast(device: str) -> AbstractContextManager[object]:
     """Turns autocast off, if it is on: to enter it takes longer than to ask."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-def _parts(lengths: torch.Tensor, max_tokens: int) -> Iterable[torch.Tensor]:
-    """Splits the rows with tokens into parts `(rows,)` of at most `max_tokens`, by length if need be."""
+def _parts(present: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """
+    Splits a batch into parts of at most `TOKENS_PER_PART`, by length if need be, so that memory hardly grows
+    with the batch.
+
+    *Shape:* `(batch, tokens)` to the rows of each part, which have tokens, and their lengths, `(rows,)` each,
+    and the positions of its tokens in the batch, `(tokens of the part,)`.
+    """
+    lengths = present.sum(dim=1)
+    positions = torch.arange(present.numel(), device=present.device).view_as(present)
     rows = lengths.nonzero().squeeze(1)
-    if int(lengths.sum()) <= max_tokens:
-        return [rows] if len(rows) else []
-    rows = rows[lengths[rows].argsort(stable=True)]
-    return rows.split(list(batch_sizes(lengths[rows].tolist(), max_tokens, padded=False)))
+    parts: Iterable[torch.Tensor] = [rows] if len(rows) else []
+    if int(lengths.sum()) > TOKENS_PER_PART:
+        rows = rows[lengths[rows].argsort(stable=True)]
+        parts = rows.split(list(batch_sizes(lengths[rows].tolist(), TOKENS_PER_PART, padded=False)))
+    for part in parts:
+        yield part, lengths[part], positions[part][present[part]]

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.batches import unique_rows
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED, one_thread_in_forks
+from elmo_tasks.common.machine import CACHES_LOCK, limit_forks_to_one_thread
 from elmo_tasks.elmo.inference.character_cnn import (
     WINDOWS_AT_ONCE,
     JoinedCharacterCnn,
@@ -173,7 +173,7 @@ class TrainedBiLm(BiLm):
 
     def __init__(self, *, options: BiLmOptions, precision: str = "float32") -> None:
         super().__init__(options=options)
-        one_thread_in_forks()
+        limit_forks_to_one_thread()
         self.products, self._exact_products = Products(precision), Products()
         self._recordings: dict[tuple[Clips, Products], RecordedLayer] = {}
         self._frozen_copy = FrozenCopy()
@@ -193,9 +193,8 @@ class TrainedBiLm(BiLm):
             return super().forward(ids, state)
         if (frozen := self._without_gradients()) is not None:
             return frozen(ids, state, has_bos_eos)
-        self.token_encoder.check(ids)
+        present = self.token_encoder.checked_present(ids)
         state = state or self.initial_state(len(ids))
-        present = self.token_encoder.present(ids)
         rows, lengths = _rows_with_tokens(present)
         steps, lengths, wanted = read_steps(ids[rows], lengths, self.token_encoder.bos_eos_ids, has_bos_eos)
         before = LstmState(state.hidden[:, :, rows], state.cell[:, :, rows])
@@ -210,8 +209,7 @@ class TrainedBiLm(BiLm):
             return super().encode(ids, start)
         if (frozen := self._without_gradients()) is not None:
             return frozen.encode(ids, start)
-        self.token_encoder.check(ids)
-        present = self.token_encoder.present(ids)
+        present = self.token_encoder.checked_present(ids)
         rows, lengths = _rows_with_tokens(present)
         bos_eos_ids = self.token_encoder.bos_eos_ids
         after_bos = state_after_bos(self._run, bos_eos_ids, start or self.initial_state(1))
@@ -379,7 +377,7 @@ class FrozenCopy:
         tensors = [weight.detach() for weight in weights]
         kinds = [(tensor.device, tensor.dtype, tensor.shape) for tensor in tensors]
         sums = torch.cat([part for tensor in tensors for part in checksums(tensor)])
-        with SHARED:
+        with CACHES_LOCK:
             # Once, since another thread may empty it
             cached = self._cached
             if cached is None or cached[1] != kinds or not torch.equal(cached[2], sums):

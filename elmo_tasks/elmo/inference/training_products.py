@@ -15,8 +15,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import SHARED
-from elmo_tasks.common.packed_weights import check_precision, has_onednn, multiply, onednn_has_bfloat16
+from elmo_tasks.common.machine import CACHES_LOCK
+from elmo_tasks.common.packed_weights import check_precision, has_onednn, kernel_call, onednn_has_bfloat16
 
 
 class Products:
@@ -78,7 +78,7 @@ class Workspace:
 
     def _take(self, size: int, dtype: torch.dtype) -> torch.Tensor | None:
         free = self._buffers.free
-        with SHARED:
+        with CACHES_LOCK:
             fitting = [index for index, part in enumerate(free) if part.dtype == dtype and len(part) >= size]
             return free.pop(min(fitting, key=lambda index: len(free[index]))) if fitting else None
 
@@ -94,7 +94,8 @@ def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
     *Shape:* `(rows, in)`, `(out, in)`, which may be a transposed view, and `(out,)` to `(rows, out)`.
     """
     onednn = inputs.device.type == "cpu" and inputs.dtype in _onednn_dtypes() and inputs.numel() > 0
-    return multiply(inputs, weight, onednn, bias)
+    function, arguments = kernel_call(weight, onednn, bias)
+    return function(inputs, *arguments)
 
 
 def packed(weight: torch.Tensor) -> torch.Tensor:

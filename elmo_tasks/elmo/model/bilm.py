@@ -55,9 +55,8 @@ class BiLm(nn.Module):
         `(layers, batch, tokens, 2 projection_dim)`, the token layer first, once for each direction, zero
         after the end of a sentence; and the state for the next batch.
         """
-        self.token_encoder.check(ids)
         # (batch, tokens), (batch,)
-        present = self.token_encoder.present(ids)
+        present = self.token_encoder.checked_present(ids)
         lengths = present.sum(dim=1)
         # (batch, tokens + 2, *id), (batch,)
         extended = with_bos_eos(ids, lengths, self.token_encoder.bos_eos_ids)

@@ -91,30 +91,30 @@ class TokenEncoder(nn.Module, ABC):
         ids = [torch.tensor(cls.ids(words)) for words in checked or [[]]]
         return pad_sequence(ids, batch_first=True)[: len(checked)]
 
-    def check(self, ids: torch.Tensor) -> None:
-        """Raises `ElmoError` for ids of another kind, out of range, or with padding before a word."""
-        if problem := self._problem(ids):
-            raise ElmoError(f"the biLM reads {self.reads}, but {problem}")
-
-    def _problem(self, ids: torch.Tensor) -> str:
-        """Returns what is wrong with the ids of a batch; an empty text if nothing is."""
+    def checked_present(self, ids: torch.Tensor) -> torch.Tensor:
+        """
+        Returns where there is a word, as `present` does. Ids of another kind, out of range, or with padding
+        before a word are an `ElmoError`.
+        """
+        problem = ""
         if ids.dim() < 2 or ids.shape[2:] != self.bos_eos_ids.shape[1:]:
             shape = ("batch", "tokens", *self.bos_eos_ids.shape[1:])
-            return f"the ids have the shape {tuple(ids.shape)} instead of {shape}"
-        if ids.dtype not in (self.dtype, *self.also_dtypes):
-            return f"the ids have the type {ids.dtype} instead of {self.dtype}"
-        if is_traced():
-            return ""
-        if self.num_ids is not None and ids.numel():
+            problem = f"have the shape {tuple(ids.shape)} instead of {shape}"
+        elif ids.dtype not in (self.dtype, *self.also_dtypes):
+            problem = f"have the type {ids.dtype} instead of {self.dtype}"
+        elif self.num_ids is not None and ids.numel() and not is_traced():
             lowest, highest = map(int, ids.aminmax())
             if lowest < 0 or highest >= self.num_ids:
-                return f"the ids are {lowest} to {highest} instead of 0 to {self.num_ids - 1}"
+                problem = f"are {lowest} to {highest} instead of 0 to {self.num_ids - 1}"
+        if problem:
+            raise ElmoError(f"the biLM reads {self.reads}, but the ids {problem}")
         present = self.present(ids)
-        if (present[:, 1:] > present[:, :-1]).any():
-            return (
-                "a sentence has padding, ids of 0, before one of its words; padding comes after the last word"
+        if not is_traced() and (present[:, 1:] > present[:, :-1]).any():
+            raise ElmoError(
+                f"the biLM reads {self.reads}, but a sentence has padding, ids of 0, before one of its words",
+                remedy="put padding after the last word",
             )
-        return ""
+        return present
 
 
 def is_traced() -> bool:

@@ -26,8 +26,7 @@ def encoder(filters=FILTERS[0], activation="relu", n_highway=2, projection_dim=3
 
 def packed_cnn(reference, precision="float32"):
     def product(weight, bias):
-        packed = pack(weight, precision)
-        return lambda rows: packed(rows, bias)
+        return pack(weight, bias, precision=precision)
 
     return JoinedCharacterCnn(reference, product)
 

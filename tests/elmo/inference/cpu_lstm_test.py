@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from elmo_tasks.common import packed_weights
-from elmo_tasks.elmo.inference import cell, cpu_lstm, lone_sentence
+from elmo_tasks.elmo.inference import cell, cpu_lstm
 from elmo_tasks.elmo.inference.cpu_lstm import CpuLstm
 from tests.elmo.inference.layers import (
     SIZES,
@@ -78,11 +78,9 @@ def test_how_many_inputs_are_projected_at_once_changes_no_bit(monkeypatch, modul
 
 @pytest.fixture
 def lone_runs(monkeypatch):
-    """Counts the sentences that `run_lone` reads."""
-    runs, run_lone = [], cpu_lstm.run_lone
-    monkeypatch.setattr(
-        cpu_lstm, "run_lone", lambda *given, **options: runs.append(1) or run_lone(*given, **options)
-    )
+    """Counts the sentences that run in `JoinedLayer`s."""
+    runs, run_lone = [], CpuLstm._run_lone
+    monkeypatch.setattr(CpuLstm, "_run_lone", lambda *given: runs.append(1) or run_lone(*given))
     return runs
 
 
@@ -99,7 +97,7 @@ def test_a_lone_sentence_has_the_bits_of_both_directions_apart(
     assert not any(part.is_inference() for part in results)
     has_projection = kernel._directions[0][0].projection is not None
     assert len(lone_runs) == (threads <= 2 and has_projection)
-    monkeypatch.setattr(lone_sentence, "MAX_BYTES", 0)
+    monkeypatch.setattr(cpu_lstm, "MAX_BYTES_JOINED", 0)
     assert all(map(torch.equal, results, flat(make_kernel(stack, precision)(*given))))
     assert len(lone_runs) <= 1
 
@@ -109,7 +107,7 @@ def test_of_two_lone_sentences_at_a_time_one_has_both_threads(threads, lone_runs
     given, kernel = random_inputs(stack, torch.tensor([9])), make_kernel(stack)
     results = flat(kernel(*given))
     lone_runs.clear()
-    with lone_sentence._both_threads:
+    with cpu_lstm._all_threads:
         assert all(map(torch.equal, results, flat(kernel(*given))))
     assert len(lone_runs) == (threads == 1)
 
@@ -122,12 +120,12 @@ def test_weights_that_would_round_otherwise_are_not_joined(monkeypatch):
         return sum(a[:, None] * b for a, b in zip(rows.T[order], weight.T[order], strict=True))
 
     monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
-    monkeypatch.setattr(packed_weights, "one_call", lambda packed, *_: (multiply, (packed,)))
+    monkeypatch.setattr(packed_weights, "kernel_call", lambda packed, *_: (multiply, (packed,)))
     monkeypatch.setattr(packed_weights, "_equal_rows_by_shape", {})
     packed_weights._joined_is_alike.cache_clear()
     try:
         for outputs, alike in ((32, True), (40, False)):
-            first, second = (packed_weights.pack(torch.randn(outputs, 24), "float32") for _ in range(2))
-            assert (packed_weights.joined(first, second) is not None) is alike
+            first, second = (packed_weights.pack(torch.randn(outputs, 24)) for _ in range(2))
+            assert (first.joined(second) is not None) is alike
     finally:
         packed_weights._joined_is_alike.cache_clear()

@@ -51,13 +51,13 @@ def kernel(name):
 
 
 def made_of(multiply):
-    """Stands in for `packed_weights.one_call`."""
+    """Stands in for `packed_weights.kernel_call`."""
     return lambda *weight: (multiply, weight)
 
 
 def with_kernel(monkeypatch, name):
     """Makes all products those of a kernel, of which nothing is known yet."""
-    monkeypatch.setattr(packed_weights, "one_call", made_of(kernel(name)))
+    monkeypatch.setattr(packed_weights, "kernel_call", made_of(kernel(name)))
     monkeypatch.setattr(packed_weights, "has_onednn", lambda: False)
     monkeypatch.setattr(packed_weights, "_equal_rows_by_shape", {})
 
@@ -70,14 +70,14 @@ def equal_rows(multiply, outputs=40, size=24, dtype=torch.float32):
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_row_has_the_same_product_in_any_number_of_rows(name, bias, threads, monkeypatch):
     with_kernel(monkeypatch, name)
-    inputs, weight = torch.randn(max(ROWS), 24), pack(torch.randn(40, 24), "float32")
-    term = torch.randn(40) if bias else None
+    inputs = torch.randn(max(ROWS), 24)
+    weight = pack(torch.randn(40, 24), torch.randn(40) if bias else None)
     torch.set_num_threads(1)
-    whole = weight(inputs, term)
+    whole = weight(inputs)
     torch.set_num_threads(threads)
     for rows in ROWS:
         for part in (slice(rows), slice(-rows, None)):
-            assert torch.equal(weight(inputs[part], term), whole[part]), rows
+            assert torch.equal(weight(inputs[part]), whole[part]), rows
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_a_trial_shows_in_which_order_terms_are_added(shape, dtype, order):
 def test_what_a_weight_holds_does_not_matter_for_others_of_its_shape(monkeypatch):
     with_kernel(monkeypatch, "one row by another kernel")
     for value in (0.0, 1.0, torch.nan):
-        pack(torch.full((40, 24), value), "float32")(torch.randn(1, 24))
-    weight, inputs = pack(torch.randn(40, 24), "float32"), torch.randn(3, 24)
+        pack(torch.full((40, 24), value))(torch.randn(1, 24))
+    weight, inputs = pack(torch.randn(40, 24)), torch.randn(3, 24)
     assert torch.equal(weight(inputs[:1]), weight(inputs)[:1])
     assert len(packed_weights._equal_rows_by_shape) == 1
 
@@ -162,7 +162,7 @@ def test_what_a_weight_holds_does_not_matter_for_others_of_its_shape(monkeypatch
 @pytest.mark.parametrize("name", KERNELS)
 def test_eight_threads_that_ask_first(name, monkeypatch):
     with_kernel(monkeypatch, name)
-    weight, inputs = pack(torch.randn(40, 24), "float32"), torch.randn(64, 24)
+    weight, inputs = pack(torch.randn(40, 24)), torch.randn(64, 24)
     results = at_once(*(partial(weight, inputs[:rows]) for rows in (1, 2, 3, 5, 17, 33, 50, 64)))
     whole = weight(inputs)
     assert all(torch.equal(result, whole[: len(result)]) for result in results)

@@ -23,7 +23,7 @@ SIGMOID_ROWS = (1, 2, 7, 8, 9, 15, 16, 17, 23, 31, 40, 79)
 KINDS = {
     precision: [
         pytest.param(
-            partial(PackedWeight.of, onednn=onednn, bfloat16=precision == "bfloat16"),
+            partial(PackedWeight, onednn=onednn, dtype=getattr(torch, precision)),
             marks=pytest.mark.skipif(onednn and not has(), reason="not here"),
             id=f"{precision}-onednn{onednn}",
         )
@@ -49,22 +49,23 @@ def product(
 def test_rows_do_not_depend_on_the_rows_beside_them(size, precision, threads):
     """Nor on the number of threads: the whole is computed by one."""
     inputs, weight, bias = product(1, size)
-    packed = pack(weight, precision)
+    packed = pack(weight, bias, precision=precision)
     torch.set_num_threads(1)
-    whole = packed(inputs, bias)
+    whole = packed(inputs)
     torch.set_num_threads(threads)
     for rows in ROWS:
         for part in (slice(rows), slice(-rows, None)):
-            assert torch.equal(packed(inputs[part], bias), whole[part]), rows
+            assert torch.equal(packed(inputs[part]), whole[part]), rows
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS["float32"])
 def test_is_the_product(size, kind):
     inputs, weight, bias = product(2, size)
-    expected, packed = inputs.double() @ weight.double().t(), kind(weight)
-    for rows in (1, 300):
-        for found, term in ((packed(inputs[:rows]), torch.zeros(1)), (packed(inputs[:rows], bias), bias)):
+    expected = inputs.double() @ weight.double().t()
+    for packed, term in ((kind(weight), torch.zeros(1)), (kind(weight, bias), bias)):
+        for rows in (1, 300):
+            found = packed(inputs[:rows])
             torch.testing.assert_close(found.double(), expected[:rows] + term, atol=1e-5, rtol=1e-5)
 
 
@@ -85,7 +86,7 @@ def test_dense_is_the_weight_bit_by_bit(size, kind):
 def test_bfloat16_is_near(kind, rows):
     """Factors are rounded, and the sum, but the bias is not."""
     inputs, weight, bias = product(6, (512, 256), rows)
-    found = kind(weight)(inputs, bias)
+    found = kind(weight, bias)(inputs)
     assert found.dtype == torch.float32
     assert 0 < (found - inputs @ weight.t() - bias).abs().max() < 0.02
 
@@ -120,7 +121,7 @@ def test_gradients_are_those_of_pytorch(width, threads):
 
 @pytest.mark.parametrize("rows", [3, 65])
 def test_a_weight_is_freed_with_its_products(rows):
-    weight = pack(torch.randn(40, 24), "float32")
+    weight = pack(torch.randn(40, 24))
     weight.for_rows(rows)
     freed = weakref.ref(weight.packed)
     gc.disable()

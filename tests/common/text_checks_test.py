@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.mistaken_texts import WarnedOnce, checked_sentences
+from elmo_tasks.common.text_checks import WarnedOnce, checked_sentences
 from tests.errors import mentions
 
 CONLLU = "1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_"
