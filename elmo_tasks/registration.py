@@ -13,8 +13,7 @@ imports elmo_tasks for its components.
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -42,23 +41,6 @@ def _is_left_out() -> bool:
 def needs_allennlp(module: str) -> bool:
     """Returns whether a module of elmo_tasks, by its path within it, must come after the suite."""
     return module in HEAVY or not any(f"{module}.".startswith(f"{light}.") for light in LIGHT)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """
-    Imports with the garbage collector off, which would look through all modules repeatedly. Freezes the
-    modules, unless PyTorch was imported before: tensors in cycles would stay in memory.
-    """
-    has_tensors, enabled = "torch" in sys.modules, gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-    if not has_tensors:
-        gc.freeze()
 
 
 class _Finder(MetaPathFinder):
@@ -94,10 +76,12 @@ class _SuiteFirst(Loader):
         name = module.__name__
         del sys.modules[name]
         sys.meta_path.remove(self._finder)
+        # The garbage collector would find nothing, and visit all modules repeatedly.
+        collects = gc.isenabled()
+        gc.disable()
         try:
-            with _without_garbage_collection():
-                import_module("elmo_tasks.suite")
-                import_module(name)
+            import_module("elmo_tasks.suite")
+            import_module(name)
         except BaseException as error:
             sys.meta_path.insert(0, self._finder)
             if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] == "allennlp":
@@ -105,3 +89,6 @@ class _SuiteFirst(Loader):
                     f"{name} needs AllenNLP, the extra elmo_tasks[allennlp]", name="allennlp"
                 ) from error
             raise
+        finally:
+            if collects:
+                gc.enable()

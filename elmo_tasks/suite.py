@@ -1,8 +1,9 @@
-"""The part of elmo_tasks that AllenNLP sees. Its import repairs AllenNLP and registers every component."""
+"""The part of elmo_tasks that AllenNLP sees. Its import changes AllenNLP and registers every component."""
 
 from elmo_tasks import compat
 
-compat.repair()
+compat.make(compat.TO_RUN)
+compat.make(compat.TO_BE_RIGHT)
 
 # A module registers its components when it is imported. A predictor imports its model and reader.
 import elmo_tasks.classification.predictor  # noqa: E402
@@ -19,12 +20,10 @@ import elmo_tasks.training.callbacks  # noqa: E402
 import elmo_tasks.training.checkpointer  # noqa: E402
 import elmo_tasks.training.optimizers  # noqa: E402, F401
 from elmo_tasks.archives import trained_archives  # noqa: E402
-from elmo_tasks.pipeline import command  # noqa: E402
+from elmo_tasks.pipeline.command import PredictManager, get_predictor  # noqa: E402
 from elmo_tasks.pipeline.predictor import TaskPredictor  # noqa: E402
 from elmo_tasks.pipeline.trained import load  # noqa: E402
 from elmo_tasks.srl.predictor import SrlPredictor  # noqa: E402
-
-compat.commands.replace_predict(command.PredictManager, command.get_predictor)
 
 
 def _open_finder_of_predicates() -> TaskPredictor | None:
@@ -32,3 +31,13 @@ def _open_finder_of_predicates() -> TaskPredictor | None:
 
 
 SrlPredictor.open_finder = staticmethod(_open_finder_of_predicates)
+
+
+def start_command() -> None:
+    """Makes the changes of the command `allennlp`, in its process."""
+    compat.make(compat.OF_COMMAND)
+    compat.command.replace_predict(PredictManager, get_predictor)
+
+
+if compat.command.started():
+    start_command()

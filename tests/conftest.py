@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,25 @@ def pytest_runtest_teardown() -> None:
         if type(handler) in (logging.StreamHandler, logging.FileHandler):
             root.removeHandler(handler)
             handler.close()
+
+
+@contextmanager
+def command_process() -> Iterator[None]:
+    """Makes this process the command `allennlp` inside the block, with the changes that the command gets."""
+    from elmo_tasks import suite
+    from elmo_tasks.compat import running
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "setattr", patch.setattr, raising=False)
+        suite.start_command()
+        yield
+
+
+@pytest.fixture
+def in_command() -> Iterator[None]:
+    """Makes this process the command `allennlp`, see `command_process`."""
+    with command_process():
+        yield
 
 
 @pytest.fixture

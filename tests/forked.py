@@ -18,10 +18,11 @@ import allennlp.commands
 import pytest
 import torch
 
-import tests.conftest  # noqa: F401  packs archives loosely
+from elmo_tasks import suite
 from elmo_tasks.commands import embed
-from elmo_tasks.compat import commands
+from elmo_tasks.compat import command
 from elmo_tasks.training import experiments
+from tests.conftest import command_process  # and packs archives loosely
 
 FORKED = multiprocessing.get_context("forkserver")
 # Imports of a process's first optimizer, plot, file, SVD and tokenizer, up to a second each
@@ -41,7 +42,8 @@ LONGEST = 600.0
 def exit_code() -> int:
     """Runs the command in `sys.argv` in this process, which has all of AllenNLP in memory."""
     try:
-        allennlp.commands.main(prog="allennlp")
+        with command_process():
+            allennlp.commands.main(prog="allennlp")
     except SystemExit as end:
         return int(end.code or 0)
     return 0
@@ -160,11 +162,12 @@ def _run(
     if prepare is not None:
         prepare()
     sys.argv = ["allennlp", *arguments]
+    suite.start_command()
     try:
         allennlp.commands.main(prog="allennlp")
-    except commands.USER_ERRORS as error:  # what the command does by a hook for which this process has no use
-        commands.print_error(error)
-        sys.exit(commands.exit_code(error))
+    except command.USER_ERRORS as error:  # what the command does by a hook for which this process has no use
+        command.print_error(error)
+        sys.exit(command.exit_code(error))
 
 
 _CODE = """

@@ -77,24 +77,6 @@ elmo_tasks.ner
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("first", "settings", "spins"),
-    [
-        ("import elmo_tasks", {}, "5000"),
-        ("import allennlp", {}, "5000"),
-        ("import torch, elmo_tasks", {}, "None"),
-        ("import elmo_tasks", {"GOMP_SPINCOUNT": "7"}, "7"),
-    ],
-)
-def test_threads_wait_briefly_unless_the_user_says_otherwise(first, settings, spins, monkeypatch):
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    done = run(f"{first}, os\nprint(os.environ.get('GOMP_SPINCOUNT'))")
-    assert done.stdout.split() == [spins]
-
-
 TRAINED = """
 import torch
 from elmo_tasks import Elmo

@@ -17,7 +17,7 @@ from allennlp.models.archival import load_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import input_files
 from tests import fresh
-from tests.conftest import TINY_ELMO
+from tests.conftest import TINY_ELMO, command_process
 from tests.language_model.runs import metrics_of
 from tests.pipeline.archives import SIZES
 
@@ -97,7 +97,8 @@ def command() -> Run:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(allennlp.commands, "import_plugins", lambda: None)
             patch.setattr(sys, "argv", ["allennlp", *map(str, arguments)])
-            allennlp.commands.main(prog="allennlp")
+            with command_process():
+                allennlp.commands.main(prog="allennlp")
 
     return run
 

@@ -38,7 +38,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives import open_archive
 from elmo_tasks.common.files import local_or_bundled, refuse_inputs_as_outputs
 from elmo_tasks.common.machine import chosen_device, device_name, read_gpu
-from elmo_tasks.compat.commands import USER_ERRORS, exit_code, print_error
+from elmo_tasks.compat.command import USER_ERRORS, exit_code, print_error
 
 Group = TypeVar("Group")
 Number = TypeVar("Number", int, float)

@@ -16,7 +16,7 @@ from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
 from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, inspect
 from elmo_tasks.common.files import bundled
-from elmo_tasks.compat.training import ARCHIVE, end_of_training, telling_how_to_recover
+from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.input_files import InputError, sample_of, shorten
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.pipeline.stream import predict

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Optional
 
 import torch
 import torch.distributed as dist
-from allennlp.common.util import SigTermReceived, is_distributed
+from allennlp.common import util
+from allennlp.common.util import is_distributed
 from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 from torch import nn
@@ -196,6 +197,6 @@ def _save(state: dict[str, Any], path: str | Path) -> None:
             torch.save(state, file)
     except RuntimeError as error:
         # So it does when a signal stops it.
-        if isinstance(error.__context__, KeyboardInterrupt | SigTermReceived):
+        if isinstance(error.__context__, KeyboardInterrupt | util.SigTermReceived):
             raise error.__context__ from None
         raise

@@ -5,6 +5,8 @@ import sys
 import allennlp.commands
 import pytest
 
+from tests.conftest import command_process
+
 OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.hdf5"
 COMMANDS = [
     "evaluate NER fixtures/ner/test.conll",
@@ -20,4 +22,5 @@ def test_of_commands(command, ner_archive, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner_archive).split()])
-    allennlp.commands.main(prog="allennlp")
+    with command_process():
+        allennlp.commands.main(prog="allennlp")

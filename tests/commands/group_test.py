@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.util import SigTermReceived
 
 from elmo_tasks.commands import VERBS, doctor
 from elmo_tasks.commands.embed import Embed
+from elmo_tasks.compat.command import Terminated
 
 
 class TestHelp:
@@ -46,7 +46,7 @@ def test_wrong_usage(elmo, capsys, arguments):
         (OSError(28, "No space left on device", "out"), 1, "error: out: No space left on device"),
         (OSError("disk gone"), 1, "error: disk gone"),
         (KeyboardInterrupt(), 130, "interrupted"),
-        (SigTermReceived(), 143, "terminated"),
+        (Terminated(), 143, "terminated"),
     ],
 )
 @pytest.mark.parametrize("note", [False, True])

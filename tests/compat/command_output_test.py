@@ -10,27 +10,27 @@ from types import SimpleNamespace
 
 import pytest
 from allennlp.common import logging as common_logging
-from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
-from allennlp.common.util import SigTermReceived, install_sigterm_handler
+from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.common import progress
-from elmo_tasks.compat import commands
-from elmo_tasks.compat.training import end_of_training, telling_how_to_recover
-from tests.compat.repairs_test import stock
+from elmo_tasks.compat import command
+from elmo_tasks.compat.command import Terminated, end_of_training, telling_how_to_recover
+from tests.conftest import command_process
 from tests.errors import mentions
 from tests.forked import FORKED
 from tests.pipeline.fake import Doubling
 
 
 @pytest.fixture
-def training(monkeypatch):
-    """This process is `allennlp train`, with no hook yet, which then gets ours."""
-    monkeypatch.setattr(sys, "argv", ["/bin/allennlp", "train", "a", "--include-package", "nosuch.x"])
+def logged(monkeypatch) -> list[type[BaseException]]:
+    """The errors that AllenNLP logs, whose `prepare_global_logging` sets a hook that logs every traceback."""
+    kinds = []
+    own_hook = lambda folder: setattr(sys, "excepthook", lambda kind, *rest: kinds.append(kind))  # noqa: E731
+    monkeypatch.setattr(common_logging, "prepare_global_logging", own_hook)
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    monkeypatch.setattr(common_logging, "prepare_global_logging", lambda: None)
-    commands.end_in_one_line()
+    return kinds
 
 
 def end(error: BaseException) -> None:
@@ -41,7 +41,7 @@ def test_a_reader_of_the_output_that_has_read_enough(monkeypatch, capsys):
     reader, writer = os.pipe()
     monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
     os.close(reader)
-    commands.print_error(BrokenPipeError(32, "Broken pipe"))
+    command.print_error(BrokenPipeError(32, "Broken pipe"))
     print("more", flush=True)
     assert capsys.readouterr().err == ""
 
@@ -65,7 +65,7 @@ def test_the_end_of_a_training(tmp_path, trainer, last, reason):
     assert "0.125" not in shown
 
 
-@pytest.mark.parametrize("signal", [KeyboardInterrupt, SigTermReceived])
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, Terminated])
 def test_what_a_stopped_training_keeps(tmp_path, signal):
     for name in ("config.json", "metrics_epoch_0.json", "metrics_epoch_1.json", "model.tar.gz"):
         (tmp_path / name).touch()
@@ -74,7 +74,7 @@ def test_what_a_stopped_training_keeps(tmp_path, signal):
     assert mentions("; ".join(caught.value.__notes__), "2", "model.tar.gz", "--recover")
 
 
-@pytest.mark.usefixtures("training")
+@pytest.mark.usefixtures("in_command")
 def test_faults_of_the_program_keep_their_traceback(capsys):
     end(ZeroDivisionError("a fault"))
     shown = capsys.readouterr().err.rstrip().splitlines()
@@ -82,7 +82,7 @@ def test_faults_of_the_program_keep_their_traceback(capsys):
     assert "a fault" in shown[-1]
 
 
-def test_sigterm_is_no_error_of_a_line():
+def test_sigterm_is_no_error_of_a_line(in_command):
     def run(instances):
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -90,13 +90,13 @@ def test_sigterm_is_no_error_of_a_line():
     predictor.run = run
     install_sigterm_handler()
     try:
-        with pytest.raises(SigTermReceived):
+        with pytest.raises(Terminated):
             predictor.predict_batch_json([{"text": "a"}, {"text": "b"}])
     finally:
         signal.signal(signal.SIGTERM, handler)
 
 
-@pytest.mark.usefixtures("training")
+@pytest.mark.usefixtures("in_command")
 def test_a_signal_ends_the_processes_of_the_command(monkeypatch):
     process = FORKED.Process(target=time.sleep, args=(60,))
     process.start()
@@ -104,47 +104,34 @@ def test_a_signal_ends_the_processes_of_the_command(monkeypatch):
     # Not those of other tests
     monkeypatch.setattr(multiprocessing, "active_children", lambda: [process])
     with pytest.raises(SystemExit) as ended:
-        end(SigTermReceived())
+        end(Terminated())
     assert ended.value.code == 143
     process.join(30)
     assert process.exitcode == -signal.SIGTERM
 
 
-def test_training_logs_the_faults_of_the_program_alone(training, monkeypatch, capsys):
-    """`prepare_global_logging` of AllenNLP sets a hook that logs every traceback."""
-    logged = []
-    own_hook = lambda folder: setattr(sys, "excepthook", lambda kind, *rest: logged.append(kind))  # noqa: E731
-    monkeypatch.setattr(common_logging, "prepare_global_logging", own_hook)
-    own_hook("folder")
+def test_training_logs_the_faults_of_the_program_alone(logged, capsys):
+    common_logging.prepare_global_logging("folder")
     end(ConfigurationError("wrong"))
     assert logged.pop() is ConfigurationError
-    commands.end_in_one_line()
-    common_logging.prepare_global_logging("folder")
-    for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
-        end(error)
+    with command_process():
+        common_logging.prepare_global_logging("folder")
+        for error in (ConfigurationError("wrong"), ZeroDivisionError("a fault")):
+            end(error)
     assert capsys.readouterr().err == "error: wrong\n"
     assert logged == [ZeroDivisionError]
 
 
-@pytest.mark.parametrize(
-    "program", ["/somewhere/bin/pytest", "/site-packages/allennlp_models/__main__.py", ""]
-)
-def test_other_programs_keep_their_hook(monkeypatch, program):
-    monkeypatch.setattr(sys, "argv", [program])
-    monkeypatch.setattr(sys, "excepthook", print)
-    commands.end_in_one_line()
-    assert sys.excepthook is print
-
-
 def test_stock_writes_bars_to_a_file(capsys):
-    """Ours writes none for short work."""
-    assert sum(Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
+    """The command writes none for short work."""
+    with command_process():
+        assert sum(Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
     assert capsys.readouterr().err == ""
-    assert sum(stock(common_tqdm).Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
+    assert sum(Tqdm.tqdm(range(3), desc="counting", mininterval=0)) == 3
     assert capsys.readouterr().err.count("counting: ") > 3
 
 
-def test_a_file_has_lines_of_a_long_one(capsys, monkeypatch):
+def test_a_file_has_lines_of_a_long_one(in_command, capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
     for _ in Tqdm.tqdm(range(2), desc="counting", leave=False):
         pass
@@ -171,12 +158,12 @@ BOTH = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "bes
 def test_a_line_for_each_epoch_in_a_file(monkeypatch, capsys, metrics, epoch, options, line):
     """Epochs of ten seconds. Of several processes one writes, and a terminal has the bars."""
     clock = iter((0.0, 10.0, 10.0) * 2)
-    monkeypatch.setattr(commands.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(command.time, "monotonic", lambda: next(clock))
     tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
     trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
 
     def shown(*, validated=True, is_primary=True):
-        lines = commands.EpochLines("folder")
+        lines = command.EpochLines("folder")
         lines.on_start(trainer)
         for is_training in (True, False) if validated else (True,):
             lines.on_batch(trainer, is_training=is_training)

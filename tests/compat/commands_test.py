@@ -10,7 +10,7 @@ from allennlp.commands import evaluate, predict
 from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DataLoader, Vocabulary
+from allennlp.data import DataLoader
 from allennlp.predictors import Predictor
 
 import elmo_tasks
@@ -111,7 +111,7 @@ class TestEvaluate:
         assert json.loads(shown[shown.index("{") : shown.rindex("}") + 1]) == json.loads(file.read_text())
 
 
-def test_predict_keeps_results_before_a_bad_line(archive, tmp_path):
+def test_predict_keeps_results_before_a_bad_line(in_command, archive, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"sentence": "Ana is here."}\n{"sentence": "broken\n')
     predictor, written = Predictor.from_path(str(archive), import_plugins=False), {}
     for manager in (predict._PredictManager, predict._PredictManager.__base__):
@@ -159,7 +159,7 @@ def test_include_package_imports_what_is_named():
     assert stateful == "False"
 
 
-def test_include_package_names_a_package_that_is_missing():
+def test_include_package_names_a_package_that_is_missing(in_command):
     with pytest.raises(ConfigurationError, match=r"^--include-package: .*nopackage"):
         allennlp.commands.import_module_and_submodules("nopackage.models")
 
@@ -179,17 +179,6 @@ def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
     assert "heads" not in sys.modules
     for name in ("plugged_in", "plugged_in.heads"):
         del sys.modules[name]
-
-
-@pytest.mark.parametrize("command", ["count-instances", "build-vocab"])
-def test_overrides_of_every_command(tmp_path, allennlp, ner_config, command):
-    output = tmp_path / "vocabulary.tar.gz"
-    overrides = {"train_data_path": DEV, "vocabulary.min_count.tokens": 1000}
-    shown = allennlp(command, ner_config, *[output] * (command == "build-vocab"), "-o", json.dumps(overrides))
-    if command == "build-vocab":
-        assert Vocabulary.from_files(output).get_vocab_size("tokens") == 2
-    else:
-        assert f" {len(list(NerReader().read(DEV)))} instances" in shown
 
 
 def test_checkpoints_with_elmo_are_compared(trained_ner, allennlp):

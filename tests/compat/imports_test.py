@@ -10,7 +10,6 @@ from pathlib import Path
 import huggingface_hub
 import nltk
 import pytest
-import rouge
 import torch
 import transformers
 from allennlp.common import push_to_hf
@@ -19,11 +18,9 @@ from allennlp.training.optimizers import Optimizer
 from torch import tensor
 
 import elmo_tasks
-from elmo_tasks import compat  # noqa: F401  its folder is on the path
 from tests.errors import error_of, mentions
 
 deferred = pytest.importorskip("_elmo_tasks_stand_ins")
-imports = pytest.importorskip("_elmo_tasks_imports")
 
 PROJECT = Path(elmo_tasks.__file__).parents[1]
 PLACEHOLDERS = PROJECT / "elmo_tasks" / "compat" / "placeholders"
@@ -116,9 +113,29 @@ def refuse(*args, **kwargs):
     report(f"network: {args}")
     raise OSError("no network")
 
+def watch(event, arguments):
+    if event == "import" and arguments[0] in ("torch", "allennlp.__main__") and arguments[0] not in seen:
+        seen.append(arguments[0])
+        report(f"{arguments[0]}: {os.environ.get('GOMP_SPINCOUNT')}")
+
+seen = []
+sys.addaudithook(watch)
 socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
-atexit.register(lambda: report(f"imported: {'elmo_tasks' in sys.modules}"))
+atexit.register(lambda: report(f"imported: {'elmo_tasks.suite' in sys.modules}"))
 atexit.register(lambda: report(f"collects: {gc.isenabled()}, frozen: {gc.get_freeze_count() > 100_000}"))
+atexit.register(lambda: report(f"log: {os.environ.get('ALLENNLP_LOG_LEVEL')}"))
+atexit.register(lambda: report(f"hook: {sys.excepthook.__module__}"))
+"""
+OF_COMMAND = """hook: elmo_tasks.compat.command
+log: WARNING
+collects: True, frozen: True
+imported: True
+"""
+OF_PROGRAM = """torch: None
+hook: sys
+log: None
+collects: True, frozen: False
+imported: True
 """
 
 
@@ -194,6 +211,8 @@ class TestDeferred:
 
     def test_names_that_are_gone(self):
         """PyTorch's AdamW takes the place of that of transformers, and rouge finds its files."""
+        from rouge import Rouge  # after AllenNLP, without which nothing supplies pkg_resources
+
         weight = torch.nn.Parameter(tensor([1.0, 2.0]))
         optimizer = deferred.adam_w()([weight], correct_bias=True, lr=0.1, eps=1e-6, weight_decay=0.2)
         weight.grad = tensor([3.0, -4.0])
@@ -203,7 +222,7 @@ class TestDeferred:
         message = error_of(ConfigurationError, deferred.adam_w(), [weight], correct_bias=False)
         assert mentions(message, "trainer.optimizer.correct_bias", "transformers<4.49")
         assert deferred.Deferred("pkg_resources.resource_filename")("rouge.rouge", "x").endswith("rouge/x")
-        assert rouge.Rouge(stemming=True).WORDNET_KEY_VALUE
+        assert Rouge(stemming=True).WORDNET_KEY_VALUE
 
     @pytest.mark.skipif(hasattr(huggingface_hub, "HfFolder"), reason="it is still there")
     def test_a_name_without_a_substitute(self, tmp_path):
@@ -212,14 +231,30 @@ class TestDeferred:
 
 
 class TestPlugin:
-    def test_it_finds_the_plugin_and_neither_downloads_nor_prints(self, tmp_path):
+    @pytest.mark.parametrize(
+        ("command", "expected"),
+        [
+            ([str(ALLENNLP)], "allennlp.__main__: None\ntorch: 5000\n" + OF_COMMAND),
+            (["-m", "allennlp"], "torch: 5000\n" + OF_COMMAND),
+            (["-c", "from allennlp.commands import main; main(prog='allennlp')"], OF_PROGRAM),
+        ],
+        ids=["script", "module", "program"],
+    )
+    def test_it_finds_the_plugin_and_neither_downloads_nor_prints(self, tmp_path, command, expected):
         (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
         report = tmp_path / "report"
-        changes = {"PYTHONPATH": str(tmp_path), "REPORT": str(report), "ALLENNLP_LOG_LEVEL": "WARNING"}
-        options = {"env": os.environ | changes, "cwd": tmp_path}
-        done = subprocess.run([ALLENNLP, "--version"], capture_output=True, text=True, **options)
+        changes = {"PYTHONPATH": str(tmp_path), "REPORT": str(report)}
+        names = ("ALLENNLP_LOG_LEVEL", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+        environment = {name: value for name, value in os.environ.items() if name not in names}
+        done = subprocess.run(
+            [sys.executable, *command, "--version"],
+            capture_output=True,
+            text=True,
+            env=environment | changes,
+            cwd=tmp_path,
+        )
         assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
-        assert report.read_text() == "collects: True, frozen: True\nimported: True\n"
+        assert report.read_text() == expected
 
     def test_what_needs_nltk_data_says_so(self):
         """The folder that ends nltk's search holds no data, and does not pretend to."""
@@ -228,11 +263,6 @@ class TestPlugin:
         nltk.data.find("tokenizers/punkt", paths=[str(folder.parents[1])])
         with pytest.raises(LookupError, match="punkt_tab"):
             nltk.data.find("tokenizers/punkt_tab", paths=[str(folder.parents[1])])
-
-    def test_nothing_runs_when_python_starts(self):
-        script = "import sys; print({'torch', 'allennlp', 'elmo_tasks'} & set(sys.modules))"
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert done.stdout == "set()\n"
 
     @pytest.mark.parametrize(
         ("switch", "error"), [("1", "RuntimeError: elmo_tasks cannot be imported"), ("0", "")]

@@ -1,4 +1,4 @@
-"""The repairs of `compat/repairs.py`, and AllenNLP without them where the installed versions still fail."""
+"""Changes of `compat/running.py` and `correctness.py`, and AllenNLP without them where it still fails."""
 
 import errno
 import gzip
@@ -37,8 +37,6 @@ from allennlp.training import GradientDescentTrainer, gradient_descent_trainer, 
 from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 
-from elmo_tasks import compat
-from elmo_tasks.compat.commands import let_sigterm_through
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.language_model.reader import BiLmReader
 from elmo_tasks.ner.predictor import NerPredictor
@@ -202,11 +200,7 @@ class TestLoaderProcesses:
     def test_stock_ignores_sigterm(self, loader, monkeypatch):
         worker = MultiProcessDataLoader._instance_worker.__wrapped__
         monkeypatch.setattr(MultiProcessDataLoader, "_instance_worker", worker)
-        util.SigTermReceived.__bases__ = (Exception,)
-        try:
-            assert self.exit_code_after_sigterm(loader, "instance", seconds=2) is None
-        finally:
-            let_sigterm_through()
+        assert self.exit_code_after_sigterm(loader, "instance", seconds=2) is None
 
     @pytest.mark.parametrize("kind", ["instance", "batch"])
     def test_end_with_a_run_that_is_killed(self, loader, kind):
@@ -261,20 +255,6 @@ def test_a_gpu_that_is_not_there_is_named():
         check_for_gpu([0])  # as for `find-lr`, and a training of several processes
 
 
-def test_only_the_renaming_of_amp_is_silenced():
-    call = compile("autocast(False)", "trainer.py", "exec")
-
-    def warned(name: str) -> bool:
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            compat.repair()
-            exec(call, {"__name__": name, "autocast": torch.cuda.amp.autocast})
-        return bool(seen)
-
-    assert not warned("allennlp.training.gradient_descent_trainer")
-    assert warned("somebody.elses.trainer")
-
-
 @pytest.fixture
 def _logging_restored():
     """AllenNLP's training replaces the handlers of the root logger, and the hook for exceptions."""
@@ -319,7 +299,6 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
     folder = str(tmp_path / "run")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", FutureWarning)
-        compat.repair()
         trained = train_model(config.duplicate(), folder)
         resumed = train_model(config.duplicate(), folder, recover=True)
         loaded = load_archive(Path(folder, "model.tar.gz")).model

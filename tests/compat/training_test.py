@@ -21,10 +21,10 @@ from torch import nn
 from elmo_tasks.archives import open_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.compat import training
-from elmo_tasks.compat.commands import error_of_block
+from elmo_tasks.compat import correctness, running
+from elmo_tasks.compat.command import error_of_block
 from elmo_tasks.ner.crf import Chain
-from tests.compat.repairs_test import stock
+from tests.conftest import command_process
 from tests.errors import mentions
 from tests.ner.archives import DEV
 
@@ -86,7 +86,7 @@ MOMENTUM = {"type": "inverted_triangular", "cool_down": 1, "warm_up": 1}
         ("vocabulary", {"type": "from_files"}),
     ],
 )
-def test_blocks_that_allennlp_cannot_build(tmp_path, key, block):
+def test_blocks_that_allennlp_cannot_build(in_command, tmp_path, key, block):
     if key == "vocabulary":
         block["directory"] = str(tmp_path / "words")
         (tmp_path / "words").mkdir()
@@ -97,7 +97,7 @@ def test_blocks_that_allennlp_cannot_build(tmp_path, key, block):
     assert error_of_block(caught.value).key == key.removesuffix(".batch_sampler")
 
 
-def test_errors_of_data_and_of_models_keep_their_traceback():
+def test_errors_of_data_and_of_models_keep_their_traceback(in_command):
     class Wrong(nn.Module, FromParams):
         def __init__(self, size: int) -> None:
             super().__init__()
@@ -214,7 +214,7 @@ class TestRecover:
 
 @pytest.mark.parametrize("data", [{"test_data_path": "a"}, {}, {"test_data_path": None}])
 def test_no_evaluation_on_no_test_data_or_by_one_of_several_processes(tmp_path, monkeypatch, data):
-    monkeypatch.setattr(training, "is_distributed", lambda: True)
+    monkeypatch.setattr(correctness, "is_distributed", lambda: True)
     with pytest.raises(ConfigurationError, match=r"^evaluate_on_test: "):
         train.train_model(config_of("ner", **SHORT, evaluate_on_test=True, **data), tmp_path / "run")
 
@@ -247,7 +247,7 @@ def test_gojsonnet_where_jsonnet_is_not_installed(monkeypatch, tmp_path):
         monkeypatch.setattr(params, name, getattr(params, name))
     monkeypatch.setitem(sys.modules, "_jsonnet", None)
     monkeypatch.setitem(sys.modules, "_gojsonnet", go)
-    training.read_configs()
+    running.take_gojsonnet()
     (tmp_path / "a.jsonnet").touch()
     assert Params.from_file(tmp_path / "a.jsonnet").as_dict() == {"by": "go"}
 
@@ -264,11 +264,11 @@ def test_gojsonnet_where_jsonnet_is_not_installed(monkeypatch, tmp_path):
 def test_configs_and_overrides_that_are_wrong(tmp_path, text, overrides, where, names):
     path = tmp_path / "a.jsonnet"
     path.write_text(f"{text}\n")
-    with pytest.raises(ConfigError) as caught:
+    with command_process(), pytest.raises(ConfigError) as caught:
         Params.from_file(path, overrides)
     assert str(caught.value.where).endswith(where)
     assert names in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(Exception) as of_stock:  # noqa: PT011
-        stock(params).Params.from_file(path, overrides)
+        Params.from_file(path, overrides)
     assert not isinstance(of_stock.value, ConfigurationError)

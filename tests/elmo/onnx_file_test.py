@@ -14,6 +14,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import export
 from elmo_tasks.elmo.export import write_onnx
 from elmo_tasks.elmo.model.weight_file import write_weights
+from tests.conftest import command_process
 from tests.elmo.files import SENTENCES, frozen, make_word_files, random_bilm, read_frozen
 from tests.readme_test import TEXTS, blocks, commands
 
@@ -54,7 +55,8 @@ def test_onnx(tmp_path, monkeypatch, capsys):
     (words,) = (words for page in TEXTS for words in commands(page) if "onnx" in words)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", words)
-    allennlp.commands.main(prog="allennlp")
+    with command_process():
+        allennlp.commands.main(prog="allennlp")
     exec(example("onnxruntime"), {})
     assert capsys.readouterr().out.endswith("(3, 2, 2, 12)\n")
     session = runtime.InferenceSession("runs/onnx/bilm.onnx")

@@ -1,16 +1,166 @@
 """
-The stand-ins, in the modules of `_elmo_tasks_imports`: placeholders for packages that are not installed, and
-names of packages that are imported when they are used.
+Imports of AllenNLP without packages that text does not need, and later for packages that take seconds.
 
-A placeholder can be imported; the first real use raises `NotInstalledError`.
+AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come spaCy,
+transformers, the clients of cached_path's stores, nltk, SciPy's statistics and scikit-learn. The import
+statements at the top of a module of `IMPORTING` find a placeholder for a package that is not installed, and a
+`Deferred` for one of `LATER`. A placeholder can be imported; the first real use raises `NotInstalledError`.
+
+Neither is in `sys.modules`, and `builtins` stays as it is. An import statement takes `__import__` from the
+`__builtins__` of its module: there `_Loader` puts another one while the module is executed. Other modules and
+threads would see stand-ins in `sys.modules`, and `importlib.util.LazyLoader` loads at once what
+`from x import y` names, as AllenNLP does nearly everywhere.
 """
 
+import builtins
 import functools
+import gc
+import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Collection
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
+
+IMPORTING = ("allennlp", "allennlp_models", "cached_path", "rouge")
+"""The packages whose modules import what they use only inside functions, or to derive a class from."""
+LATER = (
+    *("cached_path", "conllu", "ftfy", "huggingface_hub", "nltk", "pkg_resources", "regex", "rich", "scipy"),
+    *("sklearn", "spacy", "tensorboardX", "transformers"),
+)
+"""Packages that modules of others import when they use them."""
+TOOL = "allennlp_models.rc.tools.narrativeqa"
+"""A tool that downloads NLTK's data when it is imported. It is executed when it is asked for a name."""
+CLIENTS = "cached_path.schemes"
+"""The clients of stores, which their package imports when it needs them."""
+COMMAND = ("allennlp.commands", "allennlp_server")
+"""
+The modules that import most of what an `allennlp` command needs, the second one this suite. The garbage
+collector would find nothing in them, and would take a quarter of the start.
+"""
+SPINS = "5000"
+"""
+How often a thread of OpenMP looks for work before it sleeps; libgomp's default is 300,000, some milliseconds.
+With 1,000, ELMo is slower on a quiet machine.
+Where other programs want the processor, such threads keep it from those that compute.
+"""
+
+
+class Finder:
+    """
+    Finds the modules of `IMPORTING` as the finders after it do, with a `_Loader`.
+
+    # Parameters
+
+    place : what stands for it in `sys.meta_path`.
+    """
+
+    def __init__(self, place: Any) -> None:
+        self._place = place
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name == "allennlp.__main__":
+            start_command()
+        if name != "allennlp_server" and name.partition(".")[0] not in IMPORTING:
+            return None
+        later = sys.meta_path[sys.meta_path.index(self._place) + 1 :]
+        specs = (finder.find_spec(name, path, target) for finder in later)
+        spec = next(filter(None, specs), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def start_command() -> None:
+    """
+    Prepares the process of the command `allennlp`: Python looks for `allennlp.__main__` when the command
+    starts, by its script or `python -m allennlp`, and in the processes that it spawns. PyTorch, whose libgomp
+    reads `GOMP_SPINCOUNT`, and AllenNLP's log are loaded after it.
+    """
+    global _in_command
+    _in_command = True
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = SPINS
+    # These two say what they found in the log alone.
+    shows_log = "test-install" in sys.argv or "--dry-run" in sys.argv
+    if os.environ.get("ELMO_TASKS_PLUGIN") != "0" and not shows_log:
+        os.environ.setdefault("ALLENNLP_LOG_LEVEL", "WARNING")
+    if "elmo_tasks.suite" in sys.modules:  # in a fork of a process that is not the command
+        sys.modules["elmo_tasks.suite"].start_command()
+
+
+_in_command = False
+
+
+class _Loader:
+    """Executes a module with imports of our own; otherwise it is the loader that was found."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = module.__spec__.loader = self._loader
+        if module.__name__ == TOOL:
+            vars(module)["_execute"] = self._loader.exec_module
+            module.__class__ = _Postponed
+        elif _in_command and module.__name__ in COMMAND:
+            gc.disable()
+            try:
+                _execute(self._loader.exec_module, module)
+            finally:
+                gc.enable()
+            gc.freeze()
+        else:
+            _execute(self._loader.exec_module, module)
+        if module.__name__ == "allennlp.common.util":
+            names = vars(module)
+            import_package.__wrapped__ = names["import_module_and_submodules"]  # type: ignore[attr-defined]
+            names["import_module_and_submodules"] = import_package
+
+
+class _Postponed(ModuleType):
+    """A module that is executed when it is first asked for a name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            return super().__getattribute__(name)  # an AttributeError
+        execute = vars(self).pop("_execute")
+        self.__class__ = ModuleType
+        _execute(execute, self)
+        return getattr(self, name)
+
+
+def _execute(execute: Any, module: ModuleType) -> None:
+    if not module.__name__.startswith(f"{CLIENTS}."):
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import}
+    execute(module)
+
+
+def _import(name: str, globals: Any, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    """
+    Imports for a statement at the top of a module. The functions that the module then defines have Python's
+    own `__import__`.
+    """
+    globals["__builtins__"] = vars(builtins)
+    own = globals["__name__"].partition(".")[0]
+    path = f"{globals['__package__']}.{name}" if level else name
+    package = path.partition(".")[0]
+    # `allennlp/__init__.py` imports PyTorch and NumPy, and uses neither.
+    is_later = package in LATER or (globals["__name__"] == "allennlp" and package in ("torch", "numpy"))
+    if path in (CLIENTS, TOOL) or (is_later and package != own):
+        return Deferred(path if fromlist else package)
+    try:
+        return builtins.__import__(name, globals, locals, fromlist, level)
+    except ModuleNotFoundError as error:
+        if error.name not in placeholders:
+            raise
+        return placeholders[name if fromlist else error.name]
 
 
 class NotInstalledError(ImportError):
@@ -66,6 +216,33 @@ for module_name, placeholder in placeholders.items():
     package, _, last = module_name.rpartition(".")
     if package:
         setattr(placeholders[package], last, placeholder)
+
+
+def import_package(package_name: str, exclude: Collection[str] | None = None) -> None:
+    """
+    Imports a package with its public submodules, as `import_module_and_submodules` of AllenNLP does, which
+    looks for the package checklist before each module, and imports a sub-package also by its last name alone,
+    which a module of the user may have. Of elmo_tasks it imports the named module alone: the suite registers
+    everything that can be registered, and others change AllenNLP, or need an extra.
+    """
+    if package_name.partition(".")[0] == "elmo_tasks":
+        importlib.import_module(package_name)
+        return
+    left_out = set(exclude or ())
+    if find_spec("checklist") is None:
+        left_out.add("allennlp.confidence_checks.task_checklists")
+    importlib.invalidate_caches()
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        names = [package_name]
+        while names:
+            module = importlib.import_module(names.pop())
+            found = pkgutil.iter_modules(getattr(module, "__path__", ()), f"{module.__name__}.")
+            public = (name for _, name, _ in found if not name.rpartition(".")[2].startswith(("_", "test")))
+            names += sorted(set(public) - left_out, reverse=True)
+    finally:
+        sys.path.remove(here)
 
 
 @functools.cache

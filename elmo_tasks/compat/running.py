@@ -1,11 +1,11 @@
 """
-Repairs of AllenNLP for current PyTorch, NumPy and Python, and of bugs in its training and reading.
-`compat.CHANGES` says what each function repairs; each may be called twice.
+What AllenNLP needs to run at all, on current Python, PyTorch and transformers, and on any system.
+
+`compat.TO_RUN` says what each function changes.
 """
 
 import functools
 import inspect
-import itertools
 import logging
 import multiprocessing
 import os
@@ -13,43 +13,29 @@ import random
 import re
 import shutil
 import signal
-import sys
-import warnings
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 import torch
 from allennlp.common import cached_transformers, util
-from allennlp.common.checks import ConfigurationError
-from allennlp.common.registrable import Registrable
+from allennlp.common import params as params_module
 from allennlp.common.tqdm import Tqdm
-from allennlp.data import Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
 from allennlp.data.tokenizers import PretrainedTransformerTokenizer, SpacyTokenizer
-from allennlp.models import archival
 from allennlp.models.archival import Archive
 from allennlp.modules.token_embedders import TokenCharactersEncoder
-from allennlp.modules.token_embedders.embedding import EmbeddingsTextFile
-from allennlp.nn import RegularizerApplicator
-from allennlp.nn import util as nn_util
+from allennlp.nn.parallel import ddp_accelerator
 from allennlp.predictors import Predictor
-from allennlp.training import GradientDescentTrainer, gradient_descent_trainer
-from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
+from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
-from allennlp.training.moving_average import MovingAverage
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from elmo_tasks.archives import (
-    extracted_archive,
-    is_opening_untrusted,
-    open_archive,
-    read_whole_state,
-    refuse_to_fetch,
-    resolve_registered,
-    vocabulary_from_files,
-)
+from elmo_tasks.archives import is_opening_untrusted, refuse_to_fetch
+from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.machine import end_with_parent
 
 logger = logging.getLogger(__name__)
@@ -57,20 +43,22 @@ logger = logging.getLogger(__name__)
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """
-    Replaces the function, method or class method `name` of a module or class of AllenNLP, once. `around` gets
-    the original, its `__wrapped__`, and then its arguments.
+    Replaces the function, method or class method `name` of a module or class of AllenNLP. `around` gets the
+    original, its `__wrapped__`, and then its arguments.
     """
     stock = vars(owner)[name]
     is_classmethod = isinstance(stock, classmethod)
     function = stock.__func__ if is_classmethod else stock
-    if hasattr(function, "__wrapped__"):
-        return
 
     @functools.wraps(function)
     def wrapped(*args: Any, **options: Any) -> Any:
         return around(function, *args, **options)
 
-    setattr(owner, name, classmethod(wrapped) if is_classmethod else wrapped)
+    replace(owner, name, classmethod(wrapped) if is_classmethod else wrapped)
+
+
+def replace(owner: Any, name: str, value: Any) -> None:
+    setattr(owner, name, value)
 
 
 def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[[], None]]:
@@ -110,40 +98,13 @@ def allow_numpy_numbers_in_checkpoints() -> None:
     )
 
 
-@around(MovingAverage, "load_state_dict")
-def resume_moving_averages(stock: object, self: MovingAverage, state_dict: dict[str, Any]) -> None:
-    for kind, averages in (("shadows", self._shadows), ("backups", self._backups)):
-        for name, value in state_dict[kind].items():
-            averages[name].copy_(value)
-
-
-@around(GradientDescentTrainer, "_train_epoch")
-def count_batches_trained(
-    stock: Callable[..., dict[str, float]], self: GradientDescentTrainer, epoch: int
-) -> dict[str, float]:
-    metrics = stock(self, epoch)
-    batches, before = self._batches_in_epoch_completed, self._start_after_batches_in_epoch_completed
-    if not batches:
-        raise ConfigurationError(
-            "the training data do not make a batch; take a smaller batch_size, or no drop_last"
-        )
-    if epoch == self._start_after_epochs_completed:
-        for name in metrics.keys() & {"loss", "reg_loss"}:
-            metrics[name] *= batches / (batches - before)
-    return metrics
-
-
-@around(MixedPrecisionBackwardCallback, "on_backward")
-def average_over_accumulated_batches(
-    stock: Callable[..., bool],
-    self: MixedPrecisionBackwardCallback,
-    trainer: GradientDescentTrainer,
-    batch_outputs: dict[str, torch.Tensor],
-    *args: Any,
-    **options: Any,
-) -> bool:
-    loss = batch_outputs["loss"] / trainer._num_gradient_accumulation_steps
-    return stock(self, trainer, {**batch_outputs, "loss": loss}, *args, **options)
+def take_current_names_of_amp() -> None:
+    amp = SimpleNamespace(
+        autocast=lambda enabled: torch.amp.autocast("cuda", enabled=enabled),
+        GradScaler=functools.partial(torch.amp.GradScaler, "cuda"),
+    )
+    for module in (gradient_descent_trainer, ddp_accelerator):
+        replace(module, "amp", amp)
 
 
 def repair_loader_processes() -> None:
@@ -205,28 +166,6 @@ def _join_alive_workers(
     join(self, workers, queue, [channel for worker, channel in pairs if worker.is_alive()])
 
 
-def silence_amp_renaming() -> None:
-    warnings.filterwarnings(
-        "ignore",
-        message=r"`torch\.cuda\.amp\.(autocast|GradScaler)\(args\.\.\.\)` is deprecated",
-        category=FutureWarning,
-        module=r"allennlp\.",
-    )
-
-
-@around(RegularizerApplicator, "__call__")
-def warn_of_idle_regularizers(
-    stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module
-) -> torch.Tensor | float:
-    if not hasattr(self, "_was_called"):
-        self._was_called = True
-        names = [name for name, _ in module.named_parameters()]
-        for regex, _ in self._regularizers:
-            if not any(re.search(regex, name) for name in names):
-                logger.warning("regularizer: the regex %r fits no parameter; here it has no effect", regex)
-    return stock(self, module)
-
-
 @around(TokenCharactersEncoder, "__init__")
 def pickle_characters_encoder(
     stock: Callable[..., None], self: TokenCharactersEncoder, *args: Any, **options: Any
@@ -256,54 +195,6 @@ def find_predictor_of_loaded_model(
     return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
 
 
-@around(EmbeddingsTextFile, "__init__")
-def read_vectors_of_all_kinds(
-    stock: Callable[..., None], self: EmbeddingsTextFile, file_uri: str, *args: Any, **options: Any
-) -> None:
-    from elmo_tasks.vectors.files import vector_file_lines  # imports what `repair` comes before
-
-    self.uri = file_uri
-    self.close = lambda: None
-    lines = vector_file_lines(file_uri)
-    first = next(lines, "")
-    self.num_tokens = self._get_num_tokens_from_first_line(first)
-    self._iterator = lines if self.num_tokens else itertools.chain([first], lines)
-
-
-def open_archives_safely() -> None:
-    """Has AllenNLP open archives by `elmo_tasks.archives`, also in modules that have its loader already."""
-    archival.extracted_archive = extracted_archive
-    nn_util.read_state_dict = read_whole_state
-    Vocabulary.from_files = classmethod(vocabulary_from_files)
-    Registrable.resolve_class_name = classmethod(resolve_registered)
-    stock = archival.load_archive
-    for module in list(sys.modules.values()):
-        if getattr(module, "__dict__", {}).get("load_archive") is stock:
-            module.load_archive = open_archive  # type: ignore[attr-defined]
-
-
-def take_installed_models() -> None:
-    wrap(cached_transformers, "get", _installed_transformer)
-    if not isinstance(util.spacy_download, functools.partial):
-        util.spacy_download = functools.partial(_download_spacy_model, util.spacy_download)
-
-
-def _installed_transformer(stock: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
-    """Makes what a transformer needs; of an archive that is opened, from transformers' cache alone."""
-    if not is_opening_untrusted():
-        return stock(name, *args, **options)
-    try:
-        return stock(name, *args, local_files_only=True, **options)
-    except OSError:
-        refuse_to_fetch(f"the transformer {name!r} (`hf download {name}`)")
-
-
-def _download_spacy_model(stock: Callable[..., None], name: str) -> None:
-    if is_opening_untrusted():
-        refuse_to_fetch(f"the spaCy model {name!r} (`python -m spacy download {name}`)")
-    stock(name)
-
-
 def tokenize_for_transformers() -> None:
     wrap(cached_transformers, "get_tokenizer", _get_tokenizer)
     wrap(PretrainedTransformerTokenizer, "__init__", _make_transformer_tokenizer)
@@ -312,10 +203,36 @@ def tokenize_for_transformers() -> None:
 def _get_tokenizer(stock: Callable[..., Any], model_name: str, **options: Any) -> Any:
     # AllenNLP also passes it to each call that adds such tokens.
     options.pop("add_special_tokens", None)
-    tokenizer = _installed_transformer(stock, model_name, **options)
+    tokenizer = installed_transformer(stock, model_name, **options)
     if not hasattr(tokenizer, "encode_plus"):
         tokenizer.encode_plus = tokenizer.__call__
     return tokenizer
+
+
+def _make_transformer_tokenizer(
+    stock: Callable[..., None], self: PretrainedTransformerTokenizer, *args: Any, **options: Any
+) -> None:
+    stock(self, *args, **options)
+    if not hasattr(self.tokenizer, "build_inputs_with_special_tokens"):
+        start, end = (
+            [token.text_id for token in tokens]
+            for tokens in (self.single_sequence_start_tokens, self.single_sequence_end_tokens)
+        )
+        self.tokenizer.build_inputs_with_special_tokens = functools.partial(_enclose, start, end)
+
+
+def _enclose(start: list[int], end: list[int], ids: list[int]) -> list[int]:
+    return [*start, *ids, *end]
+
+
+def installed_transformer(stock: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+    """Makes what a transformer needs; of an archive that is opened, from transformers' cache alone."""
+    if not is_opening_untrusted():
+        return stock(name, *args, **options)
+    try:
+        return stock(name, *args, local_files_only=True, **options)
+    except OSError:
+        refuse_to_fetch(f"the transformer {name!r} (`hf download {name}`)")
 
 
 @around(SpacyTokenizer, "__init__")
@@ -337,17 +254,16 @@ def split_by_rules_without_a_model(
     stock(*call.args, **call.kwargs)
 
 
-def _make_transformer_tokenizer(
-    stock: Callable[..., None], self: PretrainedTransformerTokenizer, *args: Any, **options: Any
-) -> None:
-    stock(self, *args, **options)
-    if not hasattr(self.tokenizer, "build_inputs_with_special_tokens"):
-        start, end = (
-            [token.text_id for token in tokens]
-            for tokens in (self.single_sequence_start_tokens, self.single_sequence_end_tokens)
-        )
-        self.tokenizer.build_inputs_with_special_tokens = functools.partial(_enclose, start, end)
+def take_gojsonnet() -> None:
+    """It has the functions of jsonnet, and wheels for ARM Linux, where jsonnet has none."""
+    if find_spec("_jsonnet") is None and find_spec("_gojsonnet") is not None:
+        for name in ("evaluate_file", "evaluate_snippet"):
+            replace(params_module, name, getattr(import_module("_gojsonnet"), name))
 
 
-def _enclose(start: list[int], end: list[int], ids: list[int]) -> list[int]:
-    return [*start, *ids, *end]
+@around(params_module, "cached_path")
+def read_local_configs(
+    stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any
+) -> str:
+    path = local_or_bundled(path)
+    return path if os.path.exists(path) else stock(path, *args, **options)

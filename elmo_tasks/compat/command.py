@@ -1,0 +1,349 @@
+"""
+The command `allennlp`: what it shows and asks. An error of the user is one line on stderr and an exit code
+other than 0. Where stderr is not a terminal, there are a few lines instead of progress bars, and one line for
+each epoch.
+
+`compat.OF_COMMAND` says what each function changes, in the process of the command alone.
+"""
+
+import json
+import logging
+import multiprocessing
+import os
+import re
+import select
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
+from types import TracebackType
+from typing import Any
+
+import allennlp.commands
+import torch
+from allennlp.commands import diff, evaluate, predict, train
+from allennlp.commands.train import TrainModel
+from allennlp.common import FromParams, Params, util
+from allennlp.common import logging as common_logging
+from allennlp.common import params as params_module
+from allennlp.common import tqdm as common_tqdm
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
+from allennlp.models.archival import CONFIG_NAME
+from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
+
+from elmo_tasks.common import progress
+from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.progress import duration
+from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
+from elmo_tasks.common.table import Table
+from elmo_tasks.compat.running import around, replace, wrap
+
+logger = logging.getLogger(__name__)
+
+_BEST, _OF_CELLS = "best_validation_", ("confusion-", "precision-", "recall-")
+"""The prefixes of the metrics of the best epoch, and of those that are too many to show."""
+_VALIDATED = "validation_instances"
+ARCHIVE = "model.tar.gz"
+
+
+class Terminated(BaseException):
+    """SIGTERM, which `except Exception` does not catch, as Ctrl-C."""
+
+
+USER_ERRORS = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, Terminated)
+"""Errors in the user's input or machine, and signals: not faults of the program."""
+_OF_CONFIG = (TypeError, ValueError, KeyError, AttributeError, AssertionError)
+"""The errors of AllenNLP and PyTorch that a wrong block of a config has."""
+_CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Codes of a terminal, which a file of others may hold."""
+
+
+def started() -> bool:
+    """Returns whether this process is `allennlp`, `python -m allennlp`, or one that they spawn."""
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    return "allennlp.__main__" in sys.modules or (main is not None and main.name == "allennlp.__main__")
+
+
+def replace_sigterm() -> None:
+    replace(util, "SigTermReceived", Terminated)
+
+
+@around(diff, "checkpoint_diff")
+def compare_whole_numbers(
+    stock: Callable[..., Any], first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], *rest: float
+) -> Any:
+    """The options of an ELMo are bytes, which have no distance in PyTorch."""
+    states = ({name: value.float() for name, value in state.items()} for state in (first, second))
+    return stock(*states, *rest)
+
+
+@around(evaluate, "evaluate_from_archive")
+def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
+    metrics = stock(*args, **options)
+    if options.get("metrics_output_file") is None:
+        print(json.dumps(metrics, indent=2))
+    return metrics
+
+
+@around(allennlp.commands, "import_module_and_submodules")
+def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
+    try:
+        stock(package_name)
+    except ModuleNotFoundError as error:
+        if error.name != package_name.partition(".")[0]:
+            raise
+        raise ConfigurationError(f"--include-package: the package {error.name} does not exist") from error
+
+
+def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:
+    """Has `allennlp predict` use the classes and functions of `pipeline.command`."""
+    replace(predict, "_PredictManager", manager)
+    replace(predict, "_get_predictor", get_predictor)
+
+
+def tell_how_training_ends() -> None:
+    wrap(train, "train_model_from_file", _train_from_file)
+    wrap(TrainModel, "finish", _finish)
+
+
+def _train_from_file(stock: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    folder = Path(options["serialization_dir"])
+    with telling_how_to_recover(folder):
+        model = stock(*args, **options)
+    if not options["dry_run"] and options["node_rank"] == 0:
+        packages = [word for name in options["include_package"] for word in ("--include-package", name)]
+        command = shlex.join(["allennlp", "evaluate", str(folder / ARCHIVE), "TEST", *packages])
+        print(f"{end_of_training(folder)}\n\n{command}")
+    return model
+
+
+def _finish(stock: Callable[..., None], self: TrainModel, metrics: dict[str, Any]) -> None:
+    """Notes how many instances the scores are of."""
+    loader = getattr(self.trainer, "_validation_data_loader", None)
+    if (instances := getattr(loader, "_instances", None)) and not is_distributed():
+        metrics[_VALIDATED] = len(instances)
+    stock(self, metrics)
+
+
+@contextmanager
+def telling_how_to_recover(folder: Path) -> Iterator[None]:
+    """Adds to Ctrl-C and SIGTERM what is kept of the training in the folder, and how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as error:
+        if (folder / CONFIG_NAME).exists():
+            epochs = len(list(folder.glob("metrics_epoch_*.json")))
+            archive = folder / ARCHIVE
+            kept = f", the best of which is in {archive}" if archive.exists() else ""
+            error.add_note(f"epochs that are done: {epochs}{kept}")
+            error.add_note("the same command continues with --recover, and starts over with --force")
+        raise
+
+
+def end_of_training(folder: Path) -> str:
+    """Returns the scores of the best epoch, the reason for the end, and the archive."""
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    archive = f"The archive is {folder / ARCHIVE}, its config {folder / CONFIG_NAME}."
+    if "epoch" not in metrics:  # nothing was left to train, or the trainer is of another kind
+        return archive
+    trainer = Params.from_file(folder / CONFIG_NAME)["trainer"]
+    epoch, best = metrics["epoch"] + 1, metrics.get("best_epoch", metrics["epoch"]) + 1
+    of = f" on {metrics[_VALIDATED]:,} validation instances" if _VALIDATED in metrics else ""
+    table = Table((f"score{of}", f"epoch {best}"))
+    for key, value in metrics.items():
+        name = key.removeprefix(_BEST)
+        if key.startswith(_BEST) and not name.startswith(_OF_CELLS) and isinstance(value, float):
+            table.add(name, round(value, 4))
+    reason, patience = "it was told to stop", trainer.get("patience")
+    if epoch >= trainer.get("num_epochs", 20):
+        reason = "this was the last one"
+    elif patience is not None and epoch - best >= patience:
+        reason = f"{patience} in a row were no better (trainer.patience)"
+    chosen = trainer.get("validation_metric", "-loss")
+    names = " and ".join(name.lstrip("+-") for name in ([chosen] if isinstance(chosen, str) else chosen))
+    scores = f"\n{table.markdown()}\nEpoch {best} has the best {names}. " if table.rows else "\n"
+    return f"{scores}Training ended after epoch {epoch}: {reason}.\n{archive}"
+
+
+def name_what_is_wrong_in_configs() -> None:
+    wrap(params_module, "parse_overrides", _parse_overrides)
+    wrap(Params, "from_file", _from_file)
+
+
+def _parse_overrides(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
+    with jsonnet_errors("overrides"):
+        return stock(*args, **options)
+
+
+def _from_file(
+    stock: Callable[..., Params], cls: type[Params], path: str | os.PathLike[str], *args: Any, **options: Any
+) -> Params:
+    """Raises a `ConfigError` for what is not Jsonnet, and for overrides that do not fit the config."""
+    with jsonnet_errors(path):
+        return stock(cls, path, *args, **options)
+
+
+def end_in_one_line() -> None:
+    """Ends errors of the user in one line, also in `allennlp train`, which sets a hook of its own."""
+    replace(sys, "excepthook", _end_command)
+    wrap(common_logging, "prepare_global_logging", _keep_user_errors)
+    wrap(FromParams, "from_params", _note_block)
+
+
+def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
+    """Ends user errors as `_end_command` does; `allennlp train` by itself logs every traceback."""
+    prepare(*args, **options)
+    log = sys.excepthook
+
+    def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        is_of_user = isinstance(error_of_block(error), USER_ERRORS)
+        (_end_command if is_of_user else log)(kind, error, traceback)
+
+    sys.excepthook = end
+
+
+def _note_block(
+    stock: Callable[..., Any], cls: type[FromParams], params: Any, *args: Any, **options: Any
+) -> Any:
+    """Notes the key of the innermost block whose object an error kept from being built."""
+    try:
+        return stock(cls, params, *args, **options)
+    except _OF_CONFIG as error:
+        if not hasattr(error, "block_of_config"):
+            error.block_of_config = getattr(params, "history", "").rstrip(".")  # type: ignore[union-attr]
+        raise
+
+
+def error_of_block(error: BaseException) -> BaseException:
+    """
+    Returns the error of AllenNLP or PyTorch about a block of a config as a `ConfigError` with the key of the
+    block; other errors, such as those of data, unchanged.
+    """
+    block = getattr(error, "block_of_config", "")
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    source = frames[-1].f_globals.get("__name__", "") if frames else ""
+    in_data = any(frame.f_code.co_name == "iter_instances" for frame in frames)
+    if not block or in_data or not source.startswith(("allennlp.", "torch.optim.")):
+        return error
+    named = ConfigError(" ".join(map(str, error.args)), key=block)
+    named.__cause__ = error
+    return named
+
+
+def _end_command(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if isinstance(error, Terminated | KeyboardInterrupt):
+        # Python would wait until the processes of a distributed training have trained to the end.
+        for child in multiprocessing.active_children():
+            child.terminate()
+    user_error = error_of_block(error)
+    if isinstance(user_error, USER_ERRORS):
+        print_error(user_error)
+    else:
+        sys.__excepthook__(kind, error, traceback)
+    if isinstance(error, Terminated):
+        # Otherwise Python would end with 1, as after an error.
+        raise SystemExit(exit_code(error))
+
+
+def print_error(error: BaseException) -> None:
+    """Prints one line, with the notes of the error, and logs the traceback at debug level."""
+    logger.debug("the error in full", exc_info=error)
+    is_read = not (isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout.fileno()))
+    if is_read:
+        line = "; ".join([_message(error), *getattr(error, "__notes__", [])])
+        print(_CODES.sub(lambda code: f"\\x{ord(code[0]):02x}", line), file=sys.stderr)
+    if isinstance(error, OSError):
+        # If stdout itself fails, Python would flush it once more when it ends.
+        try:
+            sys.stdout.flush()
+        except OSError:
+            is_read = False
+        if not is_read:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _has_no_reader(pipe: int) -> bool:
+    """Tells whether the reader of a pipe has ended, as `head` does when it has read enough."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return bool(poll.poll(0))
+
+
+def exit_code(error: BaseException) -> int:
+    return 130 if isinstance(error, KeyboardInterrupt) else 143 if isinstance(error, Terminated) else 1
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, Terminated):
+        return "terminated"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        hint = did_you_mean_path(error.filename) if isinstance(error, FileNotFoundError) else ""
+        return f"error: {error.filename}: {error.strerror}{hint}"
+    return f"error: {error}"
+
+
+def write_lines_to_files() -> None:
+    """Replaces AllenNLP's progress bars, and adds `EpochLines`."""
+    replace(common_tqdm.Tqdm, "tqdm", staticmethod(_bar))
+    callbacks = (*gradient_descent_trainer.DEFAULT_CALLBACKS, EpochLines)
+    replace(gradient_descent_trainer, "DEFAULT_CALLBACKS", callbacks)
+
+
+def _bar(*args: Any, **options: Any) -> Any:
+    """Returns AllenNLP's bar of tqdm, or, in a file, a bar that writes lines now and then."""
+    if common_logging.FILE_FRIENDLY_LOGGING:
+        own = {"file": common_tqdm.TqdmToLogsWriter(), "mininterval": 2.0}
+    else:
+        own = progress.log_options() or {"file": common_tqdm.TqdmToLogsWriter()}
+    return common_tqdm._tqdm(*args, **{**options, **own})
+
+
+class EpochLines(TrainerCallback):
+    """
+    Prints a line after each epoch where stderr is a file, such as `epoch 3 of 40: training loss 22.07,
+    validation f1 0.6521 (best 0.6733, epoch 2), 12 s; 7 min left`, with the time left for all epochs.
+    """
+
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+        super().on_start(trainer, is_primary, **kwargs)
+        self._epoch_started = time.monotonic()
+        self._validated = False
+
+    def on_batch(
+        self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
+    ) -> None:
+        self._validated = self._validated or not is_training
+
+    def on_epoch(
+        self,
+        trainer: GradientDescentTrainer,
+        metrics: dict[str, Any],
+        epoch: int,
+        is_primary: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        seconds = time.monotonic() - self._epoch_started
+        self._epoch_started = time.monotonic()
+        validated, self._validated = self._validated, False
+        if not (is_primary and progress.log_options()):
+            return
+        # Missing in a run that was resumed after the last batch of an epoch
+        training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
+        # After an epoch without a validation, as by `should_validate_callback`, the metrics are earlier ones.
+        names = [name for _, name in trainer._metric_tracker.tracked_metrics if validated]
+        validation = [f"validation {name} {metrics[f'validation_{name}']:.4f}" for name in names]
+        if validation and metrics.get("best_epoch", epoch) != epoch:
+            best = metrics[f"best_validation_{names[-1]}"]
+            validation[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"
+        current, last = epoch + 1, trainer._num_epochs
+        took, left = duration(seconds), duration(seconds * (last - current))
+        print(
+            f"epoch {current} of {last}: {', '.join([*training, *validation, took])}; {left} left",
+            file=sys.stderr,
+        )
