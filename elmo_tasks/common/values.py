@@ -199,13 +199,12 @@ def _is_of(value: Any, kind: Kind) -> bool:
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is Literal:
         return value in arguments
-    if origin is tuple:
-        return isinstance(value, list | tuple) and len(value) == len(arguments)
-    if origin is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and -math.inf < value < math.inf
     if origin in _KINDS:
         # In Python true and false are numbers.
-        return isinstance(value, _KINDS[origin][0]) and isinstance(value, bool) == (origin is bool)
+        right = isinstance(value, _KINDS[origin][0]) and isinstance(value, bool) == (origin is bool)
+        if origin is float:
+            return right and -math.inf < value < math.inf
+        return right and (origin is not tuple or len(value) == len(arguments))
     if not _is_class(origin):
         return True
     if isinstance(value, str):
