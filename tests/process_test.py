@@ -16,7 +16,7 @@ sys.addaudithook(lambda event, arguments: event == "sys.addaudithook" and hooks.
 
 def state():
     return {
-        "meta_path": [getattr(finder, "__name__", type(finder).__name__) for finder in sys.meta_path],
+        "meta_path": list(dict.fromkeys(getattr(each, "__name__", type(each).__name__) for each in sys.meta_path)),
         "path": list(sys.path),
         "builtins": {name: id(value) for name, value in vars(builtins).items() if name != "_"},
         "environment": dict(os.environ),
@@ -64,7 +64,7 @@ def test_a_start_of_python():
     assert [name for name in finders if name not in ("Finder", "DistutilsMetaFinder")] == stock_finders
     assert path[-1].endswith("placeholders")
     new = {name for name in set(modules) - set(stock_modules) if not name.startswith(others)}
-    assert new == {"_elmo_tasks_imports"}
+    assert new <= {"_elmo_tasks_imports"}  # of an earlier `.pth` file
 
 
 # AllenNLP sets two filters itself, and PyTorch and NumPy more.
