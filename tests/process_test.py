@@ -14,9 +14,12 @@ import builtins, csv, gc, json, logging, os, sys, warnings
 hooks = []
 sys.addaudithook(lambda event, arguments: event == "sys.addaudithook" and hooks.append(event))
 
+def name_of(finder):
+    return getattr(finder, "__name__", type(finder).__name__)
+
 def state():
     return {
-        "meta_path": list(dict.fromkeys(getattr(each, "__name__", type(each).__name__) for each in sys.meta_path)),
+        "meta_path": [*dict.fromkeys(map(name_of, sys.meta_path))],
         "path": list(sys.path),
         "builtins": {name: id(value) for name, value in vars(builtins).items() if name != "_"},
         "environment": dict(os.environ),
