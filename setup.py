@@ -2,7 +2,7 @@
 Metadata, and two build steps for which setuptools has no setting.
 
 The wheel and the editable install both carry a `.pth` file that appends the folder
-`elmo_tasks/compat/placeholders` to `sys.path` and calls `_elmo_tasks_imports`, which is in it; and
+`elmo_tasks/compat/placeholders` to `sys.path` and waits for the first import of AllenNLP; and
 an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`,
 `pretrained/` and `training_configs/`, as folders of the package.
 """
@@ -22,6 +22,12 @@ from distutils.command.install_data import (
 
 HERE = Path(__file__).resolve().parent
 PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")
+PTH_LINE = (
+    'import sys; sys.meta_path.insert(0, type("Finder", (), {"find_spec": staticmethod('
+    'lambda name, path=None, target=None: __import__("_elmo_tasks_imports").find_first(path) '
+    'if name == "allennlp" else None)}))'
+)
+"""Waits for the first import of AllenNLP. To import a module when Python starts would take milliseconds."""
 DATA_FOLDERS = ("fixtures", "pretrained", "training_configs")
 DATA_SUFFIXES = (
     *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
@@ -67,7 +73,7 @@ class InstallData(install_data):
         site_packages.mkdir(parents=True, exist_ok=True)
         # "locale" is what the site module reads, or falls back to.
         with open(site_packages / "elmo_tasks_placeholders.pth", "w", encoding="locale") as pth:
-            pth.write(f"{folder}\nimport _elmo_tasks_imports; _elmo_tasks_imports.install()\n")
+            pth.write(f"{folder}\n{PTH_LINE}\n")
 
 
 def read_version() -> str:

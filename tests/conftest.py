@@ -43,7 +43,7 @@ TINY_ELMO = {
 """The random biLM of the fixtures, where any will do."""
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO
 
-LONG_FILES = ["readme", "windows", "processors", "kill", "examples", "stock_commands", "training_configs"]
+LONG_FILES = ["readme", "processors", "kill", "examples", "stock_commands", "training_configs"]
 """They come first, so that no process waits for them."""
 SPLIT_FILES = ["readme", "processors", "examples"]
 """Their tests share no fixtures and run on any process."""

@@ -1,7 +1,7 @@
 """
 Waits for the first import of AllenNLP, which `_elmo_tasks_stand_ins` then answers.
 
-A `.pth` file calls `install` when any Python of the environment starts. So this module does nothing else.
+The `.pth` file of `setup.py` waits by itself, and calls `find_first`. `install` is for a Python without it.
 """
 
 import sys
@@ -18,6 +18,13 @@ class Finder:
 
         Finder.find_spec = find = _elmo_tasks_stand_ins.Finder(Finder).find_spec
         return find(name, path, target)
+
+
+def find_first(path):  # type: ignore[no-untyped-def]
+    """Finds AllenNLP, and takes the place of the finder of the `.pth` file, which a Python may read twice."""
+    others = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") != "site"]
+    sys.meta_path[:] = [Finder, *others]
+    return Finder.find_spec("allennlp", path)
 
 
 def install() -> None:
