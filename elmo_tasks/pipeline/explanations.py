@@ -240,11 +240,9 @@ def labelled(instance: Instance, **labels: Field) -> Instance:
 
 
 def with_label(instance: Instance, label: str, vocab: Vocabulary) -> Instance:
-    """Returns a copy whose gold class is `label`."""
     index = vocab.get_token_index(label, "labels")
     return labelled(instance, label=LabelField(index, skip_indexing=True))
 
 
 def field_words(field: TextField) -> list[str]:
-    """Returns the words of a text field."""
     return [token.text or "" for token in field.tokens]
