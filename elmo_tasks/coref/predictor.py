@@ -19,7 +19,7 @@ from elmo_tasks.coref.model import CorefResult
 from elmo_tasks.data.input_files import NoWordsError
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
-from elmo_tasks.pipeline.explanations import Gradients
+from elmo_tasks.pipeline.gradients import Gradients
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
 
 _INPUT_FORMS = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'

@@ -15,7 +15,7 @@ from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
 from elmo_tasks.data.tokenization import Words, line_starts
 from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.pipeline.explanations import Gradients, labelled
+from elmo_tasks.pipeline.gradients import Gradients, labelled
 from elmo_tasks.pipeline.predictor import SentencePredictor
 
 

@@ -33,7 +33,7 @@ from elmo_tasks.data import tokenization
 from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
-from elmo_tasks.pipeline.explanations import Gradients, with_label
+from elmo_tasks.pipeline.gradients import Gradients, with_label
 from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000

@@ -17,7 +17,7 @@ from elmo_tasks.common.values import Probability, Range
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.pipeline.explanations import Gradients, field_words, labelled
+from elmo_tasks.pipeline.gradients import Gradients, field_words, labelled
 from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.pipeline.results import TaskResult
 from elmo_tasks.squad.model import N_BEST, SquadResult
