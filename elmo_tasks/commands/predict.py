@@ -197,8 +197,8 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            lines = FileLines(self.input, work="explain")
-            for record in json_records(predictor, lines, lines.name):
+            source = FileLines(self.input, work="explain")
+            for record in json_records(predictor, source, source.name):
                 result = with_place(attempt(explainer, record.content), record.where)
                 if isinstance(result, Exception):
                     problem = result

@@ -62,7 +62,7 @@ class NerPredictor(SentencePredictor):
         lines_by_text = list(map(self._lines, instances))
         lines = list(chain.from_iterable(lines_by_text))
         if len(lines) == 1:
-            return super().run(lines)
+            return list(super().run(lines))
         results: list[NerResult] = []
         for size in list(batch_sizes([len(line["tokens"]) for line in lines], self.batch_tokens())):
             results += super().run(lines[len(results) : len(results) + size])
