@@ -30,7 +30,7 @@ def _open_finder_of_predicates() -> TaskPredictor | None:
     return load("predicates").predictor if "predicates" in trained_archives() else None
 
 
-SrlPredictor.open_finder = staticmethod(_open_finder_of_predicates)
+SrlPredictor.open_finder = staticmethod(_open_finder_of_predicates)  # type: ignore[method-assign]
 
 
 def start_command() -> None:

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Instance
 
 from elmo_tasks.archives import local_archive, packed_archive
 from elmo_tasks.commands.arguments import copy_piped, is_piped
@@ -43,11 +43,10 @@ from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.predictor import TaskPredictor, attempt, with_place
-from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records
+from elmo_tasks.pipeline.predictor import InputRecord, attempt, with_place
+from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records, predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
-from elmo_tasks.training.sampling import GroupedBucketSampler
 
 
 class Predict(Verb):
@@ -146,22 +145,15 @@ class SquadPredictions(ModelVerb):
                 reader.text_to_instance(question.text, question.passage, id=question.id)
                 for question in read_good_questions(self.input, answers=False)
             ]
-            answers = predictions(predictor, instances, batch_size=self.batch_size)
+            answers: dict[str, str] = {}
+
+            def keep(record: InputRecord, result: JsonDict) -> None:
+                answers[result["id"]] = result["answer"]
+
+            bar = progress(instances, work="squad-predictions", unit="questions")
+            predict(map(InputRecord, bar), predictor, keep, self.batch_size)
             path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
         print(f"{self.output}: {len(answers):,} answers")
-
-
-def predictions(predictor: TaskPredictor, instances: list[Instance], *, batch_size: int) -> dict[str, str]:
-    """Returns the answer to each question by its id, in their order; an empty string for no answer."""
-    sampler = GroupedBucketSampler(
-        group="paragraph", batch_size=batch_size, sorting_keys=["passage"], shuffle=False
-    )
-    answers: dict[str, str] = {instance["metadata"].metadata.id: "" for instance in instances}
-    batches = list(sampler.get_batch_indices(instances))
-    for batch in progress(batches, work="squad-predictions", unit="batches"):
-        for result in predictor.run([instances[index] for index in batch]):
-            answers[result.question.id] = result.best.text
-    return answers
 
 
 class Explain(ModelVerb):
@@ -205,8 +197,8 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            lines = FileLines(self.input, work="explain")
-            for record in json_records(predictor, lines, lines.name):
+            source = FileLines(self.input, work="explain")
+            for record in json_records(predictor, source, source.name):
                 result = with_place(attempt(explainer, record.content), record.where)
                 if isinstance(result, Exception):
                     problem = result
@@ -214,8 +206,8 @@ class Explain(ModelVerb):
                 explained.append(result)
             if problem is not None and not explained:
                 raise problem
-            lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in explained)
-            path.write_text("".join(lines), encoding="utf-8")
+            content = (json.dumps(explanation, ensure_ascii=False) + "\n" for explanation in explained)
+            path.write_text("".join(content), encoding="utf-8")
             html.write_text(render(explained), encoding="utf-8")
         print(f"{output}: {len(explained):,} inputs; {page}")
         if problem is not None:
@@ -227,6 +219,5 @@ def _page(output: Path) -> Path:
 
 
 def render(explained: list[dict[str, Any]]) -> str:
-    """Returns the page of HTML."""
     to_json = partial(json.dumps, ensure_ascii=False)
     return template("explain.html").render(explained=explained, json=to_json)

@@ -65,7 +65,10 @@ def decompressed(file: BufferedReader) -> BinaryIO:
 def is_archive(file: Path) -> bool:
     """Returns whether a file is a zip archive or a tar, packed or not; `False` if it cannot be read."""
     try:
-        return file.is_file() and (zipfile.is_zipfile(file) or tarfile.is_tarfile(file))
+        if not file.is_file():
+            return False
+        with open(file, "rb") as content:
+            return zipfile.is_zipfile(content) or (content.seek(0) == 0 and tarfile.is_tarfile(content))
     except UNREADABLE:
         return False
 

@@ -1,7 +1,7 @@
 """The predictor of clusters in plain or tokenised documents, from JSON Lines."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from elmo_tasks.coref.model import CorefResult
 from elmo_tasks.data.input_files import NoWordsError
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words, sentence_rules
-from elmo_tasks.pipeline.explanations import Gradients
+from elmo_tasks.pipeline.gradients import Gradients
 from elmo_tasks.pipeline.predictor import TextPredictor, require, require_tokens
 
 _INPUT_FORMS = '"document": a string, "sentences": a list of lists of strings, or "tokens": a list of strings'
@@ -33,7 +33,6 @@ class CorefGradients(Gradients):
         return instance["metadata"].metadata
 
     def texts(self, instance: Instance) -> list[list[str]]:
-        """Returns one text, the whole document."""
         return [self.metadata_of(instance).words.words]
 
     def observe(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -74,7 +73,7 @@ class CorefPredictor(TextPredictor):
     forms = ({"document": str}, {"tokens": list[str]}, {"sentences": list[list[str]]})
     max_group = 1
     gradients_class = CorefGradients
-    optional_fields: ClassVar[dict[str, Any]] = {"doc_key": str, "speakers": list[list[str]]}
+    optional_fields: ClassVar[Mapping[str, type]] = {"doc_key": str, "speakers": list[list[str]]}
 
     def run(self, instances: list[Instance]) -> list[CorefResult]:
         """Predicts the documents one by one, since a batch of the model is one document."""

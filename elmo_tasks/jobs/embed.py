@@ -37,22 +37,14 @@ class EmbedJob(Job):
     def on_gpu(self) -> bool:
         return self.device != "cpu"
 
-    def worker(self) -> "EmbedShard":
-        return EmbedShard(self)
-
-
-class EmbedShard:
-    """Writes the vectors of shards."""
-
-    def __init__(self, job: EmbedJob) -> None:
-        self._job = job
-        self._reader = ShardReader(job.reading)
-        bilm = move_to(job.encoder.bilm, job.device, option="--device")
-        start = LstmState(*(part.to(bilm.device) for part in job.encoder.start))
-        self._encoder = replace(job.encoder, bilm=bilm, start=start)
+    def open(self) -> None:
+        self._reader = ShardReader(self.reading)
+        bilm = move_to(self.encoder.bilm, self.device, option="--device")
+        start = LstmState(*(part.to(bilm.device) for part in self.encoder.start))
+        self.encoder = replace(self.encoder, bilm=bilm, start=start)
 
     def __call__(self, shard: Shard) -> Outcome:
-        sink, encoder = self._job.sink, self._encoder
+        sink, encoder = self.sink, self.encoder
         if encoder.stateful and encoder.state is None:
             encoder.state = self._state_before(shard)
         rejects: list[dict[str, Any]] = []
@@ -69,20 +61,20 @@ class EmbedShard:
     def _state_before(self, shard: Shard) -> LstmState:
         """Returns the state that the shard before has noted; the first one, if there is none."""
         if not shard.number:
-            return self._encoder.start
-        noted = read_json(self._job.sink.folder, note_name(shard.number - 1))["state"]
+            return self.encoder.start
+        noted = read_json(self.sink.folder, note_name(shard.number - 1))["state"]
         if noted is None:  # there were blank lines alone
-            return self._encoder.start
-        return LstmState(*(torch.tensor(part, device=self._encoder.bilm.device) for part in noted))
+            return self.encoder.start
+        return LstmState(*(torch.tensor(part, device=self.encoder.bilm.device) for part in noted))
 
     def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
         for line, content in enumerate(self._reader.lines(shard), start=shard.line):
-            if self._job.has_keys:
+            if self.has_keys:
                 content = content.partition(END_OF_KEY.encode())[2]
             try:
                 yield NumberedSentence(line, tokens_of(content))
             except ValueError as error:
-                if not self._job.skip_bad:
+                if not self.skip_bad:
                     raise ElmoError(str(error), where=shard.source, line=line) from error
                 rejects.append(
                     {"source": shard.source, "line": line, "reason": str(error), "content": _shown(content)}
@@ -90,7 +82,7 @@ class EmbedShard:
 
     def _vectors(self, shard: Shard, window: list[NumberedSentence]) -> list[np.ndarray]:
         try:
-            return self._encoder.vectors(window)
+            return self.encoder.vectors(window)
         except ElmoError as error:
             raise ElmoError(error.what, where=shard.source, line=error.line) from error
 

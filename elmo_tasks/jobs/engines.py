@@ -15,12 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import cpu_count, peak_memory
+from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.runs import Outcome, Reading, Run, Settings, Shard, default_shard_bytes, open_run
 from elmo_tasks.jobs.sinks import Sink
 
@@ -29,8 +30,6 @@ RETRIES = 4
 
 ERRORS_OF_USERS = (ElmoError, OSError)
 """The errors that end a run without a traceback."""
-
-Work = Callable[[Shard], Outcome]
 
 
 @dataclass(kw_only=True)
@@ -51,16 +50,19 @@ class Job(ABC):
         """True if each worker needs a GPU."""
 
     @abstractmethod
-    def worker(self) -> Work:
-        """Makes a worker, which does shards."""
+    def open(self) -> None:
+        """Opens, where the shards are done, what they need."""
+
+    @abstractmethod
+    def __call__(self, shard: Shard) -> Outcome:
+        """Does a shard."""
 
 
-class Pool(NamedTuple):
-    """Workers that have started."""
-
-    workers: int
-    outcomes: Callable[[Sequence[Shard]], Generator[Outcome, None, None]]
-    """Yields the outcome of each shard as it comes; the workers end when it is closed."""
+Pool = tuple[int, Callable[[Sequence[Shard]], Generator[Outcome, None, None]]]
+"""
+The number of workers that have started, and a function that yields the outcome of each shard as it comes; the
+workers end when it is closed.
+"""
 
 
 def run_job(
@@ -77,15 +79,15 @@ def run_job(
     `name` at the bar. By default the size of a shard gives every worker several. An `ElmoError` of the input
     is its first one.
     """
-    with engine.start(job) as pool:
-        size = shard_bytes or default_shard_bytes(sources, pool.workers, job.reading.folder)
+    with engine.start(job) as (workers, outcomes):
+        size = shard_bytes or default_shard_bytes(sources, workers, job.reading.folder)
         run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
         if run.complete:
             return run
         error: Outcome | None = None
         if shards := run.remaining():
             with run.noting_how_to_resume():
-                error = _first_error(run, pool.outcomes(shards), name)
+                error = first_error(run, outcomes(shards), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
@@ -96,12 +98,24 @@ def run_job(
     return run
 
 
-def _first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
-    """Does the shards, or those before the first error, which it returns."""
+def first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
+    """
+    Takes the outcomes of shards as they come, with a bar: of all, or of those before the first error, which
+    it returns. The outcomes are closed before their engine ends.
+    """
     first: Outcome | None = None
-    with closing(run.progress(outcomes, name)) as watched:
-        for outcome in watched:
-            if "error" in outcome and (first is None or outcome["number"] < first["number"]):
+    lines = [shard.lines for shard in run.shards]
+    done = sum(lines[number] for number in run.done)
+    with (
+        closing(outcomes),
+        progress(work=name, unit="lines", total=sum(lines), initial=done, unit_scale=True) as bar,
+    ):
+        for outcome in outcomes:
+            number = outcome["number"]
+            if "error" not in outcome:
+                run.done[number] = outcome
+                bar.update(lines[number])
+            elif first is None or number < first["number"]:
                 first = outcome
             if first is not None and all(number in run.done for number in range(first["number"])):
                 break
@@ -113,8 +127,8 @@ class LocalEngine:
 
     @contextmanager
     def start(self, job: Job) -> Iterator[Pool]:
-        work = job.worker()
-        yield Pool(1, lambda shards: (work(shard) for shard in shards))
+        job.open()
+        yield 1, lambda shards: (job(shard) for shard in shards)
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,7 @@ class RayEngine:
 
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
             workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
-            yield Pool(workers, lambda shards: _on_ray(job, shards, workers))
+            yield workers, lambda shards: _on_ray(job, shards, workers)
 
 
 def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
@@ -171,9 +185,10 @@ class _Worker:
         import ray
 
         torch.set_num_threads(1)
-        self._work: Work | None = None
+        self._job: Job = ray.get(references[0])
+        self._error = None
         try:
-            self._work = ray.get(references[0]).worker()
+            self._job.open()
         except ERRORS_OF_USERS as error:
             # Ray would replace an actor that cannot start by another one, and so on.
             self._error = str(error)
@@ -183,10 +198,10 @@ class _Worker:
 
     def _outcome(self, shard: Shard) -> Outcome:
         began, processor = time.monotonic(), time.process_time()
-        if self._work is None:
+        if self._error is not None:
             return {"number": shard.number, "error": self._error}
         try:
-            outcome = self._work(shard)
+            outcome = self._job(shard)
         except ERRORS_OF_USERS as error:
             outcome = {"error": str(error)}
         return outcome | {

@@ -84,9 +84,7 @@ def open_source(source: str, folder: str) -> BufferedReader:
 
 def byte_size(source: str, folder: str) -> int:
     """Returns the size of one of `input_sources`. A relative path starts at `folder`."""
-    if not _REMOTE.match(source):
-        return os.path.getsize(os.path.join(folder, source))
-    store, path = _store_of(source)
+    store, path = _store_of(source if _REMOTE.match(source) else os.path.join(folder, source))
     return store.size(path) or 0
 
 
@@ -167,7 +165,6 @@ class Folder:
 
 
 def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
-    """Returns the file system of a path or URI, and its path there."""
     if not _REMOTE.match(location):
         if _URI.match(location):
             raise ElmoError("this store is not supported", where=location, remedy="use s3:// or gs://")
@@ -181,7 +178,6 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
 
 
 def _resolved(location: str) -> str:
-    """Returns the path without links, or the URI of an object in a store."""
     store, path = _store_of(location)
     return Path(path).resolve().as_posix() if "local" in store.protocol else f"{store.protocol}://{path}"
 

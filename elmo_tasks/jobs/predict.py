@@ -20,7 +20,10 @@ from elmo_tasks.pipeline.stream import json_records, predict
 
 @dataclass(kw_only=True)
 class PredictJob(Job):
-    """The predictions that are asked for; `archive` is a name, or the content of a `model.tar.gz`."""
+    """
+    The predictions that are asked for; `archive` is a name, or the content of a `model.tar.gz`. An input with
+    an error leaves the results before it.
+    """
 
     archive: str | bytes
     overrides: str = ""
@@ -39,46 +42,37 @@ class PredictJob(Job):
     def on_gpu(self) -> bool:
         return self.cuda_device >= 0
 
-    def worker(self) -> "PredictShard":
-        return PredictShard(self)
-
-
-class PredictShard:
-    """Writes the predictions of shards. An input with an error leaves the results before it."""
-
-    def __init__(self, job: PredictJob) -> None:
-        self._job = job
-        self._reader = ShardReader(job.reading)
+    def open(self) -> None:
+        self._reader = ShardReader(self.reading)
         try:
-            self._predictor = open_job_predictor(job)
+            self._predictor = open_job_predictor(self)
         except ConfigurationError as error:
             raise ElmoError(str(error)) from error
         self._stateful = is_stateful(self._predictor._model)
         self._next = 0
-        if isinstance(job.archive, bytes):
+        if isinstance(self.archive, bytes):
             self._check_order(None)
 
     def __call__(self, shard: Shard) -> Outcome:
         self._check_order(shard.number)
-        named = self._job.named
         records = json_records(
             self._predictor,
             map(_as_line, self._reader.lines(shard)),
-            shard.source if named else None,
-            before=shard.line - 1 if named else shard.before,
+            shard.source if self.named else None,
+            before=shard.line - 1 if self.named else shard.before,
         )
-        with self._job.sink.part(shard) as write:
+        with self.sink.part(shard) as write:
 
             def write_line(record: InputRecord, result: JsonDict) -> None:
                 write(self._predictor.dump_line(result).encode("utf-8"))
 
             try:
-                written = predict(records, self._predictor, write_line, self._job.batch_size)
+                written = predict(records, self._predictor, write_line, self.batch_size)
             except (ConfigurationError, ElmoError) as error:
                 # The form of the input is told for the first line of the whole run.
                 notes = [] if shard.number else getattr(error, "__notes__", [])
                 return {"number": shard.number, "error": "; ".join([str(error), *notes])}
-        return self._job.sink.done(shard, {"sentences": written})
+        return self.sink.done(shard, {"sentences": written})
 
     def _check_order(self, number: int | None) -> None:
         """Refuses a stateful model on Ray (`None`), and in a run that is resumed."""
@@ -91,7 +85,6 @@ class PredictShard:
 
 
 def open_job_predictor(job: PredictJob) -> TaskPredictor:
-    """Opens the archive, and makes its predictor."""
     if isinstance(job.archive, str):
         archive = open_archive(job.archive, job.cuda_device, job.overrides)
     else:

@@ -15,8 +15,8 @@ written when its content is on the disk. A run that is resumed does the shards t
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError, errors_as
 from elmo_tasks.common.files import UNREADABLE, decompressed, json_value, not_utf8
-from elmo_tasks.common.progress import progress
 from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
 
 if TYPE_CHECKING:
@@ -162,7 +161,6 @@ def _blocks(records: Iterable[_Record], size: int, reading: Reading) -> Iterator
 
 
 def _counts(record: _Record, reading: Reading) -> bool:
-    """Returns false for a blank line between JSON objects."""
     if not reading.objects or not isinstance(record.content, bytes):
         return True
     return bool(record.content.decode("utf-8", "surrogateescape").strip())
@@ -322,20 +320,6 @@ class Run:
         skipped = self._resumed if new else set()
         return sum(outcome[count] for number, outcome in self.done.items() if number not in skipped)
 
-    def progress(self, outcomes: Generator[Outcome, None, None], name: str) -> Generator[Outcome, None, None]:
-        """Yields the outcomes as they come, with a bar, and closes them before their engine ends."""
-        lines = [shard.lines for shard in self.shards]
-        done = sum(lines[number] for number in self.done)
-        with (
-            closing(outcomes),
-            progress(work=name, unit="lines", total=sum(lines), initial=done, unit_scale=True) as bar,
-        ):
-            for outcome in outcomes:
-                if "error" not in outcome:
-                    self.done[outcome["number"]] = outcome
-                    bar.update(lines[outcome["number"]])
-                yield outcome
-
     @contextmanager
     def noting_how_to_resume(self) -> Iterator[None]:
         """Adds to an exception that leaves the context how much is done, and how the run is resumed."""
@@ -384,14 +368,6 @@ def open_run(
 
 def note_name(number: int) -> str:
     return f"_part-{number:06}.json"
-
-
-def write_note(
-    folder: Folder, shard: Shard, outcome: Outcome, *, rejects: Sequence[Any] = (), state: Any = None
-) -> None:
-    """Notes that a shard is done, the `rejects` left out, and the `state` in which the next starts."""
-    note = {"shard": shard, "outcome": outcome, "rejects": rejects, "state": state}
-    write_json(folder, note_name(shard.number), note)
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:

@@ -32,7 +32,6 @@ from elmo_tasks.jobs.runs import (
     note_name,
     read_json,
     write_json,
-    write_note,
 )
 
 if TYPE_CHECKING:
@@ -51,10 +50,21 @@ class Sink(ABC):
     def part(self, shard: Shard) -> AbstractContextManager[Callable[..., Any]]:
         """Returns a context in which the content of a shard is written by a function, in pieces."""
 
-    def done(self, shard: Shard, counts: dict[str, int], **note: Any) -> Outcome:
-        """Notes that a shard is done, see `write_note`, and returns its outcome."""
+    def done(
+        self,
+        shard: Shard,
+        counts: dict[str, int],
+        *,
+        rejects: Sequence[dict[str, Any]] = (),
+        state: list[Any] | None = None,
+    ) -> Outcome:
+        """
+        Notes that a shard is done, the `rejects` left out, and the `state` in which the next starts; returns
+        the outcome.
+        """
         outcome = {"number": shard.number, **counts}
-        write_note(self.folder, shard, outcome, **note)
+        note = {"shard": shard, "outcome": outcome, "rejects": rejects, "state": state}
+        write_json(self.folder, note_name(shard.number), note)
         return outcome
 
     @abstractmethod
@@ -82,8 +92,8 @@ class Hdf5Sink(Sink):
         with self.folder.writing(f"{shard.name}.vectors") as file:
 
             def write(window: list[NumberedSentence], vectors: list[np.ndarray]) -> None:
-                for each in vectors:
-                    file.writelines(np.ascontiguousarray(layer).data for layer in each)
+                for layers in vectors:
+                    file.writelines(np.ascontiguousarray(layer).data for layer in layers)
 
             yield write
 
@@ -195,7 +205,7 @@ class ParquetSink(Sink):
         layers, dim = self.layers, self.dim
         lengths = np.array([len(sentence.words) for sentence in window])
         ends = np.cumsum(lengths * layers * dim)
-        values = np.concatenate([each.ravel() for each in vectors])
+        values = np.concatenate([layers.ravel() for layers in vectors])
         shapes = np.stack([np.full_like(lengths, layers), lengths, np.full_like(lengths, dim)], axis=1)
         return pa.record_batch(
             [

@@ -50,7 +50,6 @@ class BiLmPredictor(TaskPredictor):
         return [_result(words, *part) for words, part in zip(sentences, parts, strict=True)]
 
     def read(self, json_dict: JsonDict) -> list[str]:
-        """Returns the words of a sentence."""
         text = require_text(json_dict, "sentence", "tokens")
         return self._dataset_reader.words(text) if isinstance(text, str) else text
 

@@ -18,8 +18,7 @@ from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.pipeline.label_names import label_names
-from elmo_tasks.pipeline.results import Entity, TaskResult
+from elmo_tasks.pipeline.results import Entity, TaskResult, label_names
 
 
 @dataclass

@@ -15,7 +15,7 @@ from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
 from elmo_tasks.data.tokenization import Words, line_starts
 from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.pipeline.explanations import Gradients, labelled
+from elmo_tasks.pipeline.gradients import Gradients, labelled
 from elmo_tasks.pipeline.predictor import SentencePredictor
 
 
@@ -62,7 +62,7 @@ class NerPredictor(SentencePredictor):
         lines_by_text = list(map(self._lines, instances))
         lines = list(chain.from_iterable(lines_by_text))
         if len(lines) == 1:
-            return super().run(lines)
+            return list(super().run(lines))
         results: list[NerResult] = []
         for size in list(batch_sizes([len(line["tokens"]) for line in lines], self.batch_tokens())):
             results += super().run(lines[len(results) : len(results) + size])

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from elmo_tasks import __version__
-from elmo_tasks.pipeline.label_names import label_names
+from elmo_tasks.pipeline.results import label_names
 from elmo_tasks.srl.role_names import role_names
 
 HERE = Path(__file__).parent

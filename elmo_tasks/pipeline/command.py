@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from typing import Any, Optional
 
@@ -86,7 +86,9 @@ def predict_file(
     if reader is None:
         records = json_records(predictor, lines, lines.name)
     else:
-        records = map(InputRecord, _instances(reader, source, head))
+        if isinstance(reader, TaskReader):
+            reader.every_record = True
+        records = map(InputRecord, reader.read(source, **({} if head is None else {"force_task": head})))
     with nullcontext() if output is None else open(output, "w", 1, "utf-8", newline="\n") as file:
         index = 0
 
@@ -102,12 +104,6 @@ def predict_file(
             index += 1
 
         predict(records, predictor, write, batch_size, lines.waits)
-
-
-def _instances(reader: DatasetReader, path: str, head: str | None) -> Iterator[Instance]:
-    if isinstance(reader, TaskReader):
-        reader.every_record = True
-    return iter(reader.read(path, force_task=head) if head else reader.read(path))
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:

@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
@@ -33,7 +33,7 @@ from elmo_tasks.data import tokenization
 from elmo_tasks.data.input_files import printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
-from elmo_tasks.pipeline.explanations import Gradients, with_label
+from elmo_tasks.pipeline.gradients import Gradients, with_label
 from elmo_tasks.pipeline.results import TaskResult
 
 MAX_WORD = 10_000
@@ -80,7 +80,6 @@ def with_place(result: Output | Exception, where: str) -> Output | Exception:
 
 
 def value_of(result: Output | Exception) -> Output:
-    """Returns a result, or raises its error."""
     if isinstance(result, Exception):
         raise result
     return result
@@ -114,9 +113,12 @@ def groups_of(
 
 
 class _Example(NamedTuple):
-    """An instance, and the number of tokens of each text that the model reads for it."""
+    """
+    An instance, or a JSON object for a predictor of others; and the number of tokens of each text that the
+    model reads for it.
+    """
 
-    instance: Instance
+    instance: Any
     lengths: list[int]
 
     @property
@@ -130,9 +132,9 @@ class TaskPredictor(Predictor):
     its model cannot read a text without words.
     """
 
-    forms: Sequence[dict[str, Any]] = ()
+    forms: Sequence[Mapping[str, type]] = ()
     """The alternative forms of an input: for each its fields, and the types of their values."""
-    optional_fields: ClassVar[dict[str, Any]] = {}
+    optional_fields: ClassVar[Mapping[str, type]] = {}
     """Further fields that an input of any form may have."""
     max_group: ClassVar[int] = 512
     """The records that are read before they are predicted, so that those of similar length run together."""
@@ -146,7 +148,6 @@ class TaskPredictor(Predictor):
         self.gradients = self.gradients_class(self)
 
     def readable(self) -> list[str]:
-        """Returns the fields that an input may have."""
         return [*dict.fromkeys(chain(*self.forms)), *self.optional_fields]
 
     def task(self) -> str:
@@ -203,12 +204,10 @@ class TaskPredictor(Predictor):
         return self.predict_json({**dict(zip(names, texts, strict=False)), **fields})
 
     def predict_one(self, json_dict: JsonDict) -> TaskResult:
-        """Returns the result of an input, or raises its error."""
         (result,) = self.results([InputRecord(json_dict)])
         return value_of(result)
 
     def predict_all(self, inputs: Iterable[JsonDict]) -> list[TaskResult]:
-        """Returns the result of each input, in order; raises the first error."""
         return list(self.stream(map(InputRecord, inputs)))
 
     def predict_json(self, inputs: JsonDict) -> JsonDict:
@@ -224,7 +223,6 @@ class TaskPredictor(Predictor):
         return list(map(self.to_json, self.run(instances)))
 
     def to_json(self, result: TaskResult) -> JsonDict:
-        """Returns the JSON object of a result, within the predictor's parameters."""
         return result.to_json()
 
     def run(self, instances: list[Instance]) -> Sequence[Any]:
@@ -389,7 +387,6 @@ class SentencePredictor(TextPredictor):
     forms = ({"sentence": str}, {"tokens": list[str]})
 
     def read(self, json_dict: JsonDict) -> Any:
-        """Returns the words of an input; for errors see `require_text`."""
         sentence = require_text(json_dict, "sentence", "tokens")
         return self._tokenize(sentence) if isinstance(sentence, str) else join_words(sentence)
 
@@ -402,12 +399,11 @@ class LabelPredictor(TaskPredictor):
         """Returns for the field of each text the field of its words."""
 
     @property
-    def forms(self) -> tuple[dict[str, Any], ...]:  # type: ignore[override]
+    def forms(self) -> tuple[Mapping[str, type], ...]:  # type: ignore[override]
         names = self.text_names()
         return dict.fromkeys(names, str), dict.fromkeys(names.values(), list[str])
 
     def read(self, json_dict: JsonDict) -> list[list[str]]:
-        """Returns the words of each text."""
         texts = [require_text(json_dict, *fields) for fields in self.text_names().items()]
         return [[token.text for token in self._dataset_reader.tokens(text)] for text in texts]
 
@@ -450,13 +446,12 @@ class AnyPredictor(TaskPredictor):
         self.load_line, self.dump_line = predictor.load_line, predictor.dump_line  # type: ignore[method-assign]
         self.__doc__ = inspect.getdoc(type(predictor))
 
-    def results(self, records: Sequence[InputRecord], max_tokens: int | None = None) -> list[Result]:
-        results = [attempt(partial(_checked, max_tokens), record.content) for record in records]
-        predictable = [index for index, result in enumerate(results) if not isinstance(result, Exception)]
-        predicted = self._run_batch([results[index] for index in predictable])
-        for index, result in zip(predictable, predicted, strict=True):
-            results[index] = result
-        return [with_place(result, record.where) for result, record in zip(results, records, strict=True)]
+    def lengths(self, content: JsonDict | Instance) -> list[int]:
+        """Counts what blanks separate in a JSON object: how the predictor splits it is not known."""
+        return [] if isinstance(content, Instance) else [len(json.dumps(content).split())]
+
+    def _example(self, max_tokens: int | None, content: Any) -> _Example:
+        return _Example(content, [])
 
     def run(self, instances: list[Any]) -> list[JsonResult]:
         """Returns the results of instances, or of JSON objects; `ConfigurationError`: one lacks a field."""
@@ -483,13 +478,6 @@ class AnyPredictor(TaskPredictor):
 
     def to_instance(self, content: JsonDict) -> Instance:
         return self.predictor._json_to_instance(content)
-
-
-def _checked(max_tokens: int | None, content: JsonDict | Instance) -> JsonDict | Instance:
-    """Counts what blanks separate in the JSON object: how the predictor splits it is not known."""
-    if isinstance(content, dict):
-        check_tokens(len(json.dumps(content).split()), max_tokens)
-    return content
 
 
 def as_task_predictor(predictor: Predictor) -> TaskPredictor:

@@ -1,10 +1,9 @@
-"""The base of the tasks' results, and their values as `load` returns them."""
+"""The base of the tasks' results, their values as `load` returns them, and the names of labels in words."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from allennlp.common import JsonDict
-
-from elmo_tasks.pipeline.label_names import label_names
 
 
 class TaskResult:
@@ -95,3 +94,23 @@ class Answer(NamedTuple):
     start: int | None
     end: int | None
     probability: float | None
+
+
+_NAMES = {
+    "PER": "person",
+    "LOC": "place",
+    "ORG": "organization",
+    "MISC": "other name",
+    "GPE": "country, state or city",
+    "FAC": "building, road or bridge",
+    "NORP": "nationality, religion or party",
+    "V": "the predicate",  # of `elmo:predicates`
+}
+_SENTIMENTS = {"0": "very negative", "1": "negative", "2": "neutral", "3": "positive", "4": "very positive"}
+"""The classes of SST-5."""
+
+
+def label_names(labels: Collection[str]) -> dict[str, str]:
+    if _SENTIMENTS.keys() == set(labels):
+        return _SENTIMENTS
+    return {label: _NAMES[label] for label in labels if label in _NAMES}

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from io import BytesIO
-from typing import BinaryIO
+from typing import Any
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -134,10 +134,11 @@ class FileLines:
         is_stdin = self.path == "-"
         local = "" if is_stdin else json_lines_file(self.path)
         is_file = os.path.isfile(local)
-        with nullcontext(sys.stdin.buffer) if is_stdin else open(local, "rb") as file:
+        opened: Any = nullcontext(sys.stdin.buffer) if is_stdin else open(local, "rb")  # noqa: SIM115
+        with opened as file:
             lines = file if is_stdin else decompressed(file)
             unit = {"unit": "B", "total": os.path.getsize(local)} if is_file else {"unit": "lines"}
-            with progress(work=self._work, unit_scale=True, disable=self._work is None, **unit) as bar:
+            with progress(work=self._work or "", unit_scale=True, disable=self._work is None, **unit) as bar:
                 for line in raw_lines(lines if is_file else self._of_pipe(lines)):
                     yield line
                     bar.update(file.tell() - bar.n if is_file else 1)
@@ -146,7 +147,7 @@ class FileLines:
         """Returns whether the next line that is not blank has yet to arrive."""
         return self._arrived is not None and not any(map(bytes.strip, self._arrived))
 
-    def _of_pipe(self, file: BinaryIO) -> Iterator[bytes]:
+    def _of_pipe(self, file: Any) -> Iterator[bytes]:
         self._arrived = arrived = deque[bytes]()
         rest = b""
         # It waits only for the first byte.

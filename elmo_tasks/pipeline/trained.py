@@ -22,7 +22,6 @@ Example: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
 
 
 def task_predictor(archive: Archive) -> TaskPredictor:
-    """Returns the predictor of an opened archive."""
     return as_task_predictor(Predictor.from_archive(archive))
 
 

@@ -1,5 +1,6 @@
 """Answers to questions about passages, from JSON Lines."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, cast
 
@@ -16,7 +17,7 @@ from elmo_tasks.common.values import Probability, Range
 from elmo_tasks.data.fields import Metadata
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.pipeline.explanations import Gradients, field_words, labelled
+from elmo_tasks.pipeline.gradients import Gradients, field_words, labelled
 from elmo_tasks.pipeline.predictor import TaskPredictor, require
 from elmo_tasks.pipeline.results import TaskResult
 from elmo_tasks.squad.model import N_BEST, SquadResult
@@ -63,7 +64,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
 
     gradients_class = SquadGradients
     forms = ({"passage": str, "question": str},)
-    optional_fields: ClassVar[dict[str, Any]] = {"id": str}
+    optional_fields: ClassVar[Mapping[str, type]] = {"id": str}
 
     def __init__(
         self,
@@ -79,7 +80,6 @@ class SquadPredictor(StrictParams, TaskPredictor):
         self._attention = attention
 
     def read(self, json_dict: JsonDict) -> JsonDict:
-        """Returns the texts of an input, and its id."""
         texts = {name: require(json_dict, name, str, _INPUT_FIELDS) for name in ("passage", "question")}
         return {**texts, "id": json_dict.get("id")}
 

@@ -1,6 +1,7 @@
 """The predictor of predicates and their arguments in plain or tokenised text, from JSON Lines."""
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -40,7 +41,6 @@ class SrlText(NamedTuple):
     """`None` if they are to be found."""
 
     def sentence_of(self, predicate: int) -> range:
-        """Returns the indices of the words of a predicate's sentence."""
         sentence = bisect_right(self.starts, predicate)
         return range(self.starts[sentence - 1], [*self.starts, len(self.words.words)][sentence])
 
@@ -68,7 +68,7 @@ class SrlPredictor(SentencePredictor):
         default the tokenizer of blank English, and `elmo:predicates` or the first installed English model.
     """
 
-    optional_fields: ClassVar[dict[str, Any]] = {"predicates": list[int]}
+    optional_fields: ClassVar[Mapping[str, type]] = {"predicates": list[int]}
 
     @staticmethod
     def open_finder() -> TaskPredictor | None:
@@ -109,7 +109,7 @@ class SrlPredictor(SentencePredictor):
         """Returns the number of tokens of each instance: a sentence's once for each of its predicates."""
         if isinstance(content, Instance):
             propositions = content.propositions or [] if isinstance(content, SentenceInstance) else []
-            return [len(each["metadata"].metadata) for each in propositions]
+            return [len(proposition["metadata"].metadata) for proposition in propositions]
         if content.predicates is None:
             return [len(content.words.words)]
         return [len(content.sentence_of(predicate)) for predicate in content.predicates]
@@ -130,8 +130,8 @@ class SrlPredictor(SentencePredictor):
     def run(self, instances: list[Instance]) -> list[SrlResult]:
         """Predicts the predicates of all texts, in few batches."""
         sentences = self._sentences(instances)
-        propositions = [each for sentence in sentences for each in sentence.propositions or []]
-        parts = batches(propositions, lambda each: len(each["metadata"].metadata), super().batch_tokens())
+        propositions = [instance for sentence in sentences for instance in sentence.propositions or []]
+        parts = batches(propositions, lambda instance: len(instance["tokens"]), super().batch_tokens())
         results = chain.from_iterable(map(super().run, parts))
         return [
             SrlResult(
@@ -149,10 +149,10 @@ class SrlPredictor(SentencePredictor):
     def _sentences(self, instances: list[Instance]) -> list[SentenceInstance]:
         """Returns the sentences of instances; where a file marks no predicates, they are found."""
         contents = [
-            SrlText(each.text, [0], None)
-            if isinstance(each, SentenceInstance) and each.propositions is None
-            else each
-            for each in instances
+            SrlText(instance.text, [0], None)
+            if isinstance(instance, SentenceInstance) and instance.propositions is None
+            else instance
+            for instance in instances
         ]
         return list(map(self._sentence, instances, self.complete(contents)))
 

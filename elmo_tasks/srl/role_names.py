@@ -38,7 +38,6 @@ _NAMES = {
 
 
 def role_names(labels: Iterable[str]) -> dict[str, str]:
-    """Returns the names of roles, without those that have none."""
     return {label: name for label in labels if (name := _role_name(label))}
 
 

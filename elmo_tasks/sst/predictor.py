@@ -5,7 +5,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_tasks.data.tokenization import Words
-from elmo_tasks.pipeline.explanations import with_label
+from elmo_tasks.pipeline.gradients import with_label
 from elmo_tasks.pipeline.predictor import SentencePredictor
 from elmo_tasks.sst.model import SstResult
 

@@ -15,7 +15,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.embedding.batches import BatchEncoder
-from elmo_tasks.jobs.embed import EmbedJob, EmbedShard, tokens_of
+from elmo_tasks.jobs.embed import EmbedJob, tokens_of
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import Outcome, Reading, make_shards
 from elmo_tasks.jobs.sinks import ParquetSink
@@ -41,7 +41,9 @@ def embed(bilm: FrozenBiLm, folder: Path, *, layers: str = "all", dtype: str = "
     )
     job = EmbedJob(encoder=encoder, device="cpu", reading=Reading(str(folder)), sink=sink)
     (shard,) = make_shards(["text"], 10_000, job.reading)
-    return EmbedShard(pickle.loads(pickle.dumps(job)))(shard)
+    worker = pickle.loads(pickle.dumps(job))
+    worker.open()
+    return worker(shard)
 
 
 def rows(folder: Path) -> list[dict]:

@@ -94,7 +94,7 @@ def test_a_model_that_carries_a_state(tmp_path):
     """It is for one process, which reads all lines."""
     path = write_archive(tmp_path / "run", **{"elmo.stateful": True})
     with pytest.raises(ElmoError, match=r"state .*--engine ray"):
-        predict.PredictShard(job_of(tmp_path, path.read_bytes()))
+        job_of(tmp_path, path.read_bytes()).open()
     source = bundled("fixtures/sst/predict.jsonl")
     predictor = Predictor.from_path(str(path), import_plugins=False)
     lines = predicted(job_of(tmp_path, str(path)), source, 1)
@@ -106,14 +106,14 @@ def test_a_model_that_carries_a_state(tmp_path):
 
 
 def stopped_at_shard(number: int) -> AbstractContextManager:
-    work = predict.PredictShard.__call__
+    work = predict.PredictJob.__call__
 
     def stop(self, shard):
         if shard.number == number:
             raise KeyboardInterrupt
         return work(self, shard)
 
-    return patch.object(predict.PredictShard, "__call__", stop)
+    return patch.object(predict.PredictJob, "__call__", stop)
 
 
 def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
@@ -129,9 +129,9 @@ def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
         predicted(job_of(tmp_path, str(path)), source, 1)
     assert not (tmp_path / "out").exists()
     done = []
-    work = predict.PredictShard.__call__
+    work = predict.PredictJob.__call__
     monkeypatch.setattr(
-        predict.PredictShard,
+        predict.PredictJob,
         "__call__",
         lambda self, shard: (done.append(shard.number), work(self, shard))[1],
     )

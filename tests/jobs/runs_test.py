@@ -7,6 +7,7 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
+from elmo_tasks.jobs.engines import first_error
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     MANIFEST,
@@ -16,8 +17,8 @@ from elmo_tasks.jobs.runs import (
     open_run,
     prepare_folder,
     write_json,
-    write_note,
 )
+from elmo_tasks.jobs.sinks import JsonLinesSink
 
 SETTINGS = {"--layers": "all", "the biLM": "x"}
 
@@ -37,8 +38,7 @@ def stopped(tmp_path) -> Path:
     run = opened(tmp_path)
     assert [shard.line for shard in run.remaining()] == [1, 2, 3, 4]
     for number in (0, 2):
-        outcome = {"number": number, "tokens": 5}
-        write_note(run.folder, run.shards[number], outcome, rejects=["x"], state=[1.5])
+        JsonLinesSink(run.folder, "").done(run.shards[number], {"tokens": 5}, rejects=[{}], state=[1.5])
     return tmp_path
 
 
@@ -149,7 +149,7 @@ def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone") as raised, run.noting_how_to_resume():
-        list(run.progress(outcomes(), "embed"))
+        first_error(run, outcomes(), "embed")
     (note,) = raised.value.__notes__
     assert note.startswith("3 of 4 lines are done")
     shown = capsys.readouterr().err

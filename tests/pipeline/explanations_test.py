@@ -7,7 +7,6 @@ import pytest
 import torch
 from allennlp.common.util import sanitize
 from allennlp.interpret.attackers import Hotflip, InputReduction
-from allennlp.predictors import Predictor
 
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
 from tests.pipeline.archives import predictor_of
@@ -30,11 +29,6 @@ ATTACKED = [name for name, (_, field, _) in INPUTS.items() if field]
 @pytest.fixture(scope="module", params=INPUTS)
 def config(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-@pytest.fixture(scope="module")
-def predictor(config: str) -> Predictor:
-    return predictor_of(config)
 
 
 def labelled(predictor, config):

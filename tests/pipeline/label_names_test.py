@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tasks.pipeline.label_names import label_names
+from elmo_tasks.pipeline.results import label_names
 from elmo_tasks.srl.role_names import role_names
 
 

@@ -43,11 +43,6 @@ def config(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def predictor(config):
-    return predictor_of(config)
-
-
 def test_the_result_of_an_input_in_all_forms(config, predictor):
     first, *others = FORMS[config]
     result = predictor.predict(*first.values())

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import elmo_tasks
 from benchmarks.serve_load import BAD, difference
 from elmo_tasks.common.files import bundled
-from elmo_tasks.pipeline.label_names import label_names
+from elmo_tasks.pipeline.results import label_names
 from elmo_tasks.serving.answers import Answers, Limits, Query
 from elmo_tasks.serving.models import local_model
 from tests.errors import mentions

@@ -149,7 +149,7 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
     assert indices(with_tagger, {"tokens": ["", "He", "sold", "it"]}) == [2]
     assert with_tagger.predict("") == {"tokens": [], "predicates": []}
     # Without the trained archive, an installed model is found by itself.
-    monkeypatch.setattr(SrlPredictor, "open_finder", lambda: None)
+    monkeypatch.setattr(SrlPredictor, "open_finder", staticmethod(lambda: None))
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["xx_other", tagger])
     monkeypatch.setattr(module, "_ENGLISH", tagger[:3])
     assert indices(another(predictor), {"sentence": SENTENCE}) == [1]
@@ -157,7 +157,7 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
 
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["de_core_news_sm"])
-    monkeypatch.setattr(SrlPredictor, "open_finder", lambda: None)
+    monkeypatch.setattr(SrlPredictor, "open_finder", staticmethod(lambda: None))
     with pytest.raises(ConfigurationError) as error:
         another(predictor).predict(SENTENCE)
     assert '"predicates"' in str(error.value)
