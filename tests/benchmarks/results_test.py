@@ -82,7 +82,7 @@ def test_the_scores_on_the_page_of_a_task(page, data, name, metric):
 )
 def test_what_the_page_of_a_task_lets_expect(page, metric):
     text = (PROJECT / f"docs/{page}.md").read_text(encoding="utf-8")
-    [rounded] = re.findall(r"is (\d+) with ELMo\s+and (\d+) without", text)
+    [rounded] = re.findall(r"is\s+(\d+) with ELMo\s+and (\d+) without", text)
     scores = read_scores(RESULTS / f"{page}.csv", metric)
     assert rounded == tuple(f"{scores[system].mean:.0f}" for system in ("elmo", "ours"))
 
