@@ -1,7 +1,7 @@
 """
 Runs notebooks and keeps what they print and draw: `python examples/notebook.py examples/*.ipynb`.
 
-It needs no Jupyter. A line `!allennlp ...` is run in this process, with `$NAME` for variables. The output of
+It needs no Jupyter. A line `!allennlp ...` is run as in a shell, with `$NAME` for variables. The output of
 cells with the tag `varies` depends on the processor.
 """
 
@@ -9,16 +9,14 @@ import base64
 import contextlib
 import io
 import json
-import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import matplotlib.pyplot as plt
-from allennlp.commands import main as allennlp_main
 
 from elmo_tasks.common.files import bundled
 
@@ -57,10 +55,9 @@ def run(cells: list[Cell]) -> list[list[Cell]]:
 
 
 def shell(command: str) -> None:
-    """Runs `allennlp` with the arguments of a command."""
-    argv = ["allennlp", *shlex.split(command)]
-    with mock.patch.object(sys, "argv", argv), mock.patch.dict(os.environ, ALLENNLP_LOG_LEVEL="WARNING"):
-        allennlp_main(prog="allennlp")
+    """Runs `allennlp` with the arguments of a command, and prints what it prints."""
+    arguments = [sys.executable, "-m", "allennlp", *shlex.split(command)]
+    print(subprocess.run(arguments, stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout, end="")
 
 
 def figure(number: int) -> Cell:
