@@ -356,28 +356,6 @@ def test_full_disk(name, whole, tmp_path):
         go_on(case, folder, result)
 
 
-def become_link(folder: Path, target: Path) -> None:
-    if folder.exists():
-        folder.rename(folder.with_name("away"))
-        folder.symlink_to(target)
-
-
-@LONG
-def test_a_folder_that_becomes_a_link(whole, tmp_path):
-    case, (_, steps, _) = whole("embed")
-    thesis = tmp_path / "thesis"
-    (thesis / "notes").mkdir(parents=True)
-    for file in (files := [thesis / "text", thesis / "notes/text"]):
-        file.write_text("mine")
-    for i, moment in enumerate(moments("link", 2 * KILLS)):
-        folder = tmp_path / f"link{i}"
-        folder.mkdir()
-        act = partial(become_link, folder / "out.hdf5.partial", thesis)
-        at = partial(at_step, 1 + int(moment * steps), folder, act)
-        Command(case.command(folder), folder / "log", at).finish()
-        assert [file.read_text() for file in files] == ["mine", "mine"]
-
-
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
     _, (result, steps, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
