@@ -1,6 +1,5 @@
 """A command that is killed, or has a full disk, and then goes on: as one that was not, and nothing half."""
 
-import gzip
 import json
 import os
 import random
@@ -66,20 +65,6 @@ def embed_case(*options: str) -> Case:
 
     result = contents("out.hdf5")
     return Case(command, lambda folder: [*command(folder), "--resume"], result, result)
-
-
-def vectors_case(method: str, name: str, *options: str) -> Case:
-    def command(folder: Path) -> list[object]:
-        text = bundled("fixtures/evaluation/corpus.txt").resolve()
-        return ["elmo", "vectors", method, text, folder / name, "--dim", "20", "--min-count", "1", *options]
-
-    def result(folder: Path) -> dict[str, Any]:
-        if not (folder / name).exists():
-            return {}
-        content = (folder / name).read_bytes()
-        return {name: gzip.decompress(content) if name.endswith(".gz") else content}
-
-    return Case(command, lambda folder: [*command(folder), "--force"], result, result)
 
 
 def export_case(run: Path) -> Case:
@@ -185,13 +170,10 @@ def experiments_case(verb: str, *options: object) -> Case:
 CASES: dict[str, Callable[[Path], Case]] = {
     "embed": lambda run: embed_case(),
     "export": export_case,
-    "vectors": lambda run: vectors_case("svd", "out.txt"),
     "train": lambda run: train_case(),
 }
 LONG_CASES: dict[str, Callable[[Path], Case]] = {
     "embed, stateful": lambda run: embed_case("--stateful", "--layers", "top"),
-    "vectors, packed": lambda run: vectors_case("svd", "out.txt.gz"),
-    "vectors, word2vec": lambda run: vectors_case("word2vec", "out.txt"),
     "train, activations kept": lambda run: train_case(**{"model.elmo.activations": "activations"}),
     "train, within an epoch": lambda run: train_case(**{"trainer.checkpointer.save_every_num_batches": 2}),
     "train, stateful": lambda run: train_case(
@@ -212,8 +194,6 @@ def imported():
 
 @pytest.fixture(params=[*CASES, *(pytest.param(name, marks=LONG) for name in LONG_CASES)])
 def name(request):
-    if "word2vec" in request.param:
-        pytest.importorskip("gensim")
     return request.param
 
 
