@@ -111,6 +111,8 @@ class CorefModel(ElmoModel):
 
     default_predictor = "elmo_coref"
     metadata_class = CorefDocument
+    main_metrics = ("average_f1", "span_recall")
+    without_gold = 'the documents have no "clusters"'
     fixed_namespaces = (GENRES,)
 
     def __init__(
@@ -161,7 +163,6 @@ class CorefModel(ElmoModel):
             dropout=dropout,
         )
         self.metric = CorefScores()
-        self._without_gold = False
         self.initialize()
 
     def forward(
@@ -212,7 +213,7 @@ class CorefModel(ElmoModel):
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
         clusters = clusters_from_links(spans, best.tolist())
         outputs: Outputs = {"clusters": [clusters], "scores": [scores], "metadata": metadata}
-        self._without_gold = metadata[0].clusters is None
+        self.lacks_gold = metadata[0].clusters is None
         if metadata[0].clusters is not None:
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
             outputs["loss"] = self._loss(scores, spans, gold)
@@ -245,13 +246,6 @@ class CorefModel(ElmoModel):
             probability, best = row[[index_of[name] for name in candidates]].max(dim=0)
             names[token] = candidates[int(best)], float(probability)
         return names
-
-    def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Returns the main scores; at the end of an epoch all, or an error without gold clusters."""
-        if reset and self._without_gold and not self.training:
-            raise ConfigurationError('the documents have no "clusters", so there is nothing to score')
-        metrics = self.metric.get_metric(reset)
-        return metrics if reset else {name: metrics[name] for name in ("average_f1", "span_recall")}
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:
