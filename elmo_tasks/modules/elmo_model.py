@@ -165,16 +165,15 @@ class ElmoModel(TaskModel):
     def average(members: list[Scores]) -> Scores:
         """
         Returns the scores that an ensemble decodes: for each tensor of real numbers the mean over its
-        members. A task overrides it where the mean is not right. Members that differ in a shape, or in
-        another tensor (a mask, a position), are a `ConfigurationError`.
+        members. A task overrides it where the mean is not right. Members that differ in another tensor (a
+        mask, a position) are a `ConfigurationError`.
         """
         mean = {}
         for name, first in members[0].items():
-            values = [scores[name] for scores in members]
-            same_shape = all(value.shape == first.shape for value in values)
-            if first.is_floating_point() and same_shape:
-                mean[name] = torch.stack(values).mean(dim=0)
-            elif not first.is_floating_point() and all(torch.equal(first, value) for value in values[1:]):
+            values = torch.stack([scores[name] for scores in members])
+            if first.is_floating_point():
+                mean[name] = values.mean(dim=0)
+            elif (values == first).all():
                 mean[name] = first
             else:
                 raise ConfigurationError(f"the members differ in {name!r}: their scores have no mean")

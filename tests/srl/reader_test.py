@@ -52,8 +52,8 @@ ALL_OF_2005 = re.sub(r"(?m)^(\S+) (\S+)", r"\1 NN (S* * - \2", CONLL_2005)
 COLUMNS_2005 = ["word", "predicate", "arguments"]
 
 
-def sentence(words, pos, *predicates):
-    return {"tokens": words.split(), "pos": pos.split(), "predicates": list(predicates)}
+def sentence(words, *predicates):
+    return {"tokens": words.split(), "predicates": list(predicates)}
 
 
 def argument(label, *spans, **more):
@@ -63,12 +63,9 @@ def argument(label, *spans, **more):
 PROMISED = {"index": 1, "arguments": [argument("ARG1", [2, 6]), argument("ARG0", [0, 1])]}
 LOOK = [argument("ARG1", [0, 1]), argument("ARG2", [4, 5], text="it"), argument("V", [3, 4], [5, 6])]
 JSON_LINES = [
-    sentence(
-        *("Omar promised to look it up", "NNP VBD TO VB PRP RP", PROMISED),
-        {"index": 3, "predicate": "look", "arguments": LOOK},
-    ),
-    sentence("Gulls !", "NNS ."),
-    sentence("A visit", "DT NN", {"index": 1, "arguments": [argument("ARG1", [0, 1])]}),
+    sentence("Omar promised to look it up", PROMISED, {"index": 3, "predicate": "look", "arguments": LOOK}),
+    sentence("Gulls !"),
+    sentence("A visit", {"index": 1, "arguments": [argument("ARG1", [0, 1])]}),
 ]
 
 
