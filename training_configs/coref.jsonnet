@@ -6,7 +6,8 @@
 // model.text_field_embedder.token_embedders.tokens.pretrained_file. The biLSTM's dropout is after it, not inside;
 // what it reads has the lexical one.
 //
-// The coarse-to-fine inference of Lee et al. 2018 is in allennlp-models' `coref`: see allennlp/coref_elmo.jsonnet.
+// For coarse-to-fine inference as of Lee et al. 2018:  --overrides
+//   '{"model.coarse_to_fine": true, "model.inference_order": 2, "model.max_antecedents": 50}'
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
 

@@ -103,7 +103,7 @@ class CorefModel(ElmoModel):
         sentence.
     elmo_in_heads : whether heads of spans use all that the biLSTM reads, as in section 4; otherwise they use
         the word vectors without ELMo, as in the code of Lee et al. 2018.
-    max_antecedents : see `AntecedentScorer`.
+    max_antecedents, coarse_to_fine, inference_order : see `AntecedentScorer`.
     antecedent_bonus : added to the scores of all antecedents where links are chosen, but not in the loss;
         with more than 0 the model finds more mentions, of which fewer are right.
     The others : see `ElmoModel`.
@@ -127,6 +127,8 @@ class CorefModel(ElmoModel):
         max_training_sentences: PositiveInt,
         lexical_dropout: Probability,
         dropout: Probability,
+        coarse_to_fine: bool = False,
+        inference_order: PositiveInt = 1,
         antecedent_bonus: float = 0.0,
         elmo_in_heads: bool = False,
         **kwargs: Any,
@@ -155,6 +157,8 @@ class CorefModel(ElmoModel):
             feature_dim=feature_dim,
             genres=self.vocab.get_vocab_size(GENRES),
             max_antecedents=max_antecedents,
+            coarse_to_fine=coarse_to_fine,
+            inference_order=inference_order,
             hidden_sizes=feedforward_sizes,
             dropout=dropout,
         )

@@ -14,6 +14,9 @@ from elmo_tasks.coref.spans import attended_spans, candidate_spans, reference_pr
 from tests.coref.reference import assert_scores, reference_mentions, reference_scores
 from tests.coref.tiny import Tiny
 
+OF_2018 = {"coarse_to_fine": True, "inference_order": 2, "max_antecedents": 3}
+"""The inference of Lee et al. 2018, in place of 2017."""
+
 
 @pytest.fixture(scope="module")
 def tiny():
@@ -24,14 +27,18 @@ def tiny():
     "options",
     [
         {},
+        OF_2018,
         {"max_antecedents": 1, "max_span_width": 1},
         {"max_antecedents": 100, "max_span_width": 30, "spans_per_word": 2.0},
+        {"inference_order": 3},
+        {"coarse_to_fine": True},
     ],
 )
 def test_scores_are_those_of_the_papers(options, monkeypatch):
     """By plain formulas from the context vectors on; in few spans at once, so that there are borders."""
     monkeypatch.setattr(span_module, "SCORED_SPANS", 11)
     monkeypatch.setattr(span_module, "SPANS_OF_A_BLOCK", 7)
+    monkeypatch.setattr(span_module, "COARSE_ROWS", 5)
     tiny = Tiny(**options)
     for parameter in tiny.model.parameters():
         parameter.data.mul_(2.0)
@@ -66,9 +73,10 @@ def test_attention_is_a_softmax_over_the_tokens_of_a_span():
     torch.testing.assert_close(*gradients)
 
 
-def test_loss_is_the_marginal_likelihood_of_gold_antecedents():
+@pytest.mark.parametrize("options", [{}, OF_2018])
+def test_loss_is_the_marginal_likelihood_of_gold_antecedents(options):
     # So many that there are gold mentions among the spans
-    tiny = Tiny(spans_per_word=2.0, max_antecedents=30)
+    tiny = Tiny(**options | {"spans_per_word": 2.0, "max_antecedents": 30})
     instance = tiny.instances[0]
     scores = tiny.scores(instance)
     entity = {
@@ -98,7 +106,7 @@ def test_the_bonus_chooses_links_and_leaves_the_loss(bonus, linked):
     torch.testing.assert_close(found["loss"], plain.model(**plain.batch(instance))["loss"])
 
 
-@pytest.mark.parametrize("options", [{}, {"max_antecedents": 1}])
+@pytest.mark.parametrize("options", [{}, {"max_antecedents": 1}, OF_2018])
 def test_every_parameter_learns(options):
     tiny = Tiny(**options)
     tiny.model.train()(**tiny.batch(tiny.instances[6]))["loss"].backward()
@@ -201,7 +209,9 @@ def test_predictions_before_an_evaluation_count_for_nothing(tiny):
 
 
 @pytest.mark.parametrize("words", [["One"], ["Two", "words"], ["Three", "more", "words"]])
-def test_shortest_documents(tiny, words):
+@pytest.mark.parametrize("options", [{}, OF_2018])
+def test_shortest_documents(options, words):
+    tiny = Tiny(**options)
     document = CorefDocument.of([words], clusters=[[[0, 0]]])
     outputs = tiny.model(**tiny.batch(tiny.instance(document)))
     assert outputs["clusters"] == [[]]

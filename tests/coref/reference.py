@@ -1,4 +1,4 @@
-"""The formulas of Lee et al. 2017, for one span and one pair after the other."""
+"""The formulas of Lee et al. 2017 and 2018, for one span and one pair after the other."""
 
 import itertools
 
@@ -46,6 +46,10 @@ def reference_scores(scorer, g, mention, speakers, genre):
     """For each span a dictionary: antecedent, None for none, to score."""
     of_pairs = scorer.pairs
 
+    def coarse(i, j):
+        both = mention[i] + mention[j]
+        return both if scorer.coarse is None else both + scorer.coarse(coarse_g[i]) @ coarse_g[j]
+
     def fine(i, j):
         one, other = int(speakers[i]), int(speakers[j])
         relation = 0 if 0 in (one, other) else 2 if one == other else 1
@@ -57,16 +61,30 @@ def reference_scores(scorer, g, mention, speakers, genre):
         pair = torch.cat([g[i], g[j], g[i] * g[j], *features])
         return ffnn(of_pairs.projection, of_pairs.scorer, pair)
 
-    return [
-        {
-            None: torch.zeros(()),
-            **{
-                j: mention[i] + mention[j] + fine(i, j)
-                for j in range(i - 1, max(-1, i - 1 - scorer.max_antecedents), -1)
-            },
-        }
-        for i in range(len(g))
-    ]
+    coarse_g = g
+    antecedents = []
+    for i in range(len(g)):
+        order = range(i - 1, -1, -1)
+        if scorer.coarse is not None:
+            order = sorted(order, key=lambda j: -coarse(i, j))
+        antecedents.append(list(order)[: scorer.max_antecedents])
+    zero = torch.zeros(())
+    scores: list = []
+    for number in range(scorer.inference_order):
+        if number:
+            expected = []
+            for i, scored in enumerate(scores):
+                weights = torch.stack(list(scored.values())).softmax(0)
+                expected.append(
+                    sum(w * g[i if j is None else j] for w, j in zip(weights, scored, strict=True))
+                )
+            gates = [scorer.gate(torch.cat(pair)).sigmoid() for pair in zip(g, expected, strict=True)]
+            g = [f * one + (1 - f) * other for f, one, other in zip(gates, g, expected, strict=True)]
+        scores = [
+            {None: zero, **{j: coarse(i, j) + fine(i, j) for j in found}}
+            for i, found in enumerate(antecedents)
+        ]
+    return scores
 
 
 def assert_scores(antecedents, scores, expected):
