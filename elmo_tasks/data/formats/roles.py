@@ -315,7 +315,7 @@ def _from_dependencies(rows: list[tuple[int, list[str]]]) -> RoleSentence:
         arguments = [RoleArgument(each, ((i, i + 1),)) for i, each in labels if each not in _EMPTY]
         if labels[index][1] in _EMPTY:
             arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
-        sentence.predicates.append(RolePredicate(index, arguments))
+        sentence.predicates.append(RolePredicate(index, arguments, rows[index][1][3]))
     return sentence
 
 
