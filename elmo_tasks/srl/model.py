@@ -113,6 +113,8 @@ class SrlModel(ElmoModel):
     hidden_size : units of each LSTM layer.
     num_layers : number of LSTM layers.
     dropout : probability of the LSTM's recurrent dropout, see `HighwayLstm`.
+    label_smoothing : share of a gold tag's probability that the loss spreads over all tags (Szegedy et al.
+        2016, arXiv:1512.00567).
     The others : see `ElmoModel`.
     """
 
@@ -128,10 +130,12 @@ class SrlModel(ElmoModel):
         hidden_size: Size,
         num_layers: Depth,
         dropout: Probability,
+        label_smoothing: Probability = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.tags = self.label_names()
+        self.label_smoothing = label_smoothing
         indicators = nn.init.xavier_uniform_(torch.empty(2, predicate_dim))
         self.predicate_embedding = nn.Embedding.from_pretrained(indicators, freeze=False)
         self.encoder = HighwayLstm(
@@ -200,7 +204,9 @@ class SrlModel(ElmoModel):
         outputs = {**scores, "best": best, "metadata": metadata}
         self.lacks_gold = tags is None
         if tags is not None:
-            outputs["loss"] = sequence_cross_entropy_with_logits(logits, tags, mask)
+            outputs["loss"] = sequence_cross_entropy_with_logits(
+                logits, tags, mask, label_smoothing=self.label_smoothing or None
+            )
             labelled = [i for i, proposition in enumerate(metadata) if proposition.predicate is not None]
             gold = [metadata[i].gold_tags or [] for i in labelled]
             self.metric([best[i] for i in labelled], gold)

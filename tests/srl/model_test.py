@@ -66,16 +66,20 @@ def test_predicates_without_arguments_have_no_scores(tmp_path):
 
 
 def test_the_loss_by_hand(tmp_path):
-    """The mean over the words of a proposition, then over the propositions."""
-    model, instances = build(config(tmp_path))
-    outputs = outputs_of(model, instances)
-    losses = []
-    for logits, instance in zip(outputs["logits"], instances, strict=True):
-        if instance["metadata"].metadata.predicate is not None:
-            gold = torch.tensor(instance["tags"]._indexed_labels)
-            log_probabilities = logits[: len(gold)].log_softmax(dim=1)
-            losses.append(-log_probabilities[torch.arange(len(gold)), gold].mean())
-    assert outputs["loss"].item() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
+    """The mean over the words of a proposition, then over the propositions, with and without smoothing."""
+    for smoothing in (0.0, 0.1):
+        settings = config(tmp_path)
+        settings["model"]["label_smoothing"] = smoothing
+        model, instances = build(settings)
+        outputs = outputs_of(model, instances)
+        losses = []
+        for logits, instance in zip(outputs["logits"], instances, strict=True):
+            if instance["metadata"].metadata.predicate is not None:
+                gold = torch.tensor(instance["tags"]._indexed_labels)
+                log_probabilities = logits[: len(gold)].log_softmax(dim=1)
+                right = log_probabilities[torch.arange(len(gold)), gold]
+                losses.append(-((1 - smoothing) * right + smoothing * log_probabilities.mean(dim=1)).mean())
+        assert outputs["loss"].item() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-5)
 
 
 def test_metrics_are_those_of_its_own_tags(tmp_path):
