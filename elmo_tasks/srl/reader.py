@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Optional
@@ -98,6 +99,7 @@ class SrlReader(TaskReader):
     format : of the files, see docs/srl.md; `auto` finds the format of each file from its first sentence.
     columns : names of the columns in order, for files of other columns, see `RoleColumns`.
     delimiter : text between two columns; by default any run of blanks and tabs.
+    verbs_only : leave out predicates whose part of speech does not begin with V.
     keep_without_predicates : also make an instance of a sentence without predicates, for prediction; it takes
         no part in loss and metric.
     strict : whether to refuse arguments inside of others, such as `(ARG0(ARG1*))`. Otherwise the outer one is
@@ -111,6 +113,7 @@ class SrlReader(TaskReader):
         format: Annotated[str, OneOf(("auto", *(format.name for format in FORMATS)))] = "auto",
         columns: Optional[Sequence[Name]] = None,
         delimiter: Optional[Name] = None,
+        verbs_only: bool = False,
         keep_without_predicates: bool = False,
         strict: bool = False,
         **kwargs: Any,
@@ -123,6 +126,7 @@ class SrlReader(TaskReader):
         self.format = format
         self.columns = columns
         self.delimiter = delimiter
+        self.verbs_only = verbs_only
         self.keep_without_predicates = keep_without_predicates
         self.strict = strict
 
@@ -199,6 +203,15 @@ class SrlReader(TaskReader):
                 continue
             sentence, tags = example
             counts["sentences"] += 1
+            if self.verbs_only:
+                parts_of_speech = [predicate.pos for predicate in sentence.predicates]
+                if None in parts_of_speech:
+                    problem = "`verbs_only` needs parts of speech, which the file does not have"
+                    raise InputError(problem, where=path, line=sentence.lines[0])
+                is_verb = [(pos or "").startswith("V") for pos in parts_of_speech]
+                counts["predicates that are not verbs left out"] += is_verb.count(False)
+                sentence.predicates = list(compress(sentence.predicates, is_verb))
+                tags = list(compress(tags, is_verb))
             counts["predicates"] += len(sentence.predicates)
             kind = "sentences without predicates " + ("kept" if self._keep else "left out")
             counts[kind] += not sentence.predicates

@@ -284,7 +284,10 @@ def test_the_instances(tmp_path):
 
 
 @pytest.mark.parametrize("content", [CONLL, json_lines(*JSON_LINES)])
-def test_sentences_without_predicates(tmp_path, content, caplog):
+def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
+    with caplog.at_level(logging.INFO):
+        assert gold(read(tmp_path / "a", content, verbs_only=True)) == PROPOSITIONS[:2]
+    assert "3 sentences, 1 predicates that are not verbs left out, 2 predicates, 2 sentences" in caplog.text
     with caplog.at_level(logging.INFO):
         instances = read(tmp_path / "a", content, keep_without_predicates=True)
     assert gold(instances) == [*PROPOSITIONS[:2], (None, ["O", "O"]), PROPOSITIONS[2]]

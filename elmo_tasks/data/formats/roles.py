@@ -48,18 +48,18 @@ from elmo_tasks.data.input_files import (
 from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, to_spans
 
 PREDICATE = "V"
-WORD, LEMMA, FRAMESET, ARGUMENTS = "word", "predicate", "frameset", "arguments"
+WORD, LEMMA, FRAMESET, POS, ARGUMENTS = "word", "predicate", "frameset", "pos", "arguments"
 _NUMBER = "number"
 CONLL_2012 = (
-    *("document", "part", _NUMBER, WORD, "pos", "parse", LEMMA, FRAMESET, "sense", "speaker", "entity"),
+    *("document", "part", _NUMBER, WORD, POS, "parse", LEMMA, FRAMESET, "sense", "speaker", "entity"),
     *(ARGUMENTS, "coreference"),
 )
 CONLL_2005 = (WORD, LEMMA, ARGUMENTS)
 WORDS, PROPS = "words", "props"
 """Parts of the names of files of CoNLL-2005 that are read together."""
-ALL_OF_2005 = (WORD, "pos", "parse", "entity", "sense", LEMMA, ARGUMENTS)
+ALL_OF_2005 = (WORD, POS, "parse", "entity", "sense", LEMMA, ARGUMENTS)
 """The columns of `train-set.gz` and the like, which the scripts of CoNLL-2005 make."""
-_PLAIN = (WORD, "pos", "sense", LEMMA)
+_PLAIN = (WORD, POS, "sense", LEMMA)
 """The columns of these that have no brackets."""
 _JSON_OBJECT = re.compile(r'[ \t]*\{[ \t]*"(?:[^"\\]|\\.)*"[ \t]*:')
 _NONE = "-"
@@ -81,6 +81,7 @@ class RolePredicate:
     index: int
     arguments: list[RoleArgument] | None
     """`None`: the arguments are not known."""
+    pos: str | None = None
 
 
 @dataclass
@@ -115,7 +116,7 @@ class RoleColumns(ColumnLayout):
     """
     The columns of a file of semantic roles: `word` alone; or `word`, `predicate` (`-` for other words) and
     `arguments` (any number of columns) once each. With `frameset`, a word with `-` there is not a predicate
-    either. All others are ignored.
+    either; `pos` is the part of speech. All others are ignored.
     """
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
@@ -223,8 +224,9 @@ def _add_predicates(sentence: RoleSentence, rows: list[list[str]], layout: RoleC
             )
         marked = [starts_of_column[0] for starts_of_column in starts]
     for index, column in zip(marked, spans, strict=True):
+        pos = layout.cell(POS, rows[index]) if POS in layout.names else None
         arguments = [RoleArgument(label, ((start, end),)) for start, end, label in column]
-        sentence.predicates.append(RolePredicate(index, arguments))
+        sentence.predicates.append(RolePredicate(index, arguments, pos))
 
 
 def _spans(lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
@@ -334,16 +336,19 @@ def _read_json_lines(path: Path, options: RoleOptions) -> Sentences:
 
 def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
     words: Any = content.get("tokens")
+    pos = content.get(POS)
     if words == []:
         raise NoWordsError('"tokens" is empty')
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise InputError(f'{shorten_json(content)} needs "tokens", a list of texts')
+    for name, values in (("tokens", words), (POS, words if pos is None else pos)):
+        is_list = isinstance(values, list) and all(isinstance(value, str) for value in values)
+        if not is_list or len(values) != len(words):
+            raise InputError(f'{shorten_json(content)} needs "{name}", a text for each token')
     sentence = RoleSentence(words, [line] * len(words), marked="predicates" in content, ids=ids_of(content))
     remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
     damaged = (KeyError, TypeError, ValueError)
     with errors_as(InputError, "a predicate cannot be read", damaged, remedy=remedy):
         predicates = _list(content, "predicates") or []
-        sentence.predicates = [_predicate(predicate, words) for predicate in predicates]
+        sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
     return sentence
 
 
@@ -357,15 +362,16 @@ def _list(content: dict[str, Any], name: str) -> Any:
     return values
 
 
-def _predicate(content: Any, words: list[str]) -> RolePredicate:
+def _predicate(content: Any, words: list[str], pos: list[str] | None) -> RolePredicate:
     if type(content) is int:
         content = {"index": content}
     index = content["index"]
     if type(index) is not int or index not in range(len(words)):
         raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
+    pos_of_predicate = pos[index] if pos else None
     listed = _list(content, "arguments")
     if listed is None:
-        return RolePredicate(index, None)
+        return RolePredicate(index, None, pos_of_predicate)
     arguments = [
         RoleArgument(each["label"], tuple((start, end) for start, end in _list(each, "spans")))
         for each in listed
@@ -376,7 +382,7 @@ def _predicate(content: Any, words: list[str]) -> RolePredicate:
     spans = [span for argument in arguments for span in argument.spans]
     if not any(start <= index < end for start, end in spans):
         arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
-    return RolePredicate(index, arguments)
+    return RolePredicate(index, arguments, pos_of_predicate)
 
 
 # He et al. 2017
