@@ -12,6 +12,7 @@ from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_text_field_mask, masked_max, masked_mean
 from allennlp.training.metrics import BooleanAccuracy
 from torch import nn
+from torch.nn import functional as F
 
 from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores
@@ -50,6 +51,8 @@ class SstModel(Classifier):
     classifier_sizes : units of each layer between the pooled tokens and the classes.
     dropout : probability of the variational dropout on the token vectors and around the encoder.
     classifier_dropout : probability of the dropout on the pooled tokens and after each layer.
+    maxout : number of linear pieces of a unit of `classifier_sizes`, as in McCann et al., see `Maxout`;
+        `None`: ReLU.
     output_elmo : where the output ELMo is added: to the `encoder`, so that the biattention compares it too
         and needs `scaled_attention`, or to the `integrator`, after the biattention.
     scaled_attention : whether the biattention divides its dot products, see `dot_products`.
@@ -67,6 +70,7 @@ class SstModel(Classifier):
         classifier_sizes: list[Size],
         dropout: Probability,
         classifier_dropout: Probability,
+        maxout: Optional[Size] = None,
         output_elmo: Annotated[str, OneOf(OUTPUT_ELMO)] = "encoder",
         scaled_attention: bool = False,
         **kwargs: Any,
@@ -81,7 +85,7 @@ class SstModel(Classifier):
         integrated_dim = self.integrator.output_dim + self._elmo_dim_at("integrator")
         self.pooling = nn.Linear(integrated_dim, 1)
         sizes = [4 * integrated_dim, *classifier_sizes]
-        self.classifier = _classifier_layers(sizes, len(self.labels), classifier_dropout)
+        self.classifier = _classifier_layers(sizes, len(self.labels), maxout, classifier_dropout)
         self.binary_metric = BooleanAccuracy() if len(self.labels) == 5 else None
         self.initialize()
 
@@ -153,6 +157,43 @@ class SstModel(Classifier):
         return self.elmo_output_dim if layer == self.output_elmo else 0
 
 
+class Maxout(nn.Module):
+    """
+    A layer whose units are each the largest of `pieces` linear units (Goodfellow et al. 2013,
+    arXiv:1302.4389), normalised over the batch (Ioffe and Szegedy 2015, arXiv:1502.03167). A batch of one has
+    no variance, and is normalised in training as in evaluation.
+    """
+
+    def __init__(self, *, input_dim: int, output_dim: int, pieces: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(input_dim, output_dim * pieces)
+        self.largest = _Largest(pieces)
+        self.norm = nn.BatchNorm1d(output_dim)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, input_dim)` to `(batch, output_dim)`."""
+        # (batch, output_dim)
+        largest = self.largest(self.linear(inputs))
+        if len(inputs) > 1:
+            return self.norm(largest)
+        norm = self.norm
+        return F.batch_norm(
+            largest, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+        )
+
+
+class _Largest(nn.Module):
+    """The largest piece of each unit: a module, for AllenNLP's check of biases before normalisations."""
+
+    def __init__(self, pieces: int) -> None:
+        super().__init__()
+        self.pieces = pieces
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """*Shape:* `(batch, units * pieces)` to `(batch, units)`."""
+        return inputs.unflatten(1, (-1, self.pieces)).amax(dim=2)
+
+
 def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:
     """*Shape:* `(batch, tokens, input_dim)` to `(batch, tokens, size)`; without a size, unchanged."""
     if size is None:
@@ -160,9 +201,13 @@ def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:
     return nn.Sequential(InputVariationalDropout(dropout), nn.Linear(input_dim, size), nn.ReLU())
 
 
-def _classifier_layers(sizes: list[int], classes: int, dropout: float) -> nn.Sequential:
+def _classifier_layers(sizes: list[int], classes: int, maxout: int | None, dropout: float) -> nn.Sequential:
     """*Shape:* `(batch, sizes[0])` to `(batch, classes)`."""
     layers: list[nn.Module] = [nn.Dropout(dropout)]
     for before, size in pairwise(sizes):
-        layers += [nn.Linear(before, size), nn.ReLU(), nn.Dropout(dropout)]
+        if maxout is None:
+            layers += [nn.Linear(before, size), nn.ReLU()]
+        else:
+            layers += [Maxout(input_dim=before, output_dim=size, pieces=maxout)]
+        layers += [nn.Dropout(dropout)]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))

@@ -1,9 +1,14 @@
+import json
+
 import numpy as np
 import pytest
 import torch
+from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
+from elmo_tasks.common.files import bundled
+from elmo_tasks.sst.model import Maxout
 from tests.modules.models import build, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, bilstm, linear, relu, softmax
 
@@ -80,3 +85,30 @@ def test_equals_the_paper_by_hand(tmp_path, output_elmo, scaled_attention):
     assert outputs["loss"].item() == pytest.approx(np.mean(losses), abs=1e-5)
     right = np.mean([guess == label for guess, (_, label) in zip(readable["label"], SENTENCES, strict=True)])
     assert model.get_metrics(reset=True)["accuracy"] == right
+
+
+def test_maxout_with_batch_normalisation(tmp_path):
+    model, instances = build_sentences(settings(tmp_path, "input", maxout=3))
+    layers = [layer for layer in model.classifier if isinstance(layer, Maxout)]
+    assert [layer.linear.out_features for layer in layers] == [3 * 7, 3 * 4]
+    layer, inputs = layers[1], torch.randn(6, 7)
+    units = linear(layer.linear, array(inputs)).reshape(6, 4, 3).max(axis=2)
+    normalised = (units - units.mean(axis=0)) / np.sqrt(units.var(axis=0) + layer.norm.eps)
+    expected = normalised * array(layer.norm.weight) + array(layer.norm.bias)
+    np.testing.assert_allclose(layer.train()(inputs).detach(), expected, atol=1e-5)
+    # A last batch of one sentence has no variance.
+    assert model.train()(**tensors(instances[:1], model.vocab))["loss"].isfinite()
+    assert torch.equal(layer.train()(inputs[:1]), layer.eval()(inputs[:1]))
+
+
+def test_maxout_is_trained(tmp_path):
+    """AllenNLP refuses a bias right before a normalisation; and archives have the weights by these names."""
+    small = {"model.maxout": 2, "model.hidden_size": 4, "model.classifier_sizes": [6, 5]}
+    small |= {"model.text_field_embedder.token_embedders.tokens.embedding_dim": 4}
+    small |= {"trainer.num_epochs": 1, "dataset_reader.max_instances": 16}
+    params = Params.from_file(str(bundled("training_configs/sst.jsonnet")), json.dumps(small))
+    model = train_model(params, str(tmp_path / "run"))
+    layer = next(layer for layer in model.classifier if isinstance(layer, Maxout))
+    of_norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    names = {"linear.weight", "linear.bias", *(f"norm.{name}" for name in of_norm)}
+    assert set(layer.state_dict()) == names
