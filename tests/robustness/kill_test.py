@@ -1,5 +1,6 @@
 """A command that is killed, or has a full disk, and then goes on: as one that was not, and nothing half."""
 
+import gzip
 import json
 import os
 import random
@@ -65,6 +66,20 @@ def embed_case(*options: str) -> Case:
 
     result = contents("out.hdf5")
     return Case(command, lambda folder: [*command(folder), "--resume"], result, result)
+
+
+def vectors_case(method: str, name: str, *options: str) -> Case:
+    def command(folder: Path) -> list[object]:
+        text = bundled("fixtures/evaluation/corpus.txt").resolve()
+        return ["elmo", "vectors", method, text, folder / name, "--dim", "20", "--min-count", "1", *options]
+
+    def result(folder: Path) -> dict[str, Any]:
+        if not (folder / name).exists():
+            return {}
+        content = (folder / name).read_bytes()
+        return {name: gzip.decompress(content) if name.endswith(".gz") else content}
+
+    return Case(command, lambda folder: [*command(folder), "--force"], result, result)
 
 
 def export_case(run: Path) -> Case:
@@ -170,10 +185,13 @@ def experiments_case(verb: str, *options: object) -> Case:
 CASES: dict[str, Callable[[Path], Case]] = {
     "embed": lambda run: embed_case(),
     "export": export_case,
+    "vectors": lambda run: vectors_case("svd", "out.txt"),
     "train": lambda run: train_case(),
 }
 LONG_CASES: dict[str, Callable[[Path], Case]] = {
     "embed, stateful": lambda run: embed_case("--stateful", "--layers", "top"),
+    "vectors, packed": lambda run: vectors_case("svd", "out.txt.gz"),
+    "vectors, word2vec": lambda run: vectors_case("word2vec", "out.txt"),
     "train, activations kept": lambda run: train_case(**{"model.elmo.activations": "activations"}),
     "train, within an epoch": lambda run: train_case(**{"trainer.checkpointer.save_every_num_batches": 2}),
     "train, stateful": lambda run: train_case(
@@ -194,6 +212,8 @@ def imported():
 
 @pytest.fixture(params=[*CASES, *(pytest.param(name, marks=LONG) for name in LONG_CASES)])
 def name(request):
+    if "word2vec" in request.param:
+        pytest.importorskip("gensim")
     return request.param
 
 
@@ -334,6 +354,28 @@ def test_full_disk(name, whole, tmp_path):
         assert command.finish() == 1
         assert "Traceback" not in command.log.read_text()
         go_on(case, folder, result)
+
+
+def become_link(folder: Path, target: Path) -> None:
+    if folder.exists():
+        folder.rename(folder.with_name("away"))
+        folder.symlink_to(target)
+
+
+@LONG
+def test_a_folder_that_becomes_a_link(whole, tmp_path):
+    case, (_, steps, _) = whole("embed")
+    thesis = tmp_path / "thesis"
+    (thesis / "notes").mkdir(parents=True)
+    for file in (files := [thesis / "text", thesis / "notes/text"]):
+        file.write_text("mine")
+    for i, moment in enumerate(moments("link", 2 * KILLS)):
+        folder = tmp_path / f"link{i}"
+        folder.mkdir()
+        act = partial(become_link, folder / "out.hdf5.partial", thesis)
+        at = partial(at_step, 1 + int(moment * steps), folder, act)
+        Command(case.command(folder), folder / "log", at).finish()
+        assert [file.read_text() for file in files] == ["mine", "mine"]
 
 
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
