@@ -1,6 +1,5 @@
 """End-to-end coreference resolution (Lee et al. 2017), the baseline of the ELMo paper."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
@@ -32,7 +31,6 @@ from elmo_tasks.coref.spans import AntecedentScorer, MentionFinder, reference_pr
 from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
-from elmo_tasks.modules.metrics import gather_from_workers
 from elmo_tasks.pipeline.results import Mention, TaskResult
 
 ENCODED_WORDS = 4096
@@ -42,7 +40,6 @@ SURE = 0.9
 The least probability with which a pronoun is replaced by a name. On the dev documents of OntoGUM 97% of such
 names are right; 73% from .5 on, and 36% of all.
 """
-_WITH, _WITHOUT = "with gold clusters", "without gold clusters"
 
 
 @dataclass
@@ -114,6 +111,8 @@ class CorefModel(ElmoModel):
 
     default_predictor = "elmo_coref"
     metadata_class = CorefDocument
+    main_metrics = ("average_f1", "span_recall")
+    without_gold = 'the documents have no "clusters"'
     fixed_namespaces = (GENRES,)
 
     def __init__(
@@ -164,8 +163,6 @@ class CorefModel(ElmoModel):
             dropout=dropout,
         )
         self.metric = CorefScores()
-        self._documents: Counter[str] = Counter()
-        """The documents with and without gold clusters since the last reset."""
         self.initialize()
 
     def forward(
@@ -216,15 +213,13 @@ class CorefModel(ElmoModel):
         best = F.pad(scores["antecedents"], (1, 0), value=-1).gather(1, best).squeeze(1)
         clusters = clusters_from_links(spans, best.tolist())
         outputs: Outputs = {"clusters": [clusters], "scores": [scores], "metadata": metadata}
+        self.lacks_gold = metadata[0].clusters is None
         if metadata[0].clusters is not None:
-            self._documents[_WITH] += 1
             gold = _within(metadata[0].clusters, *scores["window"].tolist())
             outputs["loss"] = self._loss(scores, spans, gold)
             self.metric(clusters, gold, spans)
         elif self.training:
             raise ConfigurationError(f'the document {metadata[0].id!r} has no "clusters" to train on')
-        else:
-            self._documents[_WITHOUT] += 1
         return outputs
 
     def results(self, outputs: Outputs) -> list[CorefResult]:
@@ -251,17 +246,6 @@ class CorefModel(ElmoModel):
             probability, best = row[[index_of[name] for name in candidates]].max(dim=0)
             names[token] = candidates[int(best)], float(probability)
         return names
-
-    def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Returns the main scores; at the end of an epoch all, or an error without gold clusters."""
-        metrics = self.metric.get_metric(reset)
-        if not reset:
-            return {name: metrics[name] for name in ("average_f1", "span_recall")}
-        documents = sum(gather_from_workers(self._documents), Counter())
-        self._documents = Counter()
-        if not self.training and documents[_WITHOUT] and not documents[_WITH]:
-            raise ConfigurationError('the documents have no "clusters", so there is nothing to score')
-        return metrics
 
     @staticmethod
     def average(members: list[Scores]) -> Scores:

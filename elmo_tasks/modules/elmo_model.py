@@ -27,7 +27,7 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.elmo import Elmo, ElmoRepresentations, FrozenBiLm, LstmState, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import ELMO_INDEXER, archived_block, archived_state, elmo_from_state
-from elmo_tasks.modules.metrics import ClassificationMetric
+from elmo_tasks.modules.metrics import ClassificationMetric, CountingMetric
 from elmo_tasks.pipeline.results import Label, TaskResult
 
 Scores = dict[str, torch.Tensor]
@@ -105,6 +105,11 @@ class ElmoModel(TaskModel):
     """The class of the reader's metadata."""
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
+    metric: CountingMetric[Any]
+    main_metrics: ClassVar[Sequence[str]] = ()
+    """The metrics within an epoch; by default those that the metric gives then."""
+    without_gold: ClassVar[str] = ""
+    """Says what is missing in data that have nothing to score; a model then sets `lacks_gold`."""
 
     def __init__(
         self,
@@ -116,6 +121,8 @@ class ElmoModel(TaskModel):
         regularizer: Optional[RegularizerApplicator] = None,
     ) -> None:
         super().__init__(vocab, regularizer)
+        self.lacks_gold = False
+        """Whether the last batch had nothing to score."""
         self._initializer = initializer
         self._fixed_sizes = {name: vocab.get_vocab_size(name) for name in self.fixed_namespaces}
         self.text_field_embedder = text_field_embedder
@@ -158,16 +165,15 @@ class ElmoModel(TaskModel):
     def average(members: list[Scores]) -> Scores:
         """
         Returns the scores that an ensemble decodes: for each tensor of real numbers the mean over its
-        members. A task overrides it where the mean is not right. Members that differ in a shape, or in
-        another tensor (a mask, a position), are a `ConfigurationError`.
+        members. A task overrides it where the mean is not right. Members that differ in another tensor (a
+        mask, a position) are a `ConfigurationError`.
         """
         mean = {}
         for name, first in members[0].items():
-            values = [scores[name] for scores in members]
-            same_shape = all(value.shape == first.shape for value in values)
-            if first.is_floating_point() and same_shape:
-                mean[name] = torch.stack(values).mean(dim=0)
-            elif not first.is_floating_point() and all(torch.equal(first, value) for value in values[1:]):
+            values = torch.stack([scores[name] for scores in members])
+            if first.is_floating_point():
+                mean[name] = values.mean(dim=0)
+            elif (values == first).all():
                 mean[name] = first
             else:
                 raise ConfigurationError(f"the members differ in {name!r}: their scores have no mean")
@@ -206,6 +212,18 @@ class ElmoModel(TaskModel):
     def at_output(self, encoded: torch.Tensor, elmo: ElmoRepresentations) -> torch.Tensor:
         """Returns `[h; ELMo]`. *Shape:* `(batch, tokens, encoder dim + elmo_output_dim)`."""
         return append(encoded, elmo.output)
+
+    def get_metrics(self, reset: bool = False) -> dict[str, float]:
+        """Returns the main metrics; at the end of an epoch all, or an error if there was nothing to score."""
+        if reset and self.lacks_gold and not self.training:
+            raise ConfigurationError(
+                f"{self.without_gold}, so there is nothing to score; use `allennlp predict "
+                "--use-dataset-reader`"
+            )
+        metrics = self.metric.get_metric(reset)
+        if reset or not self.main_metrics:
+            return metrics
+        return {name: metrics[name] for name in self.main_metrics}
 
     def get_regularization_penalty(self) -> torch.Tensor | None:
         penalties = [super().get_regularization_penalty(), self.elmo.penalty() if self.elmo else None]
@@ -284,9 +302,6 @@ class Classifier(ElmoModel):
         return [
             Label(self.labels[row.index(max(row))], dict(zip(self.labels, row, strict=True))) for row in rows
         ]
-
-    def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        return self.metric.get_metric(reset)
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:

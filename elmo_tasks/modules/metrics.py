@@ -70,6 +70,14 @@ class LabelCounts:
         """Returns the labels of the gold and the predicted items, sorted."""
         return sorted(self.gold.keys() | self.predicted.keys())
 
+    def scores_by_label(self) -> dict[str, float]:
+        """Returns `precision-LABEL`, `recall-LABEL` and `f1-LABEL` of each label that is not empty."""
+        return {
+            f"{name}-{label}": value
+            for label in filter(None, self.labels())
+            for name, value in self.scores([label]).items()
+        }
+
     def scores(self, labels: Sequence[str]) -> dict[str, float]:
         """Returns precision, recall and F1 of items with one of `labels`; 0 for a division by 0."""
         gold, predicted, correct = (

@@ -53,9 +53,7 @@ class ConllEval(CountingMetric["ChunkCounts"]):
         counts = self.total_counts(reset=reset)
         metrics = counts.scores(counts.labels())
         metrics["accuracy"] = counts.correct_tags / counts.tokens if counts.tokens else 0.0
-        for label in filter(None, counts.labels()):
-            metrics |= {f"{name}-{label}": value for name, value in counts.scores([label]).items()}
-        return metrics
+        return metrics | counts.scores_by_label()
 
 
 @dataclass(kw_only=True)

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.nn.util import get_text_field_mask
@@ -78,6 +77,8 @@ class NerModel(ElmoModel):
 
     default_predictor = "elmo_ner"
     metadata_class = NerSentence
+    main_metrics = ("precision", "recall", "f1", "accuracy")
+    without_gold = "the sentences have no tags"
 
     def __init__(self, *, hidden_sizes: Sizes, dropout: Probability, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -87,7 +88,6 @@ class NerModel(ElmoModel):
         allowed = allowed_transitions(self.tags, Scheme.BIOUL)
         self.crf = ConstrainedCrf(start=allowed.start, end=allowed.end, transitions=allowed.transitions)
         self.metric = ConllEval()
-        self._untagged = False
         self.initialize()
 
     def forward(
@@ -119,7 +119,7 @@ class NerModel(ElmoModel):
         # (batch, tokens)
         best = chain.best()
         outputs = {**scores, "tags": best, "metadata": metadata}
-        self._untagged = tags is None
+        self.lacks_gold = tags is None
         if tags is not None:
             outputs["loss"] = -chain.log_likelihood(tags).mean()
             predicted = [
@@ -136,17 +136,6 @@ class NerModel(ElmoModel):
             outputs["tags"], [[(span.start, span.end) for span in row] for row in spans]
         )
         return list(map(NerResult, outputs["metadata"], spans, probabilities))
-
-    def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
-        if reset and self._untagged and not self.training:
-            raise ConfigurationError(
-                "the sentences have no tags, so there is nothing to score; use `allennlp predict "
-                "--use-dataset-reader`"
-            )
-        metrics = self.metric.get_metric(reset)
-        overall = ("precision", "recall", "f1", "accuracy")
-        return metrics if reset else {name: metrics[name] for name in overall}
 
     def _spans(self, tags: torch.Tensor, mask: torch.Tensor) -> list[list[Span]]:
         lengths = mask.sum(dim=1).tolist()

@@ -308,9 +308,6 @@ class SquadModel(ElmoModel):
             results.append(SquadResult(question, n_best, attention, *windows))
         return results
 
-    def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        return self.metric.get_metric(reset)
-
 
 def _answers(outputs: Outputs) -> list[list[SpanAnswer]]:
     """Returns the best answers of each question, the best first."""

@@ -86,9 +86,7 @@ class SrlEval(CountingMetric["ArgumentCounts"]):
         metrics = counts.scores([label for label in labels if label != PREDICATE])
         metrics |= {f"{name}_with_predicate": value for name, value in counts.scores(labels).items()}
         metrics["perfect"] = counts.perfect / counts.propositions if counts.propositions else 0.0
-        for label in labels:
-            metrics |= {f"{name}-{label}": value for name, value in counts.scores([label]).items()}
-        return metrics
+        return metrics | counts.scores_by_label()
 
 
 @dataclass(kw_only=True)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import torch
 from allennlp.common import JsonDict
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.nn.util import get_text_field_mask, sequence_cross_entropy_with_logits
@@ -121,6 +120,8 @@ class SrlModel(ElmoModel):
 
     default_predictor = "elmo_srl"
     metadata_class = SrlProposition
+    main_metrics = ("precision", "recall", "f1")
+    without_gold = 'the predicates have no "arguments"'
 
     def __init__(
         self,
@@ -146,7 +147,6 @@ class SrlModel(ElmoModel):
         self.tag_projection = nn.Linear(self.encoder.output_dim + self.elmo_output_dim, len(self.tags))
         self.viterbi = Iob2Viterbi(self.tags)
         self.metric = SrlEval()
-        self._untagged = False
         self.initialize()
 
     def forward(
@@ -202,7 +202,7 @@ class SrlModel(ElmoModel):
             for row, length in zip(ids, mask.sum(dim=1).tolist(), strict=True)
         ]
         outputs = {**scores, "best": best, "metadata": metadata}
-        self._untagged = tags is None
+        self.lacks_gold = tags is None
         if tags is not None:
             outputs["loss"] = sequence_cross_entropy_with_logits(
                 logits, tags, mask, label_smoothing=self.label_smoothing or None
@@ -222,13 +222,6 @@ class SrlModel(ElmoModel):
             predicates = [] if word is None else [TaggedPredicate(word, tags)]
             results.append(SrlResult(join_words(proposition.words), predicates, has_characters=False))
         return results
-
-    def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """Returns the main scores; at the end of an epoch all, or an error if no gold tags were scored."""
-        if reset and self._untagged and not self.training:
-            raise ConfigurationError('the predicates have no "arguments", so there is nothing to score')
-        metrics = self.metric.get_metric(reset)
-        return metrics if reset else {name: metrics[name] for name in ("precision", "recall", "f1")}
 
 
 class Iob2Viterbi(nn.Module):

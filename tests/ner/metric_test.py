@@ -1,5 +1,4 @@
 import random
-from collections import Counter
 from itertools import product
 
 import pytest
@@ -25,22 +24,6 @@ def evaluate(predicted, gold):
     return metric
 
 
-def report(counts):
-    """The output of the script."""
-
-    def line(*labels):
-        scores = (100 * value for value in counts.scores(labels).values())
-        return "precision: {:6.2f}%; recall: {:6.2f}%; FB1: {:6.2f}".format(*scores)
-
-    found = [counts.gold.total(), counts.predicted.total(), counts.correct.total()]
-    lines = [
-        "processed {} tokens with {} phrases; found: {} phrases; correct: {}.".format(counts.tokens, *found),
-        f"accuracy: {100 * counts.correct_tags / counts.tokens:6.2f}%; {line(*counts.labels())}",
-        *(f"{label:>17}: {line(label)}  {counts.predicted[label]}" for label in counts.labels()),
-    ]
-    return "".join(f"{each}\n" for each in lines)
-
-
 def test_a_worked_example():
     metric = evaluate(PREDICTED, GOLD)
     metrics = metric.get_metric()
@@ -55,30 +38,6 @@ def test_a_worked_example():
         for name, score in zip(("precision", "recall", "f1"), scores, strict=True):
             assert metrics.pop(name + label) == pytest.approx(score)
     assert metrics == {"accuracy": 11 / 15}
-
-
-def test_the_published_output():
-    """
-    https://www.clips.uantwerpen.be/conll2000/chunking/output.html; the counts were worked out from
-    its percentages. Later versions of the script add the number of chunks found to each line.
-    """
-    counts = ChunkCounts(
-        tokens=961,
-        correct_tags=808,
-        gold=Counter(ADJP=6, ADVP=8, NP=262, PP=90, SBAR=6, VP=87),
-        predicted=Counter(ADJP=1, ADVP=11, NP=317, PP=107, SBAR=3, VP=100),
-        correct=Counter(ADVP=5, NP=206, PP=89, SBAR=2, VP=69),
-    )
-    assert report(counts) == (
-        "processed 961 tokens with 459 phrases; found: 539 phrases; correct: 371.\n"
-        "accuracy:  84.08%; precision:  68.83%; recall:  80.83%; FB1:  74.35\n"
-        "             ADJP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1\n"
-        "             ADVP: precision:  45.45%; recall:  62.50%; FB1:  52.63  11\n"
-        "               NP: precision:  64.98%; recall:  78.63%; FB1:  71.16  317\n"
-        "               PP: precision:  83.18%; recall:  98.89%; FB1:  90.36  107\n"
-        "             SBAR: precision:  66.67%; recall:  33.33%; FB1:  44.44  3\n"
-        "               VP: precision:  69.00%; recall:  79.31%; FB1:  73.80  100\n"
-    )
 
 
 # The script again, one token after the other and with its variables, as a second opinion.

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.robustness.attempt import FUZZ, attempt
-from tests.robustness.json_values_test import VALUES
 
 READERS = {
     **{f"elmo_{task}": {} for task in ("ner", "srl", "coref", "squad", "snli", "sst")},
@@ -24,6 +23,11 @@ FIELDS = [
     *("passage", "question", "id", "premise", "hypothesis", "premise_tokens", "hypothesis_tokens"),
     *("sentence1", "sentence2"),
 ]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
 WORDS = st.text(max_size=4)
 USUAL = st.one_of(
     st.text(max_size=30),

@@ -1,9 +1,7 @@
 import logging
-import pickle
 from functools import partial
 
 import pytest
-import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
@@ -103,19 +101,3 @@ def test_text_to_instance_and_parameters():
     # The former name of the key
     with pytest.raises(ConfigurationError, match=r"spaCy.*'en_no_such'"):
         DatasetReader.from_params(Params({"type": "elmo_snli", "spacy_model": "en_no_such"}))
-
-
-def test_workers_share_the_pairs(tmp_path, monkeypatch):
-    path = tmp_path / "a"
-    path.write_text(json_lines(*(SNLI[0] | {"sentence1": f"w{number}"} for number in range(5))))
-    loader = MultiProcessDataLoader(SnliReader(), str(path), batch_size=2, num_workers=2, start_method="fork")
-    loader.index_with(Vocabulary.from_instances(SnliReader().read(str(path))))
-    seen = [pair.premise[0] for batch in loader for pair in batch["metadata"]]
-    assert sorted(seen) == [f"w{number}" for number in range(5)]
-    # As a spawned process gets it
-    spawned = pickle.loads(pickle.dumps(SnliReader()))
-    assert words(spawned.read(str(path))) == words(SnliReader().read(str(path)))
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
-    assert [premise for premise, _ in words(SnliReader().read(str(path)))] == [["w1"], ["w3"]]

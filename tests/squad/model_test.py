@@ -155,9 +155,9 @@ def test_an_ensemble_averages_probabilities():
 
 
 def test_members_that_differ():
-    models = [build(config(longest_answer=longest))[0] for longest in (3, 4)]
+    models = [build(config(window=30, overlap=overlap))[0] for overlap in (10, 12)]
     instances = build(config())[1]
-    with pytest.raises(ConfigurationError, match="spans"):
+    with pytest.raises(ConfigurationError, match="window_start"):
         SquadModel.average([scores_of(model, instances) for model in models])
 
 

@@ -64,17 +64,6 @@ def test_an_improbable_answer_is_left_out(run, predictor):
         expected |= dict.fromkeys(("token_start", "token_end", "char_start", "char_end")) | {"answer": ""}
 
 
-def test_no_answer(tmp_path):
-    archive = write_archive(tmp_path / "run", "squad", no_answer=True)
-    predictor = Predictor.from_path(str(archive), import_plugins=False)
-    predictor._model.no_answer.output.bias.data.fill_(30.0)
-    result = predictor.predict(PASSAGE, QUESTION)
-    assert result["answer"] == ""
-    assert result["char_start"] is None
-    assert result["probability"] == pytest.approx(1.0)
-    assert result["n_best"][1]["text"]
-
-
 def test_nothing_to_predict(run, predictor):
     nothing = dict.fromkeys(("token_start", "token_end", "char_start", "char_end", "probability"))
     expected = {"answer": "", **nothing, "n_best": []}
