@@ -2,9 +2,8 @@
 Metadata, and two build steps for which setuptools has no setting.
 
 The wheel and the editable install both carry a `.pth` file that appends the folder
-`elmo_tasks/compat/placeholders` to `sys.path` and waits for the first import of AllenNLP; and
-an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`,
-`pretrained/` and `training_configs/`, as folders of the package.
+`elmo_tasks/compat/placeholders` to `sys.path` and waits for the first import of AllenNLP. The wheel
+also carries `fixtures/`, `pretrained/` and `training_configs/`, as folders of the package.
 """
 
 import re
@@ -142,10 +141,8 @@ setup(
     package_data={
         "elmo_tasks": ["py.typed"],
         "elmo_tasks.page": ["templates/**/*.html", "assets/*"],
-        "elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"],
+        "elmo_tasks.compat": ["placeholders/**/*.py"],
     },
-    data_files=[
-        ("share/nltk_data/tokenizers/punkt", ["elmo_tasks/compat/nltk_data/README.txt"]),
-    ],
+    data_files=[("", [])],  # so that `InstallData` runs
     cmdclass={"build_py": BuildPy, "install_data": InstallData},
 )

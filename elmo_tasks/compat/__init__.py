@@ -29,7 +29,7 @@ class Change(NamedTuple):
     """The file below `tests/`, and the name of the test in it."""
 
 
-WITH_ALLENNLP = (  # by placeholders/_elmo_tasks_stand_ins
+WITH_ALLENNLP = (  # by placeholders/_elmo_tasks_imports
     Change(
         None,
         "importing AllenNLP needs torchvision and fairscale, takes seconds for packages that most commands "
@@ -45,7 +45,7 @@ WITH_ALLENNLP = (  # by placeholders/_elmo_tasks_stand_ins
         "compat/commands_test.py::test_a_module_named_as_a_sub_package_is_not_run",
     ),
     Change(
-        None,  # made where the name is used, by placeholders/_elmo_tasks_stand_ins
+        None,  # made where the name is used, by placeholders/_elmo_tasks_imports
         "transformers 4.49 dropped AdamW, and setuptools 82 pkg_resources: the optimizer huggingface_adamw "
         "and the package rouge fail",
         "PyTorch's AdamW, and a function, in their place",
@@ -248,10 +248,16 @@ OF_COMMAND = (
         "compat/command_output_test.py::test_the_end_of_a_training",
     ),
     Change(
-        command.name_missing_package,
-        "`--include-package` with a package that does not exist ends in a traceback",
-        "import_module_and_submodules in allennlp.commands",
-        "compat/commands_test.py::test_include_package_names_a_package_that_is_missing",
+        command.predict_by_batches_of_any_size,
+        "`allennlp predict` runs one input at a time unless it is told otherwise",
+        "Predict.add_subparser: --batch-size is None by default",
+        "compat/commands_test.py::test_predict_takes_its_own_batch_size",
+    ),
+    Change(
+        command.read_overrides,
+        "`build-vocab` and `count-instances` drop their --overrides",
+        "build_vocab_from_args, count_instances_from_args",
+        "compat/commands_test.py::test_overrides_of_commands_that_read_the_training_data",
     ),
     Change(
         None,  # suite.py calls command.replace_predict, as its classes come from elmo_tasks.pipeline

@@ -6,6 +6,7 @@ each epoch.
 `compat.OF_COMMAND` says what each function changes, in the process of the command alone.
 """
 
+import functools
 import json
 import logging
 import multiprocessing
@@ -15,16 +16,16 @@ import select
 import shlex
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
-import allennlp.commands
 import torch
-from allennlp.commands import diff, evaluate, predict, train
+from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict, train
 from allennlp.commands.train import TrainModel
 from allennlp.common import FromParams, Params, util
 from allennlp.common import logging as common_logging
@@ -89,14 +90,22 @@ def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: A
     return metrics
 
 
-@around(allennlp.commands, "import_module_and_submodules")
-def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
-    try:
-        stock(package_name)
-    except ModuleNotFoundError as error:
-        if error.name != package_name.partition(".")[0]:
-            raise
-        raise ConfigurationError(f"--include-package: the package {error.name} does not exist") from error
+@around(predict.Predict, "add_subparser")
+def predict_by_batches_of_any_size(stock: Callable[..., ArgumentParser], *args: Any) -> ArgumentParser:
+    parser = stock(*args)
+    parser.set_defaults(batch_size=None)
+    return parser
+
+
+def read_overrides() -> None:
+    for module in (build_vocab, count_instances):
+        wrap(module, f"{module.__name__.rpartition('.')[2]}_from_args", _with_overrides)
+
+
+def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
+    read = functools.partial(Params.from_file, params_overrides=args.overrides)
+    replace(sys.modules[stock.__module__], "Params", SimpleNamespace(from_file=read))
+    stock(args)
 
 
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:

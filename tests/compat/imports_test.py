@@ -8,7 +8,6 @@ import sysconfig
 from pathlib import Path
 
 import huggingface_hub
-import nltk
 import pytest
 import torch
 import transformers
@@ -20,7 +19,7 @@ from torch import tensor
 import elmo_tasks
 from tests.errors import error_of, mentions
 
-deferred = pytest.importorskip("_elmo_tasks_stand_ins")
+deferred = pytest.importorskip("_elmo_tasks_imports")
 
 PROJECT = Path(elmo_tasks.__file__).parents[1]
 PLACEHOLDERS = PROJECT / "elmo_tasks" / "compat" / "placeholders"
@@ -142,7 +141,8 @@ imported: True
 def python(script: str, *folders: Path, **environment: str) -> subprocess.CompletedProcess:
     """Runs a script as an interpreter would whose `.pth` files name the folder of placeholders and these."""
     paths = list(map(str, (PLACEHOLDERS, *folders)))
-    start = f"import sys; sys.path += {paths}; import _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
+    find = "import _elmo_tasks_imports; sys.meta_path.insert(0, _elmo_tasks_imports.Finder)"
+    start = f"import sys; sys.path += {paths}; {find}\n"
     return subprocess.run(
         [sys.executable, "-S", "-P", "-c", start + script + AT_ONCE],
         env={**os.environ, "PYTHONPATH": "", **environment},
@@ -255,14 +255,6 @@ class TestPlugin:
         )
         assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
         assert report.read_text() == expected
-
-    def test_what_needs_nltk_data_says_so(self):
-        """The folder that ends nltk's search holds no data, and does not pretend to."""
-        folder = Path(sys.prefix, "share", "nltk_data", "tokenizers", "punkt")
-        assert [path.name for path in folder.iterdir()] == ["README.txt"]
-        nltk.data.find("tokenizers/punkt", paths=[str(folder.parents[1])])
-        with pytest.raises(LookupError, match="punkt_tab"):
-            nltk.data.find("tokenizers/punkt_tab", paths=[str(folder.parents[1])])
 
     @pytest.mark.parametrize(
         ("switch", "error"), [("1", "RuntimeError: elmo_tasks cannot be imported"), ("0", "")]
