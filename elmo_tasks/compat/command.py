@@ -3,7 +3,8 @@ The command `allennlp`: what it shows and asks. An error of the user is one line
 other than 0. Where stderr is not a terminal, there are a few lines instead of progress bars, and one line for
 each epoch.
 
-`compat.OF_COMMAND` says what each function changes, in the process of the command alone.
+`compat.OF_COMMAND` lists the changes, which the process of the command alone gets; a docstring says what
+AllenNLP does without the change.
 """
 
 import functools
@@ -20,14 +21,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import torch
 from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict, train
 from allennlp.commands.train import TrainModel
-from allennlp.common import FromParams, Params, util
+from allennlp.common import Params, util
 from allennlp.common import logging as common_logging
 from allennlp.common import params as params_module
 from allennlp.common import tqdm as common_tqdm
@@ -39,7 +39,7 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_
 from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.progress import duration
-from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
+from elmo_tasks.common.strict_params import jsonnet_errors
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.running import around, replace, wrap
 
@@ -57,8 +57,6 @@ class Terminated(BaseException):
 
 USER_ERRORS = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, Terminated)
 """Errors in the user's input or machine, and signals: not faults of the program."""
-_OF_CONFIG = (TypeError, ValueError, KeyError, AttributeError, AssertionError)
-"""The errors of AllenNLP and PyTorch that a wrong block of a config has."""
 _CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Codes of a terminal, which a file of others may hold."""
 
@@ -70,6 +68,7 @@ def started() -> bool:
 
 
 def replace_sigterm() -> None:
+    """SIGTERM raises an Exception, which `predict` takes for an error of a line, so that it continues."""
     replace(util, "SigTermReceived", Terminated)
 
 
@@ -77,13 +76,17 @@ def replace_sigterm() -> None:
 def compare_whole_numbers(
     stock: Callable[..., Any], first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], *rest: float
 ) -> Any:
-    """The options of an ELMo are bytes, which have no distance in PyTorch."""
+    """
+    `allennlp diff` fails on whole numbers in a state dict, such as the bytes of an ELMo's options, which have
+    no distance in PyTorch.
+    """
     states = ({name: value.float() for name, value in state.items()} for state in (first, second))
     return stock(*states, *rest)
 
 
 @around(evaluate, "evaluate_from_archive")
 def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
+    """`allennlp evaluate` does not show the metrics that no file takes."""
     metrics = stock(*args, **options)
     if options.get("metrics_output_file") is None:
         print(json.dumps(metrics, indent=2))
@@ -92,12 +95,14 @@ def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: A
 
 @around(predict.Predict, "add_subparser")
 def predict_by_batches_of_any_size(stock: Callable[..., ArgumentParser], *args: Any) -> ArgumentParser:
+    """`allennlp predict` runs one input at a time unless it is told otherwise."""
     parser = stock(*args)
     parser.set_defaults(batch_size=None)
     return parser
 
 
 def read_overrides() -> None:
+    """`build-vocab` and `count-instances` drop their --overrides."""
     for module in (build_vocab, count_instances):
         wrap(module, f"{module.__name__.rpartition('.')[2]}_from_args", _with_overrides)
 
@@ -109,12 +114,19 @@ def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
 
 
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:
-    """Has `allennlp predict` use the classes and functions of `pipeline.command`."""
+    """
+    `allennlp predict` loses the results before a bad line in a batch, and those that are not yet on the disk.
+    The classes and functions of `pipeline.command` keep them; the suite knows these.
+    """
     replace(predict, "_PredictManager", manager)
     replace(predict, "_get_predictor", get_predictor)
 
 
 def tell_how_training_ends() -> None:
+    """
+    `allennlp train` ends without its scores, the number of instances that they are of, the reason for its
+    end and the next command; Ctrl-C does not say what is kept.
+    """
     wrap(train, "train_model_from_file", _train_from_file)
     wrap(TrainModel, "finish", _finish)
 
@@ -179,6 +191,7 @@ def end_of_training(folder: Path) -> str:
 
 
 def name_what_is_wrong_in_configs() -> None:
+    """Errors in configs and overrides are tracebacks."""
     wrap(params_module, "parse_overrides", _parse_overrides)
     wrap(Params, "from_file", _from_file)
 
@@ -197,10 +210,12 @@ def _from_file(
 
 
 def end_in_one_line() -> None:
-    """Ends errors of the user in one line, also in `allennlp train`, which sets a hook of its own."""
+    """
+    An error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other processes
+    of the run have trained to the end. `allennlp train` sets a hook of its own for errors.
+    """
     replace(sys, "excepthook", _end_command)
     wrap(common_logging, "prepare_global_logging", _keep_user_errors)
-    wrap(FromParams, "from_params", _note_block)
 
 
 def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
@@ -209,38 +224,9 @@ def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) 
     log = sys.excepthook
 
     def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        is_of_user = isinstance(error_of_block(error), USER_ERRORS)
-        (_end_command if is_of_user else log)(kind, error, traceback)
+        (_end_command if isinstance(error, USER_ERRORS) else log)(kind, error, traceback)
 
     sys.excepthook = end
-
-
-def _note_block(
-    stock: Callable[..., Any], cls: type[FromParams], params: Any, *args: Any, **options: Any
-) -> Any:
-    """Notes the key of the innermost block whose object an error kept from being built."""
-    try:
-        return stock(cls, params, *args, **options)
-    except _OF_CONFIG as error:
-        if not hasattr(error, "block_of_config"):
-            error.block_of_config = getattr(params, "history", "").rstrip(".")  # type: ignore[union-attr]
-        raise
-
-
-def error_of_block(error: BaseException) -> BaseException:
-    """
-    Returns the error of AllenNLP or PyTorch about a block of a config as a `ConfigError` with the key of the
-    block; other errors, such as those of data, unchanged.
-    """
-    block = getattr(error, "block_of_config", "")
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    source = frames[-1].f_globals.get("__name__", "") if frames else ""
-    in_data = any(frame.f_code.co_name == "iter_instances" for frame in frames)
-    if not block or in_data or not source.startswith(("allennlp.", "torch.optim.")):
-        return error
-    named = ConfigError(" ".join(map(str, error.args)), key=block)
-    named.__cause__ = error
-    return named
 
 
 def _end_command(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -248,9 +234,8 @@ def _end_command(kind: type[BaseException], error: BaseException, traceback: Tra
         # Python would wait until the processes of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
             child.terminate()
-    user_error = error_of_block(error)
-    if isinstance(user_error, USER_ERRORS):
-        print_error(user_error)
+    if isinstance(error, USER_ERRORS):
+        print_error(error)
     else:
         sys.__excepthook__(kind, error, traceback)
     if isinstance(error, Terminated):
@@ -298,7 +283,7 @@ def _message(error: BaseException) -> str:
 
 
 def write_lines_to_files() -> None:
-    """Replaces AllenNLP's progress bars, and adds `EpochLines`."""
+    """In a file, progress bars are thousands of lines, and nothing says how an epoch went."""
     replace(common_tqdm.Tqdm, "tqdm", staticmethod(_bar))
     callbacks = (*gradient_descent_trainer.DEFAULT_CALLBACKS, EpochLines)
     replace(gradient_descent_trainer, "DEFAULT_CALLBACKS", callbacks)

@@ -7,11 +7,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import torch
 import transformers
-from allennlp.common import push_to_hf
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.optimizers import Optimizer
 from torch import tensor
@@ -223,11 +221,6 @@ class TestDeferred:
         assert mentions(message, "trainer.optimizer.correct_bias", "transformers<4.49")
         assert deferred.Deferred("pkg_resources.resource_filename")("rouge.rouge", "x").endswith("rouge/x")
         assert Rouge(stemming=True).WORDNET_KEY_VALUE
-
-    @pytest.mark.skipif(hasattr(huggingface_hub, "HfFolder"), reason="it is still there")
-    def test_a_name_without_a_substitute(self, tmp_path):
-        message = error_of(ConfigurationError, push_to_hf, "name", serialization_dir=tmp_path)
-        assert mentions(message, "huggingface_hub", "HfFolder", "install an older huggingface_hub")
 
 
 class TestPlugin:

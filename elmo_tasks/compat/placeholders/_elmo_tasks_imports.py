@@ -279,17 +279,10 @@ class Deferred:
     def _target(self) -> Any:
         try:
             return pkgutil.resolve_name(self._path)
-        except (ImportError, AttributeError) as error:
-            if self._path in _DROPPED:
-                return _DROPPED[self._path]()
-            if isinstance(error, ImportError):
+        except (ImportError, AttributeError):
+            if self._path not in _DROPPED:
                 raise
-            from allennlp.common.checks import ConfigurationError
-
-            package, _, name = self._path.partition(".")
-            raise ConfigurationError(
-                f"this version of {package} has no {name}, which AllenNLP uses; install an older {package}"
-            ) from error
+            return _DROPPED[self._path]()
 
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
