@@ -28,10 +28,6 @@ PTH_LINE = (
 )
 """Waits for the first import of AllenNLP. To import a module when Python starts would take milliseconds."""
 DATA_FOLDERS = ("fixtures", "pretrained", "training_configs")
-DATA_SUFFIXES = (
-    *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
-    *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
-)
 
 
 def read_needs() -> dict[str, list[str]]:
@@ -54,7 +50,7 @@ class BuildPy(build_py):
             return
         for folder in DATA_FOLDERS:
             for source in sorted((HERE / folder).rglob("*")):
-                if source.suffix in DATA_SUFFIXES and source.is_file():
+                if source.is_file():
                     target = Path(self.build_lib, "elmo_tasks", source.relative_to(HERE))
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(source, target)

@@ -307,12 +307,6 @@ class EpochLines(TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._epoch_started = time.monotonic()
-        self._validated = False
-
-    def on_batch(
-        self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
-    ) -> None:
-        self._validated = self._validated or not is_training
 
     def on_epoch(
         self,
@@ -324,14 +318,16 @@ class EpochLines(TrainerCallback):
     ) -> None:
         seconds = time.monotonic() - self._epoch_started
         self._epoch_started = time.monotonic()
-        validated, self._validated = self._validated, False
         if not (is_primary and progress.log_options()):
             return
         # Missing in a run that was resumed after the last batch of an epoch
         training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
-        # After an epoch without a validation, as by `should_validate_callback`, the metrics are earlier ones.
-        names = [name for _, name in trainer._metric_tracker.tracked_metrics if validated]
-        validation = [f"validation {name} {metrics[f'validation_{name}']:.4f}" for name in names]
+        names = [name for _, name in trainer._metric_tracker.tracked_metrics]
+        validation = [
+            f"validation {name} {metrics[f'validation_{name}']:.4f}"
+            for name in names
+            if f"validation_{name}" in metrics
+        ]
         if validation and metrics.get("best_epoch", epoch) != epoch:
             best = metrics[f"best_validation_{names[-1]}"]
             validation[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"

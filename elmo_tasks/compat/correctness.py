@@ -315,19 +315,11 @@ def _check_pretrained(stock: Callable[..., None], self: TrainModel, *args: Any, 
 
 def check_trainer() -> None:
     """
-    The trainer drops keys that it does not know, misses a metric only after an epoch, takes a device by its
-    number alone, names none that is missing, and does not say where it diverges.
+    The trainer drops keys that it does not know, misses a metric only after an epoch, and takes a device by
+    its number alone.
     """
     GradientDescentTrainer.from_params = classmethod(_trainer_from_params)
     wrap(GradientDescentTrainer, "train", _train)
-    wrap(util, "int_to_device", _device)
-
-
-def _device(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
-    try:
-        return stock(device)
-    except RuntimeError:  # PyTorch's own, before AllenNLP can say that there is no GPU
-        return torch.device("cuda", device)  # type: ignore[arg-type]
 
 
 def _trainer_from_params(
@@ -362,16 +354,7 @@ def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
                 raise ConfigError(
                     f"{name!r} is not a metric of the model{hint}", key="trainer.validation_metric"
                 )
-    try:
-        return stock(self)
-    except ValueError as error:
-        if str(error) != "nan loss encountered":
-            raise
-        raise ConfigError(
-            f"the loss is NaN in epoch {self._epochs_completed + 1}, batch "
-            f"{self._batches_in_epoch_completed + 1}: training diverged",
-            remedy="take a lower trainer.optimizer.lr, or clip the gradients by trainer.grad_norm",
-        ) from error
+    return stock(self)
 
 
 @around(params_module, "with_overrides")

@@ -4,7 +4,7 @@ Imports of AllenNLP without packages that text does not need, and later for pack
 AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come spaCy,
 transformers, the clients of cached_path's stores, nltk, SciPy's statistics and scikit-learn. The import
 statements at the top of a module of `IMPORTING` find a placeholder for a package that is not installed, and a
-`Deferred` for one of `LATER`. A placeholder can be imported; the first real use raises `NotInstalledError`.
+`Deferred` for one of `LATER`. A placeholder can be imported; the first real use raises an ImportError.
 
 Neither is in `sys.modules`, and `builtins` stays as it is. An import statement takes `__import__` from the
 `__builtins__` of its module: there `_Loader` puts another one while the module is executed. Other modules and
@@ -155,13 +155,9 @@ def _import(name: str, globals: Any, locals: Any = None, fromlist: Any = (), lev
         return placeholders[name if fromlist else error.name]
 
 
-class NotInstalledError(ImportError):
-    """The error of using a placeholder, an ImportError, against which code guards itself."""
-
-
 def _refuse(name: str) -> NoReturn:
     package = name.partition(".")[0]
-    raise NotInstalledError(
+    raise ImportError(
         f"{name} was used, but {package} is not installed: elmo_tasks supplies a placeholder, "
         f"because AllenNLP imports {package} although models of text do not need it. "
         f"To use it, install a build that matches your PyTorch: pip install {package}",
@@ -313,6 +309,3 @@ class Deferred:
 
         base = type(self._path, (bases[0].__base__,), {"__init__": start})
         return (base,)
-
-    def __repr__(self) -> str:
-        return f"<{self._path}, imported at its first use>"
