@@ -406,7 +406,7 @@ def _evaluate_from_archive(
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     _check_data_and_outputs(call.arguments)
-    return stock(*call.args, **call.kwargs)
+    return stock(*args, **options)
 
 
 def _evaluate(
@@ -469,9 +469,10 @@ class _RecordSerializer(SimpleSerializer):
 
 
 def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
-    """Checks the arguments of `allennlp evaluate`; rewrites a path that would be taken for JSON."""
-    data = _data(arguments["input_file"])
-    arguments["input_file"] = json.dumps(data)[1:-1]
+    try:  # as AllenNLP does
+        data = json.loads(f"[{arguments['input_file']}]")
+    except json.JSONDecodeError:
+        data = arguments["input_file"].split(",")
     files = (arguments["metrics_output_file"], arguments["predictions_output_file"])
     outputs = [name for names in files if names is not None for name in names.split(",")]
     for output in map(Path, outputs):
@@ -484,12 +485,3 @@ def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
     names = [Path(path).stem for path in data if isinstance(path, str)]
     if arguments["metrics_output_file"] is None and len(set(names)) < len(names):
         raise ConfigurationError("several data have the same name; use --output-file with a name for each")
-
-
-def _data(text: str) -> list[Any]:
-    if os.path.exists(text):
-        return [text]
-    try:
-        return list(json.loads(f"[{text}]"))
-    except json.JSONDecodeError:
-        return text.split(",")

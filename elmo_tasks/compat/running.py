@@ -140,12 +140,10 @@ class _WithOwnLock:
         )
 
 
-def _spawn_in_place_of_fork(stock: Callable[..., None], *args: Any, **options: Any) -> None:
-    call = inspect.signature(stock).bind(*args, **options)
-    call.apply_defaults()
-    if call.arguments["start_method"] == "fork":
-        call.arguments["start_method"] = "spawn"
-    stock(*call.args, **call.kwargs)
+def _spawn_in_place_of_fork(
+    stock: Callable[..., None], *args: Any, start_method: str = "fork", **options: Any
+) -> None:
+    stock(*args, start_method="spawn" if start_method == "fork" else start_method, **options)
 
 
 def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id: int, *args: Any) -> None:

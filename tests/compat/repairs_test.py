@@ -5,7 +5,6 @@ import gzip
 import importlib.util
 import io
 import json
-import logging
 import os
 import pickle
 import random
@@ -124,13 +123,15 @@ class TestMovingAverage:
         assert self.resumed_value(stock(moving_average)) == 1.0
 
 
-class TestLoaderProcesses:
-    @pytest.fixture(autouse=True)
-    def _lock(self):
-        lock = Tqdm.get_lock()
-        yield
-        Tqdm.set_lock(lock)
+@pytest.fixture
+def _lock_of_bars():
+    lock = Tqdm.get_lock()
+    yield
+    Tqdm.set_lock(lock)
 
+
+@pytest.mark.usefixtures("_lock_of_bars")
+class TestLoaderProcesses:
     def start(self, start_workers) -> list[int]:
         """Starts a worker that prints what it is given, the lock of the progress bars included."""
         loader = SimpleNamespace(num_workers=1, _instance_worker=print)
@@ -209,6 +210,7 @@ class TestLoaderProcesses:
         assert ended
 
 
+@pytest.mark.usefixtures("_lock_of_bars")
 def test_processes_that_make_batches_draw_by_the_seed():
     reader, path = DatasetReader.by_name("elmo_ner")(), str(DEV)
     vocabulary = Vocabulary.from_instances(reader.read(path))
@@ -222,31 +224,16 @@ def test_processes_that_make_batches_draw_by_the_seed():
         loader.index_with(vocabulary)
         return [[sentence.words for batch in loader for sentence in batch["metadata"]] for _ in range(2)]
 
-    lock = Tqdm.get_lock()
-    try:
-        first, second = epochs(seed=1)
-        assert [first, second] == epochs(seed=1)
-        assert first != second
-        assert first != epochs(seed=2)[0]
-    finally:
-        Tqdm.set_lock(lock)
+    first, second = epochs(seed=1)
+    assert [first, second] == epochs(seed=1)
+    assert first != second
+    assert first != epochs(seed=2)[0]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(ConfigurationError, match="cuda_device"):
         GradientDescentTrainer.from_params(Params({"cuda_device": 0}))
-
-
-@pytest.fixture
-def _logging_restored():
-    """AllenNLP's training replaces the handlers of the root logger, and the hook for exceptions."""
-    root = logging.getLogger()
-    handlers, level, hook = list(root.handlers), root.level, sys.excepthook
-    yield
-    for handler in set(root.handlers) - set(handlers):
-        handler.close()
-    root.handlers[:], root.level, sys.excepthook = handlers, level, hook
 
 
 def tagger(folder: Path, **trainer) -> Params:
@@ -270,7 +257,6 @@ def tagger(folder: Path, **trainer) -> Params:
     )
 
 
-@pytest.mark.usefixtures("_logging_restored")
 def test_training_resumes_and_its_archive_loads(tmp_path):
     """With the scheduler whose state holds numpy's numbers, and a moving average."""
     config = tagger(
@@ -300,7 +286,6 @@ def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.usefixtures("_logging_restored")
 class TestTrainingLoss:
     def resumed_share(self, folder: Path) -> float:
         """The loss of an epoch that is resumed half-way, by that of the whole, with equal batches."""
@@ -328,7 +313,6 @@ class TestTrainingLoss:
         assert self.resumed_share(tmp_path) == pytest.approx(0.5)
 
 
-@pytest.mark.usefixtures("_logging_restored")
 def test_data_without_a_batch(tmp_path):
     config = tagger(tmp_path, num_epochs=1)
     config["data_loader"] = {"batch_size": 5, "drop_last": True}

@@ -118,10 +118,11 @@ def _import_commands(execute: Any, module: ModuleType) -> None:
     AllenNLP makes their parser; help of a command of AllenNLP does without it. The garbage collector would
     find nothing in them, and would take a quarter of the start.
     """
+    shows_help = sys.argv[1:2] != ["elmo"] and {"-h", "--help"} & set(sys.argv[2:])
     gc.disable()
     try:
         _execute(execute, module)
-        if _is_wanted() and not {"-h", "--help"} & set(sys.argv):
+        if _is_wanted() and not shows_help:
             importlib.import_module("elmo_tasks.suite")
     finally:
         gc.enable()
