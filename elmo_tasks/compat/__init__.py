@@ -50,6 +50,7 @@ OF_COMMAND = (
     command.replace_sigterm,
     command.print_metrics,
     command.compare_whole_numbers,
+    command.name_missing_package,
     command.tell_how_training_ends,
     command.predict_by_batches_of_any_size,
     command.read_overrides,

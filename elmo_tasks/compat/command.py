@@ -21,13 +21,15 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
+import allennlp.commands
 import torch
 from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict, train
 from allennlp.commands.train import TrainModel
-from allennlp.common import Params, util
+from allennlp.common import FromParams, Params, util
 from allennlp.common import logging as common_logging
 from allennlp.common import params as params_module
 from allennlp.common import tqdm as common_tqdm
@@ -39,7 +41,7 @@ from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_
 from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.progress import duration
-from elmo_tasks.common.strict_params import jsonnet_errors
+from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.running import around, replace, wrap
 
@@ -57,6 +59,8 @@ class Terminated(BaseException):
 
 USER_ERRORS = (ConfigurationError, ElmoError, OSError, KeyboardInterrupt, Terminated)
 """Errors in the user's input or machine, and signals: not faults of the program."""
+_OF_CONFIG = (TypeError, ValueError, KeyError, AttributeError, AssertionError)
+"""The errors of AllenNLP and PyTorch that a wrong block of a config has."""
 _CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Codes of a terminal, which a file of others may hold."""
 
@@ -91,6 +95,17 @@ def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: A
     if options.get("metrics_output_file") is None:
         print(json.dumps(metrics, indent=2))
     return metrics
+
+
+@around(allennlp.commands, "import_module_and_submodules")
+def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
+    """A package of --include-package that does not exist is a traceback."""
+    try:
+        stock(package_name)
+    except ModuleNotFoundError as error:
+        if error.name != package_name.partition(".")[0]:
+            raise
+        raise ConfigurationError(f"--include-package: the package {error.name} does not exist") from error
 
 
 @around(predict.Predict, "add_subparser")
@@ -216,6 +231,7 @@ def end_in_one_line() -> None:
     """
     replace(sys, "excepthook", _end_command)
     wrap(common_logging, "prepare_global_logging", _keep_user_errors)
+    wrap(FromParams, "from_params", _note_block)
 
 
 def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) -> None:
@@ -224,9 +240,38 @@ def _keep_user_errors(prepare: Callable[..., None], *args: Any, **options: Any) 
     log = sys.excepthook
 
     def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        (_end_command if isinstance(error, USER_ERRORS) else log)(kind, error, traceback)
+        is_of_user = isinstance(error_of_block(error), USER_ERRORS)
+        (_end_command if is_of_user else log)(kind, error, traceback)
 
     sys.excepthook = end
+
+
+def _note_block(
+    stock: Callable[..., Any], cls: type[FromParams], params: Any, *args: Any, **options: Any
+) -> Any:
+    """Notes the key of the innermost block whose object an error kept from being built."""
+    try:
+        return stock(cls, params, *args, **options)
+    except _OF_CONFIG as error:
+        if not hasattr(error, "block_of_config"):
+            error.block_of_config = getattr(params, "history", "").rstrip(".")  # type: ignore[union-attr]
+        raise
+
+
+def error_of_block(error: BaseException) -> BaseException:
+    """
+    Returns the error of AllenNLP or PyTorch about a block of a config as a `ConfigError` with the key of the
+    block; other errors, such as those of data, unchanged.
+    """
+    block = getattr(error, "block_of_config", "")
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    source = frames[-1].f_globals.get("__name__", "") if frames else ""
+    in_data = any(frame.f_code.co_name == "iter_instances" for frame in frames)
+    if not block or in_data or not source.startswith(("allennlp.", "torch.optim.")):
+        return error
+    named = ConfigError(" ".join(map(str, error.args)), key=block)
+    named.__cause__ = error
+    return named
 
 
 def _end_command(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -234,8 +279,9 @@ def _end_command(kind: type[BaseException], error: BaseException, traceback: Tra
         # Python would wait until the processes of a distributed training have trained to the end.
         for child in multiprocessing.active_children():
             child.terminate()
-    if isinstance(error, USER_ERRORS):
-        print_error(error)
+    user_error = error_of_block(error)
+    if isinstance(user_error, USER_ERRORS):
+        print_error(user_error)
     else:
         sys.__excepthook__(kind, error, traceback)
     if isinstance(error, Terminated):

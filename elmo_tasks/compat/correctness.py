@@ -315,8 +315,8 @@ def _check_pretrained(stock: Callable[..., None], self: TrainModel, *args: Any, 
 
 def check_trainer() -> None:
     """
-    The trainer drops keys that it does not know, misses a metric only after an epoch, and takes a device by
-    its number alone.
+    The trainer drops keys that it does not know, misses a metric only after an epoch, takes a device by its
+    number alone, and does not say where it diverges.
     """
     GradientDescentTrainer.from_params = classmethod(_trainer_from_params)
     wrap(GradientDescentTrainer, "train", _train)
@@ -354,7 +354,16 @@ def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
                 raise ConfigError(
                     f"{name!r} is not a metric of the model{hint}", key="trainer.validation_metric"
                 )
-    return stock(self)
+    try:
+        return stock(self)
+    except ValueError as error:
+        if str(error) != "nan loss encountered":
+            raise
+        raise ConfigError(
+            f"the loss is NaN in epoch {self._epochs_completed + 1}, batch "
+            f"{self._batches_in_epoch_completed + 1}: training diverged",
+            remedy="take a lower trainer.optimizer.lr, or clip the gradients by trainer.grad_norm",
+        ) from error
 
 
 @around(params_module, "with_overrides")

@@ -66,18 +66,28 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[[],
     return lambda function: functools.partial(wrap, owner, name, function)
 
 
+class _LoggingPlateau(ReduceLROnPlateau):
+    """PyTorch's scheduler with the parameter `verbose`, which logs each change of the learning rate."""
+
+    def __init__(self, *args: Any, verbose: bool = False, **options: Any) -> None:
+        self.verbose = verbose
+        super().__init__(*args, **options)
+
+    def step(self, metrics: Any, epoch: Any = None) -> None:  # type: ignore[override]
+        before = [group["lr"] for group in self.optimizer.param_groups]
+        super().step(metrics, epoch)
+        after = [group["lr"] for group in self.optimizer.param_groups]
+        if self.verbose and after != before:
+            logger.info("reduce_on_plateau: learning rate %s -> %s", before, after)
+
+
 @around(ReduceOnPlateauLearningRateScheduler, "__init__")
 def restore_reduce_on_plateau(
-    stock: Callable[..., None],
-    self: Any,
-    optimizer: torch.optim.Optimizer,
-    *,
-    verbose: Any = None,
-    **options: Any,
+    stock: Callable[..., None], self: Any, optimizer: torch.optim.Optimizer, **options: Any
 ) -> None:
     """PyTorch 2.7 dropped `verbose`, which AllenNLP passes on: a TypeError."""
     # As AllenNLP's own, with the same defaults
-    super(ReduceOnPlateauLearningRateScheduler, self).__init__(ReduceLROnPlateau(optimizer, **options))
+    super(ReduceOnPlateauLearningRateScheduler, self).__init__(_LoggingPlateau(optimizer, **options))
 
 
 def allow_numpy_numbers_in_checkpoints() -> None:

@@ -159,6 +159,11 @@ def test_include_package_imports_what_is_named():
     assert stateful == "False"
 
 
+def test_include_package_names_a_package_that_is_missing(in_command):
+    with pytest.raises(ConfigurationError, match=r"^--include-package: .*nopackage"):
+        allennlp.commands.import_module_and_submodules("nopackage.models")
+
+
 @pytest.mark.parametrize(("options", "size"), [([], None), (["--batch-size", "1"], 1)])
 def test_predict_takes_its_own_batch_size(in_command, monkeypatch, options, size):
     """AllenNLP's own default is 1."""

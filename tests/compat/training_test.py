@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 from allennlp.commands import train
-from allennlp.common import Params, params
+from allennlp.common import FromParams, Params, params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data.data_loaders import SimpleDataLoader
 from allennlp.training import GradientDescentTrainer, Trainer
@@ -22,6 +22,8 @@ from elmo_tasks.archives import open_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.compat import correctness, running
+from elmo_tasks.compat.command import error_of_block
+from elmo_tasks.ner.crf import Chain
 from tests.conftest import command_process
 from tests.errors import mentions
 from tests.ner.archives import DEV
@@ -66,6 +68,50 @@ def test_a_metric_that_the_model_will_not_have(tmp_path):
         train_by("+f2-LOC")
     assert not list((tmp_path / "run").glob("metrics_epoch_*"))
     train_by("+f1-LOC")
+
+
+WARMUP = {"type": "linear_with_warmup", "warmup_steps": 0.1}
+MOMENTUM = {"type": "inverted_triangular", "cool_down": 1, "warm_up": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "block"),
+    [
+        ("trainer.learning_rate_scheduler", WARMUP),
+        ("trainer.momentum_scheduler", MOMENTUM),
+        ("trainer.optimizer", {"type": "adam", "lr": -1}),
+        ("data_loader", {"batch_size": 8, "max_instances_in_memory": 4}),
+        ("data_loader", {"type": "multitask", "scheduler": {"batch_size": 4}}),
+        ("data_loader.batch_sampler", None),
+        ("vocabulary", {"type": "from_files"}),
+    ],
+)
+def test_blocks_that_allennlp_cannot_build(in_command, tmp_path, key, block):
+    if key == "vocabulary":
+        block["directory"] = str(tmp_path / "words")
+        (tmp_path / "words").mkdir()
+        (tmp_path / "words" / "tokens.txt").write_text("EU\nrejects\n")
+        (tmp_path / "words" / "non_padded_namespaces.txt").write_text("*tags\n*labels\n")
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        train.train_model(config_of("ner", **SHORT, **{key: block}), tmp_path / "run")
+    assert error_of_block(caught.value).key == key.removesuffix(".batch_sampler")
+
+
+def test_errors_of_data_and_of_models_keep_their_traceback(in_command):
+    class Wrong(nn.Module, FromParams):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+            raise ValueError(size)
+
+    with pytest.raises(ValueError, match="3") as caught:
+        Wrong.from_params(Params({"size": 3}, "model."))
+    assert error_of_block(caught.value) is caught.value
+
+
+def test_a_training_that_diverges(tmp_path, monkeypatch):
+    monkeypatch.setattr(Chain, "log_likelihood", lambda self, tags: torch.full((len(tags),), torch.nan))
+    with pytest.raises(ConfigurationError, match="epoch 1, batch 1: "):
+        train.train_model(config_of("ner", **SHORT), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "a.conll", "*.conll", "a.zip!a.conll"])
