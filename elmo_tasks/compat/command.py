@@ -25,8 +25,8 @@ from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-import allennlp.commands
 import torch
+from allennlp import commands  # which Python has not yet put into its package
 from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict, train
 from allennlp.commands.train import TrainModel
 from allennlp.common import FromParams, Params, util
@@ -97,7 +97,7 @@ def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: A
     return metrics
 
 
-@around(allennlp.commands, "import_module_and_submodules")
+@around(commands, "import_module_and_submodules")
 def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
     """A package of --include-package that does not exist is a traceback."""
     try:
