@@ -2,9 +2,8 @@
 Metadata, and two build steps for which setuptools has no setting.
 
 The wheel and the editable install both carry a `.pth` file that appends the folder
-`elmo_tasks/compat/placeholders` to `sys.path` and waits for the first import of AllenNLP; and
-an empty nltk data folder (see `elmo_tasks/compat/nltk_data`). The wheel also carries `fixtures/`,
-`pretrained/` and `training_configs/`, as folders of the package.
+`elmo_tasks/compat/placeholders` to `sys.path` and waits for the first import of AllenNLP. The wheel
+also carries `fixtures/`, `pretrained/` and `training_configs/`, as folders of the package.
 """
 
 import re
@@ -29,10 +28,6 @@ PTH_LINE = (
 )
 """Waits for the first import of AllenNLP. To import a module when Python starts would take milliseconds."""
 DATA_FOLDERS = ("fixtures", "pretrained", "training_configs")
-DATA_SUFFIXES = (
-    *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
-    *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
-)
 
 
 def read_needs() -> dict[str, list[str]]:
@@ -55,7 +50,7 @@ class BuildPy(build_py):
             return
         for folder in DATA_FOLDERS:
             for source in sorted((HERE / folder).rglob("*")):
-                if source.suffix in DATA_SUFFIXES and source.is_file():
+                if source.is_file():
                     target = Path(self.build_lib, "elmo_tasks", source.relative_to(HERE))
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(source, target)
@@ -142,10 +137,8 @@ setup(
     package_data={
         "elmo_tasks": ["py.typed"],
         "elmo_tasks.page": ["templates/**/*.html", "assets/*"],
-        "elmo_tasks.compat": ["placeholders/**/*.py", "nltk_data/*.txt"],
+        "elmo_tasks.compat": ["placeholders/**/*.py"],
     },
-    data_files=[
-        ("share/nltk_data/tokenizers/punkt", ["elmo_tasks/compat/nltk_data/README.txt"]),
-    ],
+    data_files=[("", [])],  # so that `InstallData` runs
     cmdclass={"build_py": BuildPy, "install_data": InstallData},
 )

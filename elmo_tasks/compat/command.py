@@ -3,9 +3,11 @@ The command `allennlp`: what it shows and asks. An error of the user is one line
 other than 0. Where stderr is not a terminal, there are a few lines instead of progress bars, and one line for
 each epoch.
 
-`compat.OF_COMMAND` says what each function changes, in the process of the command alone.
+`compat.OF_COMMAND` lists the changes, which the process of the command alone gets; a docstring says what
+AllenNLP does without the change.
 """
 
+import functools
 import json
 import logging
 import multiprocessing
@@ -15,16 +17,17 @@ import select
 import shlex
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
-import allennlp.commands
 import torch
-from allennlp.commands import diff, evaluate, predict, train
+from allennlp import commands  # which Python has not yet put into its package
+from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict, train
 from allennlp.commands.train import TrainModel
 from allennlp.common import FromParams, Params, util
 from allennlp.common import logging as common_logging
@@ -69,6 +72,7 @@ def started() -> bool:
 
 
 def replace_sigterm() -> None:
+    """SIGTERM raises an Exception, which `predict` takes for an error of a line, so that it continues."""
     replace(util, "SigTermReceived", Terminated)
 
 
@@ -76,21 +80,26 @@ def replace_sigterm() -> None:
 def compare_whole_numbers(
     stock: Callable[..., Any], first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], *rest: float
 ) -> Any:
-    """The options of an ELMo are bytes, which have no distance in PyTorch."""
+    """
+    `allennlp diff` fails on whole numbers in a state dict, such as the bytes of an ELMo's options, which have
+    no distance in PyTorch.
+    """
     states = ({name: value.float() for name, value in state.items()} for state in (first, second))
     return stock(*states, *rest)
 
 
 @around(evaluate, "evaluate_from_archive")
 def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
+    """`allennlp evaluate` does not show the metrics that no file takes."""
     metrics = stock(*args, **options)
     if options.get("metrics_output_file") is None:
         print(json.dumps(metrics, indent=2))
     return metrics
 
 
-@around(allennlp.commands, "import_module_and_submodules")
+@around(commands, "import_module_and_submodules")
 def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
+    """A package of --include-package that does not exist is a traceback."""
     try:
         stock(package_name)
     except ModuleNotFoundError as error:
@@ -99,13 +108,40 @@ def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
         raise ConfigurationError(f"--include-package: the package {error.name} does not exist") from error
 
 
+@around(predict.Predict, "add_subparser")
+def predict_by_batches_of_any_size(stock: Callable[..., ArgumentParser], *args: Any) -> ArgumentParser:
+    """`allennlp predict` runs one input at a time unless it is told otherwise."""
+    parser = stock(*args)
+    parser.set_defaults(batch_size=None)
+    return parser
+
+
+def read_overrides() -> None:
+    """`build-vocab` and `count-instances` drop their --overrides."""
+    for module in (build_vocab, count_instances):
+        wrap(module, f"{module.__name__.rpartition('.')[2]}_from_args", _with_overrides)
+
+
+def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
+    read = functools.partial(Params.from_file, params_overrides=args.overrides)
+    replace(sys.modules[stock.__module__], "Params", SimpleNamespace(from_file=read))
+    stock(args)
+
+
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:
-    """Has `allennlp predict` use the classes and functions of `pipeline.command`."""
+    """
+    `allennlp predict` loses the results before a bad line in a batch, and those that are not yet on the disk.
+    The classes and functions of `pipeline.command` keep them; the suite knows these.
+    """
     replace(predict, "_PredictManager", manager)
     replace(predict, "_get_predictor", get_predictor)
 
 
 def tell_how_training_ends() -> None:
+    """
+    `allennlp train` ends without its scores, the number of instances that they are of, the reason for its
+    end and the next command; Ctrl-C does not say what is kept.
+    """
     wrap(train, "train_model_from_file", _train_from_file)
     wrap(TrainModel, "finish", _finish)
 
@@ -170,6 +206,7 @@ def end_of_training(folder: Path) -> str:
 
 
 def name_what_is_wrong_in_configs() -> None:
+    """Errors in configs and overrides are tracebacks."""
     wrap(params_module, "parse_overrides", _parse_overrides)
     wrap(Params, "from_file", _from_file)
 
@@ -188,7 +225,10 @@ def _from_file(
 
 
 def end_in_one_line() -> None:
-    """Ends errors of the user in one line, also in `allennlp train`, which sets a hook of its own."""
+    """
+    An error of the user ends a command in a traceback, and SIGTERM with exit code 1, after other processes
+    of the run have trained to the end. `allennlp train` sets a hook of its own for errors.
+    """
     replace(sys, "excepthook", _end_command)
     wrap(common_logging, "prepare_global_logging", _keep_user_errors)
     wrap(FromParams, "from_params", _note_block)
@@ -289,7 +329,7 @@ def _message(error: BaseException) -> str:
 
 
 def write_lines_to_files() -> None:
-    """Replaces AllenNLP's progress bars, and adds `EpochLines`."""
+    """In a file, progress bars are thousands of lines, and nothing says how an epoch went."""
     replace(common_tqdm.Tqdm, "tqdm", staticmethod(_bar))
     callbacks = (*gradient_descent_trainer.DEFAULT_CALLBACKS, EpochLines)
     replace(gradient_descent_trainer, "DEFAULT_CALLBACKS", callbacks)
@@ -313,12 +353,6 @@ class EpochLines(TrainerCallback):
     def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         self._epoch_started = time.monotonic()
-        self._validated = False
-
-    def on_batch(
-        self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
-    ) -> None:
-        self._validated = self._validated or not is_training
 
     def on_epoch(
         self,
@@ -330,14 +364,16 @@ class EpochLines(TrainerCallback):
     ) -> None:
         seconds = time.monotonic() - self._epoch_started
         self._epoch_started = time.monotonic()
-        validated, self._validated = self._validated, False
         if not (is_primary and progress.log_options()):
             return
         # Missing in a run that was resumed after the last batch of an epoch
         training = [f"training loss {metrics['training_loss']:.4g}"] if "training_loss" in metrics else []
-        # After an epoch without a validation, as by `should_validate_callback`, the metrics are earlier ones.
-        names = [name for _, name in trainer._metric_tracker.tracked_metrics if validated]
-        validation = [f"validation {name} {metrics[f'validation_{name}']:.4f}" for name in names]
+        names = [name for _, name in trainer._metric_tracker.tracked_metrics]
+        validation = [
+            f"validation {name} {metrics[f'validation_{name}']:.4f}"
+            for name in names
+            if f"validation_{name}" in metrics
+        ]
         if validation and metrics.get("best_epoch", epoch) != epoch:
             best = metrics[f"best_validation_{names[-1]}"]
             validation[-1] += f" (best {best:.4f}, epoch {metrics['best_epoch'] + 1})"

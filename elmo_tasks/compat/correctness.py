@@ -2,7 +2,7 @@
 Wrong results and lost data: what AllenNLP computes, reads, drops or overwrites without a word, errors that it
 finds after hours, runs that cannot resume, and archives that run code.
 
-`compat.TO_BE_RIGHT` says what each function changes.
+`compat.TO_BE_RIGHT` lists the changes; a docstring says what AllenNLP does without the change.
 """
 
 import inspect
@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import torch
@@ -70,6 +69,7 @@ _LENGTH_OF_RUN = ("num_epochs", "total_steps", "warmup_steps")
 
 @around(MovingAverage, "load_state_dict")
 def resume_moving_averages(stock: object, self: MovingAverage, state_dict: dict[str, Any]) -> None:
+    """A resumed average follows the checkpoint's copies of the parameters, and never reaches the model."""
     for kind, averages in (("shadows", self._shadows), ("backups", self._backups)):
         for name, value in state_dict[kind].items():
             averages[name].copy_(value)
@@ -79,6 +79,10 @@ def resume_moving_averages(stock: object, self: MovingAverage, state_dict: dict[
 def count_batches_trained(
     stock: Callable[..., dict[str, float]], self: GradientDescentTrainer, epoch: int
 ) -> dict[str, float]:
+    """
+    The training loss of an epoch that is resumed half-way is half as large: its sum over the later batches is
+    divided by the number of all. And data without a batch, as with `drop_last`, train nothing silently.
+    """
     metrics = stock(self, epoch)
     batches, before = self._batches_in_epoch_completed, self._start_after_batches_in_epoch_completed
     if not batches:
@@ -100,6 +104,10 @@ def average_over_accumulated_batches(
     *args: Any,
     **options: Any,
 ) -> bool:
+    """
+    With `use_amp` and `num_gradient_accumulation_steps` gradients are added up, not averaged, so that more
+    steps are a higher learning rate and more clipping.
+    """
     loss = batch_outputs["loss"] / trainer._num_gradient_accumulation_steps
     return stock(self, trainer, {**batch_outputs, "loss": loss}, *args, **options)
 
@@ -108,6 +116,10 @@ def average_over_accumulated_batches(
 def warn_of_idle_regularizers(
     stock: Callable[..., Any], self: RegularizerApplicator, module: torch.nn.Module
 ) -> torch.Tensor | float:
+    """
+    A regularizer whose regex fits no parameter does nothing, as one of `scalar_parameters` where our embedder
+    replaces AllenNLP's.
+    """
     if not hasattr(self, "_was_called"):
         self._was_called = True
         names = [name for name, _ in module.named_parameters()]
@@ -121,6 +133,10 @@ def warn_of_idle_regularizers(
 def read_vectors_of_all_kinds(
     stock: Callable[..., None], self: EmbeddingsTextFile, file_uri: str, *args: Any, **options: Any
 ) -> None:
+    """
+    No word of vectors with tabs is found, binary ones end in a UnicodeDecodeError, and errors name neither
+    file nor line. `vocabulary.pretrained_files` reads by the same class.
+    """
     from elmo_tasks.vectors.files import vector_file_lines  # imports what `repair` comes before
 
     self.uri = file_uri
@@ -133,8 +149,11 @@ def read_vectors_of_all_kinds(
 
 def open_archives_safely() -> None:
     """
-    Has AllenNLP open archives by `elmo_tasks.archives`. Modules that were imported before, of AllenNLP, of
-    allennlp-models and of the user, have its loader by their own name: so it is replaced in each.
+    An archive may write files outside its folder, and its config may run any Python code; damaged archives
+    end in tracebacks that do not name them; and a vocabulary is not found by all that names an archive.
+
+    Modules that were imported before, of AllenNLP, of allennlp-models and of the user, have AllenNLP's loader
+    by their own name: so it is replaced in each.
     """
     archival.extracted_archive = extracted_archive
     nn_util.read_state_dict = read_whole_state
@@ -147,6 +166,7 @@ def open_archives_safely() -> None:
 
 
 def take_installed_models() -> None:
+    """An archive that is opened downloads models of spaCy and transformers."""
     wrap(cached_transformers, "get", installed_transformer)
     wrap(util, "spacy_download", _download_spacy_model)
 
@@ -159,6 +179,10 @@ def _download_spacy_model(stock: Callable[..., None], name: str) -> None:
 
 @around(TrainModel, "from_partial_objects")
 def check_data_first(stock: Callable[..., TrainModel], cls: type[TrainModel], **parts: Any) -> TrainModel:
+    """
+    A wrong path of data for validation or test is found after an epoch, or after the whole training; and
+    `evaluate_on_test` does nothing without test data, and waits for ever in several processes.
+    """
     if parts.get("evaluate_on_test") and (is_distributed() or not parts.get("test_data_path")):
         raise ConfigError(
             "the test needs a test_data_path, and a training in one process",
@@ -185,6 +209,10 @@ def _check_apart(reader: DatasetReader, path: Any) -> None:
 
 
 def repair_recovery() -> None:
+    """
+    `train --recover` ends in a KeyError where a key is new, and refuses to train a finished run for more
+    epochs; `train --force` removes data in the folder of the run.
+    """
     wrap(training_util, "create_serialization_dir", _create_or_recover)
     wrap(Scheduler, "load_state_dict", _keep_length_of_run)
 
@@ -198,11 +226,6 @@ def _create_or_recover(
 ) -> None:
     folder = Path(serialization_dir)
     saved = folder / CONFIG_NAME
-    if folder.is_dir() and not (recover or force) and any(folder.iterdir()):
-        problem, remedy = "the folder has other files", "name another one"
-        if saved.exists():
-            problem, remedy = "the folder has a run", "--recover continues it, --force starts over"
-        raise ConfigError(problem, where=folder, remedy=remedy)
     if recover and not force and saved.exists():
         before = Params.from_file(saved)
         _check_same(params, before)
@@ -230,25 +253,21 @@ def _refuse_inputs_as_outputs(params: Params, serialization_dir: str | os.PathLi
 
 def _check_same(params: Params, before: Params) -> None:
     new, old = params.as_flat_dict(), before.as_flat_dict()
-    changes = [
-        f"{key} is {_shown_value(new, key)} and was {_shown_value(old, key)}"
+    changed = [
+        key
         for key in sorted(new.keys() | old.keys())
         if (key not in new or key not in old or new[key] != old[key])
         and not (key in _MAY_GROW and _grows(*(flat.get(key, _MAY_GROW[key]) for flat in (old, new))))
     ]
-    if changes:
+    if changed:
         raise ConfigurationError(
-            f"--recover needs the config of the run: {', '.join(changes)}; only "
+            f"--recover needs the config of the run, which has another {', '.join(changed)}; only "
             f"{' and '.join(_MAY_GROW)} may grow"
         )
 
 
 def _grows(old: Any, new: Any) -> bool:
     return new is None or (isinstance(new, int) and isinstance(old, int) and new >= old)
-
-
-def _shown_value(flat: dict[str, Any], key: str) -> str:
-    return shorten(json.dumps(flat[key]), 60) if key in flat else "missing"
 
 
 def _keep_length_of_run(stock: Callable[..., None], self: Scheduler, state_dict: dict[str, Any]) -> None:
@@ -259,6 +278,10 @@ def _keep_length_of_run(stock: Callable[..., None], self: Scheduler, state_dict:
 
 
 def check_vocabulary_of_pretrained() -> None:
+    """
+    A `_pretrained` module of another vocabulary gives each word the vector of another, in an archive that
+    cannot be opened.
+    """
     wrap(Archive, "extract_module", _extract_module)
     wrap(TrainModel, "__init__", _check_pretrained)
 
@@ -291,16 +314,12 @@ def _check_pretrained(stock: Callable[..., None], self: TrainModel, *args: Any, 
 
 
 def check_trainer() -> None:
+    """
+    The trainer drops keys that it does not know, misses a metric only after an epoch, takes a device by its
+    number alone, and does not say where it diverges.
+    """
     GradientDescentTrainer.from_params = classmethod(_trainer_from_params)
     wrap(GradientDescentTrainer, "train", _train)
-    wrap(util, "int_to_device", _device)
-
-
-def _device(stock: Callable[..., torch.device], device: int | torch.device) -> torch.device:
-    try:
-        return stock(device)
-    except RuntimeError:  # PyTorch's own, before AllenNLP can say that there is no GPU
-        return torch.device("cuda", device)  # type: ignore[arg-type]
 
 
 def _trainer_from_params(
@@ -351,7 +370,7 @@ def _train(stock: Callable[..., Any], self: GradientDescentTrainer) -> Any:
 def warn_of_dropped_keys(
     stock: Callable[..., Any], original: Any, overrides_dict: dict[str, Any], prefix: str = ""
 ) -> Any:
-    """Logs a warning where a block takes the place of another one, and does not have all of its keys."""
+    """An override of a block drops the other keys of the block silently."""
     for name, block in overrides_dict.items():
         before = original.get(name) if isinstance(original, dict) else None
         if isinstance(before, dict) and isinstance(block, dict) and "type" not in block:
@@ -368,6 +387,11 @@ def warn_of_dropped_keys(
 
 
 def let_evaluate_take_its_options() -> None:
+    """
+    `allennlp evaluate` refuses --batch-size with a batch sampler, overwrites its input, loses metrics of data
+    with equal names, scores only the `batches_per_epoch` of the training, and writes predictions a batch a
+    line in the order of a sampler.
+    """
     wrap(evaluate, "evaluate_from_archive", _evaluate_from_archive)
     wrap(SimpleEvaluator, "__call__", _evaluate)
     evaluate.DataLoader = _EvaluationLoader
@@ -391,7 +415,7 @@ def _evaluate_from_archive(
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     _check_data_and_outputs(call.arguments)
-    return stock(*call.args, **call.kwargs)
+    return stock(*args, **options)
 
 
 def _evaluate(
@@ -454,9 +478,10 @@ class _RecordSerializer(SimpleSerializer):
 
 
 def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
-    """Checks the arguments of `allennlp evaluate`; rewrites a path that would be taken for JSON."""
-    data = _data(arguments["input_file"])
-    arguments["input_file"] = json.dumps(data)[1:-1]
+    try:  # as AllenNLP does
+        data = json.loads(f"[{arguments['input_file']}]")
+    except json.JSONDecodeError:
+        data = arguments["input_file"].split(",")
     files = (arguments["metrics_output_file"], arguments["predictions_output_file"])
     outputs = [name for names in files if names is not None for name in names.split(",")]
     for output in map(Path, outputs):
@@ -469,12 +494,3 @@ def _check_data_and_outputs(arguments: dict[str, Any]) -> None:
     names = [Path(path).stem for path in data if isinstance(path, str)]
     if arguments["metrics_output_file"] is None and len(set(names)) < len(names):
         raise ConfigurationError("several data have the same name; use --output-file with a name for each")
-
-
-def _data(text: str) -> list[Any]:
-    if os.path.exists(text):
-        return [text]
-    try:
-        return list(json.loads(f"[{text}]"))
-    except json.JSONDecodeError:
-        return text.split(",")

@@ -1,7 +1,7 @@
 """
 What AllenNLP needs to run at all, on current Python, PyTorch and transformers, and on any system.
 
-`compat.TO_RUN` says what each function changes.
+`compat.TO_RUN` lists the changes; a docstring says what AllenNLP does without the change.
 """
 
 import functools
@@ -82,15 +82,19 @@ class _LoggingPlateau(ReduceLROnPlateau):
 
 
 @around(ReduceOnPlateauLearningRateScheduler, "__init__")
-def restore_reduce_on_plateau(stock: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
-    # As AllenNLP's own, with the other class
-    call = inspect.signature(stock).bind(self, *args, **options)
-    call.apply_defaults()
-    del call.arguments["self"]
-    super(ReduceOnPlateauLearningRateScheduler, self).__init__(_LoggingPlateau(**call.arguments))
+def restore_reduce_on_plateau(
+    stock: Callable[..., None], self: Any, optimizer: torch.optim.Optimizer, **options: Any
+) -> None:
+    """PyTorch 2.7 dropped `verbose`, which AllenNLP passes on: a TypeError."""
+    # As AllenNLP's own, with the same defaults
+    super(ReduceOnPlateauLearningRateScheduler, self).__init__(_LoggingPlateau(optimizer, **options))
 
 
 def allow_numpy_numbers_in_checkpoints() -> None:
+    """
+    Since PyTorch 2.6 `torch.load` refuses NumPy's float64 and bool, which a training state holds. These types
+    cannot run code.
+    """
     # The function that pickle calls for a number
     number_from_bytes: Any = numpy.float64(0).__reduce__()[0]
     torch.serialization.add_safe_globals(
@@ -99,6 +103,7 @@ def allow_numpy_numbers_in_checkpoints() -> None:
 
 
 def take_current_names_of_amp() -> None:
+    """AllenNLP enters `torch.cuda.amp.autocast`, a deprecated name, for each batch: a warning each time."""
     amp = SimpleNamespace(
         autocast=lambda enabled: torch.amp.autocast("cuda", enabled=enabled),
         GradScaler=functools.partial(torch.amp.GradScaler, "cuda"),
@@ -109,9 +114,10 @@ def take_current_names_of_amp() -> None:
 
 def repair_loader_processes() -> None:
     """
-    Lets workers start, draw by the seed of the run, and end by SIGTERM or with their run. A worker gets the
-    SIGTERM handler of `allennlp` by its fork. It does not notice by itself that the run was killed, since it
-    holds both ends of the pipe that should tell it.
+    Since Python 3.11.5 a spawned worker of a data loader does not start: its lock is made for forks. A worker
+    seeds `random` by chance, so that the order of its batches differs from run to run. A forked one gets the
+    SIGTERM handler of `allennlp`, and outlives a killed run, since it holds both ends of the pipe that should
+    tell it. Windows has no forks.
     """
     for name in ("_start_instance_workers", "_start_batch_workers"):
         wrap(MultiProcessDataLoader, name, _with_lock_and_seed)
@@ -144,12 +150,10 @@ class _WithOwnLock:
         )
 
 
-def _spawn_in_place_of_fork(stock: Callable[..., None], *args: Any, **options: Any) -> None:
-    call = inspect.signature(stock).bind(*args, **options)
-    call.apply_defaults()
-    if call.arguments["start_method"] == "fork":
-        call.arguments["start_method"] = "spawn"
-    stock(*call.args, **call.kwargs)
+def _spawn_in_place_of_fork(
+    stock: Callable[..., None], *args: Any, start_method: str = "fork", **options: Any
+) -> None:
+    stock(*args, start_method="spawn" if start_method == "fork" else start_method, **options)
 
 
 def _prepared(work: Callable[..., None], self: MultiProcessDataLoader, worker_id: int, *args: Any) -> None:
@@ -170,6 +174,7 @@ def _join_alive_workers(
 def pickle_characters_encoder(
     stock: Callable[..., None], self: TokenCharactersEncoder, *args: Any, **options: Any
 ) -> None:
+    """A model that reads characters without dropout cannot be pickled: its encoder has a lambda."""
     stock(self, *args, **options)
     if not isinstance(self._dropout, torch.nn.Module):
         self._dropout = torch.nn.Identity()
@@ -177,6 +182,10 @@ def pickle_characters_encoder(
 
 @around(gradient_descent_trainer, "hardlink_or_copy")
 def copy_where_links_fail(stock: Callable[..., None], source: str, dest: str) -> None:
+    """
+    A training ends after its first epoch in a folder without hard links, such as a mounted drive: AllenNLP
+    copies after two errors of many alone.
+    """
     try:
         stock(source, dest)
     except OSError:
@@ -192,10 +201,15 @@ def find_predictor_of_loaded_model(
     *args: Any,
     **options: Any,
 ) -> Predictor:
+    """A model of type from_archive has no predictor: AllenNLP asks the class `Model` for it."""
     return stock(cls, archive, predictor_name or archive.model.default_predictor, *args, **options)
 
 
 def tokenize_for_transformers() -> None:
+    """
+    Nothing named `pretrained_transformer` works: transformers makes no tokenizer with the argument
+    `add_special_tokens`, and since 5.0 no tokenizer has all methods that AllenNLP calls.
+    """
     wrap(cached_transformers, "get_tokenizer", _get_tokenizer)
     wrap(PretrainedTransformerTokenizer, "__init__", _make_transformer_tokenizer)
 
@@ -239,6 +253,7 @@ def installed_transformer(stock: Callable[..., Any], name: str, *args: Any, **op
 def split_by_rules_without_a_model(
     stock: Callable[..., None], self: SpacyTokenizer, *args: Any, **options: Any
 ) -> None:
+    """Most readers and predictors of AllenNLP download `en_core_web_sm`, and need only its rules."""
     call = inspect.signature(stock).bind(self, *args, **options)
     needs_model = any(call.arguments.get(name) for name in ("pos_tags", "parse", "ner"))
     name = call.arguments.get("language", "en_core_web_sm")
@@ -255,7 +270,7 @@ def split_by_rules_without_a_model(
 
 
 def take_gojsonnet() -> None:
-    """It has the functions of jsonnet, and wheels for ARM Linux, where jsonnet has none."""
+    """The package jsonnet has no wheel for ARM Linux; gojsonnet, which has one, has its functions."""
     if find_spec("_jsonnet") is None and find_spec("_gojsonnet") is not None:
         for name in ("evaluate_file", "evaluate_snippet"):
             replace(params_module, name, getattr(import_module("_gojsonnet"), name))
@@ -265,5 +280,6 @@ def take_gojsonnet() -> None:
 def read_local_configs(
     stock: Callable[..., str], path: str | os.PathLike[str], *args: Any, **options: Any
 ) -> str:
+    """A config in a file imports the clients of all stores, and one of the project is not found by name."""
     path = local_or_bundled(path)
     return path if os.path.exists(path) else stock(path, *args, **options)

@@ -40,12 +40,7 @@ class PredictManager(stock._PredictManager):
 
 
 def get_predictor(arguments: argparse.Namespace) -> TaskPredictor:
-    """Makes the predictor of `allennlp predict`. Sets a batch size that is not given from 1 to `None`."""
-    # AllenNLP has read the command line when it imports the plug-in, so that its parser cannot get a default.
-    # argparse takes `--batch` for `--batch-size`, too, and no other option begins like it.
-    is_command = sys.argv[1:2] == ["predict"]
-    if is_command and not any(text.startswith("--b") for text in sys.argv):
-        arguments.batch_size = None
+    """Makes the predictor of `allennlp predict`."""
     predictor_args = predictor_arguments(arguments.predictor_args)
     if arguments.output_file is not None:
         sources = list(filter(None, (arguments.archive_file, arguments.weights_file)))

@@ -151,7 +151,7 @@ BOTH = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "bes
             {},
             "1 of 3: training loss 22.07, validation f1 0.6521 (best 0.7000, epoch 2), 10 s; 20 s left",
         ),
-        (BOTH, 2, {"validated": False}, "3 of 3: training loss 22.07, 10 s; 0 s left"),
+        ({"training_loss": 22.068}, 2, {}, "3 of 3: training loss 22.07, 10 s; 0 s left"),
         (BOTH, 1, {"is_primary": False}, None),
     ],
 )
@@ -162,11 +162,9 @@ def test_a_line_for_each_epoch_in_a_file(monkeypatch, capsys, metrics, epoch, op
     tracker = SimpleNamespace(tracked_metrics=[(1.0, "f1")])
     trainer = SimpleNamespace(_num_epochs=3, _metric_tracker=tracker)
 
-    def shown(*, validated=True, is_primary=True):
+    def shown(*, is_primary=True):
         lines = command.EpochLines("folder")
         lines.on_start(trainer)
-        for is_training in (True, False) if validated else (True,):
-            lines.on_batch(trainer, is_training=is_training)
         lines.on_epoch(trainer, metrics, epoch, is_primary=is_primary)
         return capsys.readouterr().err
 

@@ -164,6 +164,23 @@ def test_include_package_names_a_package_that_is_missing(in_command):
         allennlp.commands.import_module_and_submodules("nopackage.models")
 
 
+@pytest.mark.parametrize(("options", "size"), [([], None), (["--batch-size", "1"], 1)])
+def test_predict_takes_its_own_batch_size(in_command, monkeypatch, options, size):
+    """AllenNLP's own default is 1."""
+    monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["allennlp", "predict", "archive", "input", *options])
+    assert allennlp.commands.parse_args()[1].batch_size == size
+
+
+def test_overrides_of_commands_that_read_the_training_data(ner_config, script, allennlp, tmp_path):
+    """The plug-in is there before the parser takes the functions of the commands."""
+    overrides = ["--overrides", '{"train_data_path": "nosuch.conll"}']
+    done = script("build-vocab", ner_config, tmp_path / "vocabulary.tar.gz", *overrides)
+    assert done.returncode == 1
+    assert mentions(done.stderr, "nosuch.conll")
+    assert "nosuch.conll" in allennlp("count-instances", ner_config, *overrides, status=1)
+
+
 def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
     (tmp_path / "plugged_in/heads").mkdir(parents=True)
     for folder in ("plugged_in", "plugged_in/heads"):

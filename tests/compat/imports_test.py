@@ -7,12 +7,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import huggingface_hub
-import nltk
 import pytest
 import torch
 import transformers
-from allennlp.common import push_to_hf
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.optimizers import Optimizer
 from torch import tensor
@@ -20,7 +17,7 @@ from torch import tensor
 import elmo_tasks
 from tests.errors import error_of, mentions
 
-deferred = pytest.importorskip("_elmo_tasks_stand_ins")
+deferred = pytest.importorskip("_elmo_tasks_imports")
 
 PROJECT = Path(elmo_tasks.__file__).parents[1]
 PLACEHOLDERS = PROJECT / "elmo_tasks" / "compat" / "placeholders"
@@ -77,13 +74,6 @@ NOT_INSTALLED = """
 import importlib.util
 for name in ("torchvision", "fairscale"):
     assert name not in sys.modules and importlib.util.find_spec(name) is None, name
-"""
-TRUTH = """
-import allennlp.commands, elmo_tasks
-from multiprocessing import forkserver
-from transformers.utils import is_torchvision_available
-assert not is_torchvision_available()
-assert forkserver._forkserver._preload_modules == ["__main__"]
 """
 HEAVY = (
     *("cached_path", "conllu", "ftfy", "huggingface_hub", "nltk", "regex", "scipy.stats", "sklearn", "spacy"),
@@ -142,7 +132,8 @@ imported: True
 def python(script: str, *folders: Path, **environment: str) -> subprocess.CompletedProcess:
     """Runs a script as an interpreter would whose `.pth` files name the folder of placeholders and these."""
     paths = list(map(str, (PLACEHOLDERS, *folders)))
-    start = f"import sys; sys.path += {paths}; import _elmo_tasks_imports; _elmo_tasks_imports.install()\n"
+    find = "import _elmo_tasks_imports; sys.meta_path.insert(0, _elmo_tasks_imports.Finder)"
+    start = f"import sys; sys.path += {paths}; {find}\n"
     return subprocess.run(
         [sys.executable, "-S", "-P", "-c", start + script + AT_ONCE],
         env={**os.environ, "PYTHONPATH": "", **environment},
@@ -176,16 +167,6 @@ class TestPlaceholders:
         (folder / "other.py").write_text("import torchvision")
         done = python("import allennlp.data.image_loader, other", folder)
         assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'torchvision'"
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(
-        any((SITE_PACKAGES / name).exists() for name in ("torchvision", "fairscale")),
-        reason="they are installed",
-    )
-    def test_elmo_tasks_changes_nothing_for_others(self):
-        """AllenNLP and all of ours are imported, and feature tests still say what is true."""
-        done = python(TRUTH + NOT_INSTALLED, SITE_PACKAGES, PROJECT)
-        assert done.returncode == 0, done.stderr
 
 
 class TestDeferred:
@@ -224,11 +205,6 @@ class TestDeferred:
         assert deferred.Deferred("pkg_resources.resource_filename")("rouge.rouge", "x").endswith("rouge/x")
         assert Rouge(stemming=True).WORDNET_KEY_VALUE
 
-    @pytest.mark.skipif(hasattr(huggingface_hub, "HfFolder"), reason="it is still there")
-    def test_a_name_without_a_substitute(self, tmp_path):
-        message = error_of(ConfigurationError, push_to_hf, "name", serialization_dir=tmp_path)
-        assert mentions(message, "huggingface_hub", "HfFolder", "install an older huggingface_hub")
-
 
 class TestPlugin:
     @pytest.mark.parametrize(
@@ -256,20 +232,8 @@ class TestPlugin:
         assert (done.stdout, done.stderr) == ("allennlp 2.10.1\n", "")
         assert report.read_text() == expected
 
-    def test_what_needs_nltk_data_says_so(self):
-        """The folder that ends nltk's search holds no data, and does not pretend to."""
-        folder = Path(sys.prefix, "share", "nltk_data", "tokenizers", "punkt")
-        assert [path.name for path in folder.iterdir()] == ["README.txt"]
-        nltk.data.find("tokenizers/punkt", paths=[str(folder.parents[1])])
-        with pytest.raises(LookupError, match="punkt_tab"):
-            nltk.data.find("tokenizers/punkt_tab", paths=[str(folder.parents[1])])
-
-    @pytest.mark.parametrize(
-        ("switch", "error"), [("1", "RuntimeError: elmo_tasks cannot be imported"), ("0", "")]
-    )
-    def test_an_import_error_of_elmo_tasks_is_not_hidden(self, tmp_path, switch, error):
-        """Unless the user switches the plug-in off."""
-        (tmp_path / "elmo_tasks.py").write_text("import no_such_module_at_all")
+    @pytest.mark.parametrize(("switch", "error"), [("1", "found"), ("0", "")])
+    def test_a_switch_leaves_it_out(self, tmp_path, switch, error):
+        (tmp_path / "elmo_tasks.py").write_text("raise SystemExit('found')")
         done = python("import allennlp_server", tmp_path, ELMO_TASKS_PLUGIN=switch)
-        assert bool(done.returncode) == bool(error)
-        assert "".join(done.stderr.splitlines()[-1:]).startswith(error)
+        assert done.stderr.strip() == error

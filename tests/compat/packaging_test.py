@@ -78,7 +78,6 @@ def check_start(python: Path, root: Path) -> None:
         "path": str(root / "elmo_tasks/compat/placeholders"),
         "found": [],
     }
-    assert (python.parents[1] / "share/nltk_data/tokenizers/punkt").is_dir()
 
 
 def site_packages(python: Path) -> Path:
@@ -95,15 +94,9 @@ def test_the_wheel_carries_everything(wheel, project):
     assert set(core) == {"filelock", "fsspec", "h5py", "lmdb", "numpy", "torch", "tqdm"}
     assert 'Requires-Dist: allennlp==2.10.1; extra == "allennlp"' in metadata
     assert "pytest" not in metadata
-    assert any(name.endswith("data/share/nltk_data/tokenizers/punkt/README.txt") for name in names)
-    suffixes = {
-        *(".json", ".jsonl", ".jsonnet", ".libsonnet", ".hdf5", ".fasta"),
-        *(".conll", ".conllu", ".txt", ".md", ".csv", ".tsv", ".gz"),
-    }
     for folder in ("fixtures", "pretrained", "training_configs"):
         for path in (project / folder).rglob("*"):
             if path.is_file():
-                assert path.suffix in suffixes, f"setup.py does not carry {path}"
                 assert f"elmo_tasks/{path.relative_to(project).as_posix()}" in names
     for path in (project / "elmo_tasks").rglob("*.py"):
         assert path.relative_to(project).as_posix() in names

@@ -5,7 +5,6 @@ import gzip
 import importlib.util
 import io
 import json
-import logging
 import os
 import pickle
 import random
@@ -23,7 +22,7 @@ import pytest
 import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params, util
-from allennlp.common.checks import ConfigurationError, check_for_gpu
+from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.data_loaders import MultiProcessDataLoader
@@ -54,30 +53,15 @@ def stock(module: ModuleType) -> ModuleType:
     return again
 
 
-class TestReduceOnPlateau:
-    @pytest.fixture
-    def optimizer(self):
-        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-
-    def test_lowers_the_rate_and_says_so(self, optimizer, caplog):
-        parameters = {"mode": "max", "factor": 0.5, "patience": 0, "min_lr": [0.1], "verbose": True}
-        scheduler = LearningRateScheduler.from_params(
-            Params({"type": "reduce_on_plateau", **parameters}), optimizer=optimizer
-        )
-        caplog.clear()
-        caplog.set_level(logging.INFO)
-        for metric in (0.3, 0.4):
-            scheduler.step(metric)
-        assert not caplog.messages
-        scheduler.step(0.4)
-        assert optimizer.param_groups[0]["lr"] == 0.5
-        assert caplog.messages == ["reduce_on_plateau: learning rate [1.0] -> [0.5]"]
-
-    def test_stock_fails(self, optimizer):
-        constructor = LearningRateScheduler.by_name("reduce_on_plateau").__init__
-        if hasattr(constructor, "__wrapped__"):
-            with pytest.raises(TypeError, match="verbose"):
-                constructor.__wrapped__(SimpleNamespace(), optimizer)
+def test_a_scheduler_by_plateaus():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    parameters = {"type": "reduce_on_plateau", "mode": "max", "factor": 0.5, "patience": 0, "verbose": True}
+    scheduler = LearningRateScheduler.from_params(Params(parameters), optimizer=optimizer)
+    for metric in (0.3, 0.4, 0.4):
+        scheduler.step(metric)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    with pytest.raises(TypeError, match="verbose"):
+        type(scheduler).__init__.__wrapped__(SimpleNamespace(), optimizer)
 
 
 class Harmful:
@@ -139,13 +123,15 @@ class TestMovingAverage:
         assert self.resumed_value(stock(moving_average)) == 1.0
 
 
-class TestLoaderProcesses:
-    @pytest.fixture(autouse=True)
-    def _lock(self):
-        lock = Tqdm.get_lock()
-        yield
-        Tqdm.set_lock(lock)
+@pytest.fixture
+def _lock_of_bars():
+    lock = Tqdm.get_lock()
+    yield
+    Tqdm.set_lock(lock)
 
+
+@pytest.mark.usefixtures("_lock_of_bars")
+class TestLoaderProcesses:
     def start(self, start_workers) -> list[int]:
         """Starts a worker that prints what it is given, the lock of the progress bars included."""
         loader = SimpleNamespace(num_workers=1, _instance_worker=print)
@@ -224,6 +210,7 @@ class TestLoaderProcesses:
         assert ended
 
 
+@pytest.mark.usefixtures("_lock_of_bars")
 def test_processes_that_make_batches_draw_by_the_seed():
     reader, path = DatasetReader.by_name("elmo_ner")(), str(DEV)
     vocabulary = Vocabulary.from_instances(reader.read(path))
@@ -237,33 +224,16 @@ def test_processes_that_make_batches_draw_by_the_seed():
         loader.index_with(vocabulary)
         return [[sentence.words for batch in loader for sentence in batch["metadata"]] for _ in range(2)]
 
-    lock = Tqdm.get_lock()
-    try:
-        first, second = epochs(seed=1)
-        assert [first, second] == epochs(seed=1)
-        assert first != second
-        assert first != epochs(seed=2)[0]
-    finally:
-        Tqdm.set_lock(lock)
+    first, second = epochs(seed=1)
+    assert [first, second] == epochs(seed=1)
+    assert first != second
+    assert first != epochs(seed=2)[0]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(ConfigurationError, match="cuda_device"):
         GradientDescentTrainer.from_params(Params({"cuda_device": 0}))
-    with pytest.raises(ConfigurationError, match="GPU"):
-        check_for_gpu([0])  # as for `find-lr`, and a training of several processes
-
-
-@pytest.fixture
-def _logging_restored():
-    """AllenNLP's training replaces the handlers of the root logger, and the hook for exceptions."""
-    root = logging.getLogger()
-    handlers, level, hook = list(root.handlers), root.level, sys.excepthook
-    yield
-    for handler in set(root.handlers) - set(handlers):
-        handler.close()
-    root.handlers[:], root.level, sys.excepthook = handlers, level, hook
 
 
 def tagger(folder: Path, **trainer) -> Params:
@@ -287,7 +257,6 @@ def tagger(folder: Path, **trainer) -> Params:
     )
 
 
-@pytest.mark.usefixtures("_logging_restored")
 def test_training_resumes_and_its_archive_loads(tmp_path):
     """With the scheduler whose state holds numpy's numbers, and a moving average."""
     config = tagger(
@@ -308,9 +277,8 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
         torch.testing.assert_close(loaded.state_dict()[name], value)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK])
-def test_a_file_system_without_hard_links(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(number, os.strerror(number))))
+def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EOPNOTSUPP, "not supported")))
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("weights")
     gradient_descent_trainer.hardlink_or_copy(source, target)
@@ -318,7 +286,6 @@ def test_a_file_system_without_hard_links(tmp_path, monkeypatch, number):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.usefixtures("_logging_restored")
 class TestTrainingLoss:
     def resumed_share(self, folder: Path) -> float:
         """The loss of an epoch that is resumed half-way, by that of the whole, with equal batches."""
@@ -346,7 +313,6 @@ class TestTrainingLoss:
         assert self.resumed_share(tmp_path) == pytest.approx(0.5)
 
 
-@pytest.mark.usefixtures("_logging_restored")
 def test_data_without_a_batch(tmp_path):
     config = tagger(tmp_path, num_epochs=1)
     config["data_loader"] = {"batch_size": 5, "drop_last": True}
@@ -417,7 +383,7 @@ class TestVectors:
             embedding.EmbeddingsTextFile.__init__.__wrapped__(file, str(tmp_path / "binary.txt"))
 
     @pytest.mark.parametrize("content", [TABS, TAB_AND_BLANKS, BINARY, BINARY.replace(b"\ncat", b"cat")])
-    @pytest.mark.parametrize("name", ["v.bin", "v.txt.gz", "v.zip", "v.zip!in/v", "(v.zip)#in/v"])
+    @pytest.mark.parametrize("name", ["v.txt.gz", "(v.zip)#in/v"])
     def test_vectors_of_all_kinds(self, tmp_path, content, name):
         if "zip" in name:
             with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:

@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
@@ -147,22 +146,3 @@ def test_without_a_state_a_sentence_is_the_same_in_any_batch(archive, tmp_path):
     lone = [np.array(batch["logits"][0]) for batch in evaluated(archive, tmp_path / "one", size=1)]
     for logits, expected in zip(lone, by_eight, strict=True):
         np.testing.assert_allclose(logits, expected[: len(logits)], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_run_of_stock_goes_on(archive, tmp_path):
-    """With `requires_grad` and `no_grad`; the optimizer's state finds its parameters."""
-    states = []
-    for install in (drop_in.uninstall, drop_in.install):
-        drop_in.uninstall()
-        folder = tmp_path / install.__name__
-        for epochs in (1, 2):
-            block = config(epochs, requires_grad=True, dropout=0.0)
-            block["trainer"]["no_grad"] = [r".*_elmo_lstm\._token_embedder.*"]
-            block["data_loader"]["shuffle"] = False
-            if epochs == 2:
-                install()
-            train_model(Params(block), str(folder), recover=epochs == 2)
-        states.append([torch.load(path) for path in sorted(folder.glob("model_state_*"))])
-    assert list(states[0][-1]) == list(states[1][-1])
-    torch.testing.assert_close(states[1], states[0], atol=1e-4, rtol=1e-3)

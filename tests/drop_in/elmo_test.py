@@ -95,13 +95,6 @@ def test_bilms_that_allennlp_cannot_hold(tmp_path, changes, message):
         Elmo(options, weights, 1)
 
 
-def test_weights_of_other_sizes(tmp_path):
-    options, _ = make_files(tmp_path)
-    (tmp_path / "other").mkdir()
-    with pytest.raises(RuntimeError, match=r"other/weights\.hdf5.*shape"):
-        Elmo(options, make_files(tmp_path / "other", dim=24)[1], 1)
-
-
 def test_a_bilm_that_reads_words(tmp_path):
     files = make_word_files(tmp_path)
     with pytest.raises(ConfigurationError, match=files["options_file"]):

@@ -9,7 +9,6 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.pipeline import command
 from elmo_tasks.pipeline.command import get_predictor, predict_file
 from tests.errors import mentions
 from tests.pipeline.archives import predictor_of
@@ -55,26 +54,6 @@ def wait_for(condition):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-@pytest.mark.parametrize(
-    ("command_line", "batch_size"),
-    [
-        (["allennlp", "predict"], None),
-        (["allennlp", "predict", "--batch-size", "1"], 1),
-        (["allennlp", "predict", "--b=1"], 1),
-        (["program"], 1),
-    ],
-)
-def test_a_batch_size_that_is_given(monkeypatch, command_line, batch_size):
-    """AllenNLP's own default is 1."""
-    monkeypatch.setattr(sys, "argv", command_line)
-    monkeypatch.setattr(command.stock, "load_archive", lambda *_, **options: None)
-    monkeypatch.setattr(command, "predictor_of", lambda *_: None)
-    names = ("archive_file", "weights_file", "overrides", "predictor", "dataset_reader_choice", "output_file")
-    arguments = Namespace(**dict.fromkeys(names), predictor_args="", cuda_device=-1, batch_size=1)
-    get_predictor(arguments)
-    assert arguments.batch_size == batch_size
 
 
 @pytest.mark.parametrize("size", [0, -1])
