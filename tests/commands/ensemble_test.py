@@ -75,18 +75,6 @@ def test_the_archive_stands_alone(elmo, runs, tmp_path, capsys):
     assert len(result["tags"]) == len(SENTENCE["tokens"])
 
 
-def test_a_file_that_is_there_stays(elmo, runs, tmp_path, capsys):
-    output = tmp_path / "ensemble.tar.gz"
-    output.write_text("mine")
-    assert elmo("ensemble", *runs[:2], "-o", output) == 1
-    assert mentions(capsys.readouterr().err, f"error: {output} exists", "--force")
-    assert elmo("ensemble", *runs[:2], runs[0] / "nothing", "-o", output, "--force") == 1
-    assert output.read_text() == "mine"
-    assert elmo("ensemble", *runs[:2], "-o", output, "--force") == 0
-    assert len(load_archive(output).model.members) == 2
-    assert not (tmp_path / "ensemble.tar.gz.partial").exists()
-
-
 def test_archives_that_do_not_go_together(runs, tmp_path):
     """Other token indexers, another order of labels, no model of a task, and no whole archive."""
     first, indexer, labels = runs[0], *(tmp_path / name for name in ("indexer", "labels"))

@@ -7,7 +7,6 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import runs
-from elmo_tasks.jobs.engines import first_error
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     MANIFEST,
@@ -116,15 +115,6 @@ def test_prepare_folder(tmp_path, files, there, plain, resume, force):
             assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("name", [PLAN, "part-000000.jsonl", "_part-000001.json"])
-@pytest.mark.parametrize("way", ["resume", "force"])
-def test_links_are_not_files_of_a_run(stopped, name, way):
-    (stopped / "out" / name).unlink(missing_ok=True)
-    (stopped / "out" / name).symlink_to("../text")
-    with pytest.raises(ElmoError, match=f"{name}, which this command did not write"):
-        opened(stopped, **{way: True})
-
-
 def test_force_that_is_killed_leaves_no_plan(stopped):
     """A plan and notes without their parts would be taken for shards that are done."""
     (stopped / "out" / MANIFEST).touch()
@@ -138,19 +128,3 @@ def test_force_that_is_killed_leaves_no_plan(stopped):
         opened(stopped, force=True)
     with pytest.raises(ElmoError, match="--force"):
         opened(stopped, resume=True)
-
-
-def test_a_stop_says_how_to_go_on(stopped, capsys, monkeypatch):
-    monkeypatch.setattr("elmo_tasks.common.progress.log_options", lambda: {"delay": 0, "mininterval": 0})
-    run = opened(stopped, resume=True)
-
-    def outcomes():
-        yield {"number": 1}
-        raise OSError("gone")
-
-    with pytest.raises(OSError, match="gone") as raised, run.noting_how_to_resume():
-        first_error(run, outcomes(), "embed")
-    (note,) = raised.value.__notes__
-    assert note.startswith("3 of 4 lines are done")
-    shown = capsys.readouterr().err
-    assert "embed:  75%" in shown
