@@ -15,7 +15,7 @@ written when its content is on the disk. A run that is resumed does the shards t
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,7 +104,7 @@ def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Sha
     for source in sources:
         start, line = 0, 1
         with _errors_of(where=source), open_source(source, reading.folder) as file:
-            for block in _blocks(_opened(file, source, reading).records(start, line), size, reading):
+            for block in _blocks(_records_of(file, source, reading)(start, line), size, reading):
                 if reading.check_utf8:
                     _check_utf8(source, start, line, block)
                 shard = Shard(len(shards), source, start, line, len(block), before, _digest(block))
@@ -120,15 +120,17 @@ class ShardReader:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._source: _Text | _ParquetRows | None = None
+        self._source: str | None = None
+        self._records: Callable[[int, int], Iterator[_Record]]
 
     def lines(self, shard: Shard) -> list[Content]:
         """Returns the lines; `ElmoError` if the source cannot be read, or has changed."""
         with _errors_of(where=shard.source):
-            if self._source is None or self._source.name != shard.source:
+            if self._source != shard.source:
                 file = open_source(shard.source, self._reading.folder)
-                self._source = _opened(file, shard.source, self._reading)
-            block = list(islice(self._source.records(shard.start, shard.line), shard.lines))
+                self._records = _records_of(file, shard.source, self._reading)
+                self._source = shard.source
+            block = list(islice(self._records(shard.start, shard.line), shard.lines))
         if _digest(block) != shard.digest:
             raise ElmoError(
                 "the text has changed since the run began",
@@ -179,25 +181,20 @@ def _digest(block: list[_Record]) -> str:
     return blake2b(b"".join(record.packed for record in block), digest_size=16).hexdigest()
 
 
-def _opened(file: BufferedReader, name: str, reading: Reading) -> "_Text | _ParquetRows":
-    """Tells the kind of a file by its first bytes, whatever its name."""
+def _records_of(file: BufferedReader, name: str, reading: Reading) -> Callable[[int, int], Iterator[_Record]]:
+    """Returns how the records from a start on are read. The first bytes tell the kind of file, not its name."""
     if file.peek(4).startswith(b"PAR1"):
-        return _ParquetRows(file, name, reading)
-    return _Text(decompressed(file), name)
+        return _ParquetRows(file, name, reading).records
+    return partial(_lines, decompressed(file))
 
 
-class _Text:
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self.name = name
-        self._file = file
-
-    def records(self, start: int, line: int) -> Iterator[_Record]:
-        """Yields the lines from the byte `start` on, where line `line` begins."""
-        self._file.seek(start)
-        for packed in self._file:
-            content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
-            yield _Record(content.removesuffix(b"\n"), packed)
-            line += 1
+def _lines(file: BinaryIO, start: int, line: int) -> Iterator[_Record]:
+    """Yields the lines from the byte `start` on, where line `line` begins."""
+    file.seek(start)
+    for packed in file:
+        content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
+        yield _Record(content.removesuffix(b"\n"), packed)
+        line += 1
 
 
 class _ParquetRows:
@@ -207,7 +204,7 @@ class _ParquetRows:
         remedy = "install it: make install EXTRAS='ray'"
         with errors_as(ElmoError, "Parquet files need pyarrow", ImportError, where=name, remedy=remedy):
             from pyarrow.parquet import ParquetFile
-        self.name = name
+        self._name = name
         self._file = ParquetFile(file)
         self._reading = reading
         self._group: tuple[int, Table] | None = None
@@ -239,7 +236,7 @@ class _ParquetRows:
                 return name
         raise ElmoError(
             f"none of the columns {', '.join(names)} is named {' or '.join(wanted)}",
-            where=self.name,
+            where=self._name,
             remedy="name a column by --column",
         )
 
