@@ -131,8 +131,6 @@ class Export(Verb):
 
 
 class Trained(NamedTuple):
-    """The parts of a language model that an archive holds."""
-
     bilm: BiLm
     softmax: Softmax | None
     words: list[str] | None

@@ -133,8 +133,6 @@ _STATIC_IN_SENTENCE = (
 
 
 class Probe(Verb):
-    """A verb that trains a probe on each kind of vectors."""
-
     train: Input = positional("TRAIN", "file, folder, pattern or URL, gzip or not")
     dev: Input = positional("DEV", "the same")
     vectors: VectorArguments

@@ -104,7 +104,6 @@ class Folder:
 
     @property
     def path(self) -> Path:
-        """The path of a folder on a disk."""
         return Path(self._path)
 
     def create(self) -> None:

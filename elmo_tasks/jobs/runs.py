@@ -182,7 +182,7 @@ def _digest(block: list[_Record]) -> str:
 
 
 def _records_of(file: BufferedReader, name: str, reading: Reading) -> Callable[[int, int], Iterator[_Record]]:
-    """Returns how the records from a start on are read. The first bytes tell the kind of file, not its name."""
+    """Returns how records are read from a start on. The first bytes tell the kind of a file, not its name."""
     if file.peek(4).startswith(b"PAR1"):
         return _ParquetRows(file, name, reading).records
     return partial(_lines, decompressed(file))
@@ -198,8 +198,6 @@ def _lines(file: BinaryIO, start: int, line: int) -> Iterator[_Record]:
 
 
 class _ParquetRows:
-    """The rows of a Parquet file."""
-
     def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
         remedy = "install it: make install EXTRAS='ray'"
         with errors_as(ElmoError, "Parquet files need pyarrow", ImportError, where=name, remedy=remedy):
