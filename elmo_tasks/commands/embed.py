@@ -175,9 +175,6 @@ class Embed(Verb):
         )
         size = ray.shard_bytes
         run = run_job(job, engine, name="embed", sources=sources, settings=settings, shard_bytes=size)
-        if run.complete:
-            print(f"{output} is complete already")
-            return
         seconds = time.monotonic() - began
         print(
             f"{output}: {run.total('sentences'):,} sentences, {run.total('tokens'):,} tokens, "

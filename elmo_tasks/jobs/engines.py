@@ -75,8 +75,6 @@ def run_job(
     with engine.start(job) as workers:
         size = shard_bytes or default_shard_bytes(sources, workers, job.reading.folder)
         run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
-        if run.complete:
-            return run
         error: Outcome | None = None
         if shards := run.remaining():
             with run.noting_how_to_resume():

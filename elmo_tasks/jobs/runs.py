@@ -270,12 +270,12 @@ def prepare_folder(folder: Folder, output: str | None = None, *, resume: bool, f
                 remedy="remove it, or name another OUT",
             )
     complete = MANIFEST in names if output is None else exists(output)
-    stopped = PLAN in names
+    stopped = PLAN in names and not (output is None and complete)
     if output is not None and not stopped and names:
         remove_run(folder)  # of a run that was killed when it was complete
     if resume and (stopped or complete):
         return stopped
-    if not force and complete and (output is None or not stopped):
+    if not force and complete and not stopped:
         raise ElmoError(f"{output or folder.location} exists", remedy="use --force to overwrite it")
     if not force and (stopped or (output is None and names)):
         raise ElmoError(
@@ -302,7 +302,6 @@ class Run:
     shards: list[Shard]
     done: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the shards that are done, by their numbers."""
-    complete: bool = False
 
     def __post_init__(self) -> None:
         self._resumed = set(self.done)
@@ -334,7 +333,7 @@ def open_run(
 ) -> Run:
     """
     Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again. A
-    run with other settings, or one that is complete and whose input has changed, is an `ElmoError`.
+    run with other settings is an `ElmoError`.
     """
     names = folder.names()
     if PLAN not in names:
@@ -345,11 +344,6 @@ def open_run(
     plan = read_json(folder, PLAN)
     _check_settings(folder, plan, settings)
     shards = make_shards(sources, plan["shard_bytes"], reading)
-    if MANIFEST in names:
-        parts = read_json(folder, MANIFEST)["parts"]
-        if [Shard(*(part[name] for name in Shard._fields)) for part in parts] != shards:
-            raise _cannot_be_resumed(folder, "its input has changed")
-        return Run(folder=folder, shards=shards, complete=True)
     # What workers that were killed had begun
     folder.remove(name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
     done = {}
