@@ -59,7 +59,7 @@ class PredictJob(Job):
             self._predictor,
             map(_as_line, self._reader.lines(shard)),
             shard.source if self.named else None,
-            before=shard.line - 1 if self.named else shard.before,
+            before=shard.line - 1,
         )
         with self.sink.part(shard) as write:
 

@@ -93,22 +93,16 @@ def json_records(
 ) -> Iterator[InputRecord]:
     """
     Yields a record for each line that is not blank, by `load_line` of the predictor. Errors give the file the
-    `name`; without one, blank lines are not counted. `before` is the number of lines before the first.
+    `name`, if it has one. `before` is the number of lines before the first.
     """
-    number = before
-
-    def where() -> str:
-        return f"{name}, line {number}" if name else f"line {number} (blank lines not counted)"
-
+    place, number = f"{name}, line" if name else "line", before
     try:
-        for line in lines:
-            is_blank = not line.decode("utf-8", "replace").strip()
-            number += not is_blank or name is not None
-            if not is_blank:
-                yield InputRecord(attempt(lambda line: predictor.load_line(_decoded(line)), line), where())
+        for number, line in enumerate(lines, start=before + 1):
+            if line.decode("utf-8", "replace").strip():
+                content = attempt(lambda line: predictor.load_line(_decoded(line)), line)
+                yield InputRecord(content, f"{place} {number}")
     except UNREADABLE as error:
-        number += 1
-        yield InputRecord(ConfigurationError(str(error)), where())
+        yield InputRecord(ConfigurationError(str(error)), f"{place} {number + 1}")
 
 
 def _decoded(line: bytes) -> str:
