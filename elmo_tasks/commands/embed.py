@@ -131,14 +131,9 @@ class Embed(Verb):
                 "--stateful": self.stateful,
                 "--forget-sentences": self.forget_sentences,
             }
-            run = run_job(
-                job, engine, name="embed", sources=[TEXT], settings=settings, shard_bytes=SHARD_BYTES
-            )
+            run_job(job, engine, name="embed", sources=[TEXT], settings=settings, shard_bytes=SHARD_BYTES)
         seconds = time.monotonic() - began
-        print(
-            f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, "
-            f"{run.total('tokens', new=True) / seconds:,.0f} tokens/s, {seconds:.1f} s"
-        )
+        print(f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, {seconds:.1f} s")
 
     def _to_parquet(self, engine: RayEngine) -> None:
         from elmo_tasks.jobs.sinks import ParquetSink

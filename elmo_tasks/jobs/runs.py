@@ -303,16 +303,11 @@ class Run:
     done: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the shards that are done, by their numbers."""
 
-    def __post_init__(self) -> None:
-        self._resumed = set(self.done)
-
     def remaining(self) -> list[Shard]:
         return [shard for shard in self.shards if shard.number not in self.done]
 
-    def total(self, count: str, *, new: bool = False) -> int:
-        """Returns the sum of a count over all shards or, if `new`, over those that this process has done."""
-        skipped = self._resumed if new else set()
-        return sum(outcome[count] for number, outcome in self.done.items() if number not in skipped)
+    def total(self, count: str) -> int:
+        return sum(outcome[count] for outcome in self.done.values())
 
     @contextmanager
     def noting_how_to_resume(self) -> Iterator[None]:
