@@ -206,17 +206,17 @@ def measured(words: list[Any], shards: Path) -> tuple[float, float, int, list[An
 def command(shards: str, words: list[str]) -> None:
     """`allennlp WORDS` in a process of its own; its peak and the outcomes of all shards go to a file."""
     sys.argv = ["allennlp", *words]
-    outcomes: list[Any] = []
+    done: list[Any] = []
     if "--engine" in words:
         from elmo_tasks.jobs import engines
 
         first_error = engines.first_error
 
-        def noted(run: engines.Run, done: Any, name: str) -> engines.Outcome | None:
-            error = first_error(run, done, name)
-            outcomes.extend(run.done.values())
+        def noted(run: engines.Run, outcomes: Any, name: str) -> engines.Outcome | None:
+            error = first_error(run, outcomes, name)
+            done.extend(run.done.values())
             return error
 
         engines.first_error = noted
     allennlp_main(prog="allennlp")
-    Path(shards).write_text(json.dumps([peak_memory(), outcomes]))
+    Path(shards).write_text(json.dumps([peak_memory(), done]))
