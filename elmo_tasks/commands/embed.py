@@ -30,7 +30,7 @@ from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import WORK, Folder, input_sources, texts_among
 from elmo_tasks.jobs.runs import PLAN, Reading, Settings, prepare_folder
-from elmo_tasks.jobs.sinks import Hdf5Sink
+from elmo_tasks.jobs.sinks import Hdf5Sink, ParquetSink
 
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
@@ -136,8 +136,6 @@ class Embed(Verb):
         print(f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, {seconds:.1f} s")
 
     def _to_parquet(self, engine: RayEngine) -> None:
-        from elmo_tasks.jobs.sinks import ParquetSink
-
         here_alone = ("stateful", "forget_sentences", "pool", "format", "tokenize")
         refuse_given(self, "is not for --engine ray", names=here_alone)
         began = time.monotonic()

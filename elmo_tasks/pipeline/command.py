@@ -146,8 +146,7 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
     except TypeError as error:
         if not arguments:
             raise
-        problem = str(error).partition("__init__() ")[2] or error
-        raise ConfigurationError(f"--predictor-args: the predictor {problem}") from error
+        raise ConfigurationError(f"--predictor-args: {error}") from error
     task_predictor = as_task_predictor(predictor)
     task_predictor.may_set_threads = True
     return task_predictor
