@@ -74,8 +74,6 @@ class Predict(Verb):
         here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
-        if output.endswith(".parquet"):
-            raise ConfigurationError(f"{output} is the name of a Parquet file; predictions are JSON Lines")
         base, piped = os.getcwd(), here and is_piped(source)
         if not piped:
             files = list(map(str, input_files(source))) if here else input_sources(source)

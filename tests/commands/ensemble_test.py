@@ -1,7 +1,6 @@
 import json
 import shutil
 import tarfile
-from contextlib import contextmanager
 
 import pytest
 import torch
@@ -30,13 +29,6 @@ def runs(tmp_path):
     for seed, (folder, bilm) in enumerate(zip(folders, ("bilm", "bilm", "other"), strict=True)):
         write_run(folder, seed=seed, bilm=tmp_path / bilm)
     return folders
-
-
-@contextmanager
-def changed_config(folder):
-    config = json.loads((folder / "config.json").read_text())
-    yield config
-    (folder / "config.json").write_text(json.dumps(config))
 
 
 def opened(folders):
@@ -80,8 +72,9 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
     first, indexer, labels = runs[0], *(tmp_path / name for name in ("indexer", "labels"))
     for folder in (indexer, labels):
         shutil.copytree(first, folder)
-    with changed_config(indexer) as config:
-        config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
+    config = json.loads((indexer / "config.json").read_text())
+    config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
+    (indexer / "config.json").write_text(json.dumps(config))
     names = (labels / "vocabulary/labels.txt").read_text().splitlines()
     (labels / "vocabulary/labels.txt").write_text("\n".join([names[1], names[0], *names[2:]]))
     write_language_model(tmp_path / "bilm_model")
