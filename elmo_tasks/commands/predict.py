@@ -44,7 +44,7 @@ from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import InputRecord, attempt, with_place
-from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records, predict
+from elmo_tasks.pipeline.stream import FileLines, json_records, predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
 
@@ -181,8 +181,7 @@ class Explain(ModelVerb):
         if output.suffix.lower() in (".html", ".htm"):
             other = output.with_suffix(".jsonl")
             raise ConfigurationError(f"{output} is the name of a page; {other} gets one next to it")
-        if self.input != "-":
-            json_lines_file(self.input)  # a clear error if nothing is there
+        source = FileLines(self.input, work="explain")
         with partial_file(page, force=self.force) as html, partial_file(output, force=self.force) as path:
             archive = self.open()
             predictor = task_predictor(archive)
@@ -195,7 +194,6 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            source = FileLines(self.input, work="explain")
             for record in json_records(predictor, source, source.name):
                 result = with_place(attempt(explainer, record.content), record.where)
                 if isinstance(result, Exception):

@@ -91,7 +91,7 @@ def is_stateful(model: Model) -> bool:
 
 
 def groups_of(
-    records: Iterable[InputRecord], size: int, waits: Callable[[], bool] = lambda: False
+    records: Iterable[InputRecord], size: int, waits: Callable[[], bool] | None = None
 ) -> Iterator[list[InputRecord]]:
     """
     Yields the records in groups of at most `size`, and a smaller one where the next record `waits` to arrive.
@@ -101,7 +101,7 @@ def groups_of(
     try:
         for record in records:
             group.append(record)
-            if len(group) == size or waits():
+            if len(group) == size or (waits is not None and waits()):
                 yield group
                 group = []
     except Exception:

@@ -39,7 +39,7 @@ def predict(
     predictor: TaskPredictor,
     sink: Callable[[InputRecord, JsonDict], object],
     batch_size: int | None = None,
-    waits: Callable[[], bool] = lambda: False,
+    waits: Callable[[], bool] | None = None,
 ) -> int:
     """
     Predicts the records of a source, gives a sink each with the JSON object of its result, in order, and
@@ -120,18 +120,18 @@ class FileLines:
     """
 
     def __init__(self, path: str, *, work: str | None = None) -> None:
-        self.path, self._work = path, work
         self.name = None if path == "-" else path
+        self._file = "" if path == "-" else json_lines_file(path)
+        self._work = work
         self._arrived: deque[bytes] | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        is_stdin = self.path == "-"
-        local = "" if is_stdin else json_lines_file(self.path)
-        is_file = os.path.isfile(local)
-        opened: Any = nullcontext(sys.stdin.buffer) if is_stdin else open(local, "rb")  # noqa: SIM115
+        path = self._file
+        is_file = os.path.isfile(path)
+        opened: Any = open(path, "rb") if path else nullcontext(sys.stdin.buffer)  # noqa: SIM115
         with opened as file:
-            lines = file if is_stdin else decompressed(file)
-            unit = {"unit": "B", "total": os.path.getsize(local)} if is_file else {"unit": "lines"}
+            lines = decompressed(file) if path else file
+            unit = {"unit": "B", "total": os.path.getsize(path)} if is_file else {"unit": "lines"}
             with progress(work=self._work or "", unit_scale=True, disable=self._work is None, **unit) as bar:
                 for line in raw_lines(lines if is_file else self._of_pipe(lines)):
                     yield line
