@@ -99,7 +99,6 @@ class Predict(Verb):
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
-                named=not piped,
                 reading=Reading(base, objects=True, multiple=self.batch_size or 1),
                 sink=JsonLinesSink(folder, output),
             )
