@@ -53,7 +53,6 @@ class Shard(NamedTuple):
 
     start : the first byte in the unpacked text; 0 in a Parquet file.
     line : the first line, or row, in its source, from 1.
-    before : the lines of all shards before this one, without blank ones where these do not count.
     """
 
     number: int
@@ -61,7 +60,6 @@ class Shard(NamedTuple):
     start: int
     line: int
     lines: int
-    before: int
     digest: str
 
     @property
@@ -100,16 +98,13 @@ def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> in
 def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
     """Returns the shards of all sources in their order: the lines that reach `size` bytes."""
     shards: list[Shard] = []
-    before = 0
     for source in sources:
         start, line = 0, 1
         with _errors_of(where=source), open_source(source, reading.folder) as file:
             for block in _blocks(_records_of(file, source, reading)(start, line), size, reading):
                 if reading.check_utf8:
                     _check_utf8(source, start, line, block)
-                shard = Shard(len(shards), source, start, line, len(block), before, _digest(block))
-                shards.append(shard)
-                before += sum(_counts(record, reading) for record in block)
+                shards.append(Shard(len(shards), source, start, line, len(block), _digest(block)))
                 start += sum(len(record.packed) for record in block)
                 line += len(block)
     return shards
@@ -243,7 +238,7 @@ PLAN = "_plan.json"
 """The plan of a run. A later run needs the files in a folder that has a plan."""
 MANIFEST = "_manifest.json"
 """The mark of a complete folder of parts. Readers of such folders ignore names that begin with `_`."""
-VERSION = 3
+VERSION = 4
 """The version of these files, and of how an input is put into shards, windows and batches."""
 _NOTE = re.compile(r"_part-(\d{6,})\.json")
 _OURS = re.compile(r"__?(part-\d{6,}|plan|manifest|rejected|result)\..*|part-\d{6,}\.(jsonl|parquet|vectors)")

@@ -228,7 +228,7 @@ def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
     engine, job = RayEngine(), Stumble(tmp_path, deaths=0)
     with engine.start(job) as workers:
         assert workers == 2
-        shards = [Shard(n, "text", 0, 1, 1, 0, "") for n in (0, 3)]
+        shards = [Shard(n, "text", 0, 1, 1, "") for n in (0, 3)]
         Folder(f"{tmp_path}/part").create()
         done = list(engine.outcomes(job, shards, workers))
     assert sorted(outcome["number"] for outcome in done) == [0, 3]
