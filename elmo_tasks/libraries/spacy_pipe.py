@@ -82,15 +82,10 @@ class FilesPipe(Pipe):
                 for name, source in self._sources.items()
                 if source
             }
-            new = {
-                name: file
-                for name, file in files.items()
-                if not ((folder / name).exists() and (folder / name).samefile(file))
-            }
-            for name, file in new.items():
+            for name, file in files.items():
                 copy = shutil.copytree if file.is_dir() else shutil.copyfile
                 copy(file, Path(temporary, name))
-            for name in new:
+            for name in files:
                 target = folder / name
                 if target.exists():
                     target.rename(Path(temporary, f"{name}.old"))
