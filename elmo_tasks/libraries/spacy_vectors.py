@@ -18,7 +18,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
 from elmo_tasks.common.machine import Device
-from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file, read_options
 from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, ElmoEmbedder, check_layer, chosen_layer
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 
@@ -37,7 +37,7 @@ class VectorsPipe(FilesPipe):
 
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
-        If there is none, the first text raises an `ElmoError`.
+        `ElmoError`: there is none; with a biLM at a URL, the first text raises it.
     batch_size : the most sentences to compute together.
     keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
     """
@@ -57,6 +57,8 @@ class VectorsPipe(FilesPipe):
     ) -> None:
         if options_file is None and weight_file is None:
             options_file, weight_file = DEFAULT_OPTIONS, DEFAULT_WEIGHTS
+        if options_file is not None and Path(options_file).is_file():
+            check_layer(layer, read_options(options_file).n_layers + 1)
         sources = {_OPTIONS: options_file, _WEIGHTS: weight_file, _VOCABULARY: vocabulary_file}
         super().__init__(name=name, sources=sources)
         self._settings: dict[str, Any] = {"precision": precision, "cuda_device": cuda_device}

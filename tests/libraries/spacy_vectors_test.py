@@ -100,7 +100,7 @@ def test_the_default_is_the_bilm_of_the_project():
 
 def test_errors(files, tmp_path):
     with pytest.raises(ElmoError, match="layer 3"):
-        pipeline(files, layer=3)("text")
+        pipeline(files, layer=3)
     with pytest.raises(OSError, match="nowhere"):
         pipeline({"options_file": str(tmp_path / "nowhere"), "weight_file": "x"})("text")
     with pytest.raises(ElmoError, match="belong together"):
