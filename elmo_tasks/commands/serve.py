@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import ArgumentGroup, Input, Positive, Verb, option, positional, titled
+from elmo_tasks.commands.base import ArgumentGroup, Input, Positive, Verb, number, option, positional, titled
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.machine import chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from elmo_tasks.serving.models import ServedModel
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
+_LAST_PORT = 65_535
+
+Port = Annotated[int, number(int, f"a port from 0 to {_LAST_PORT}", lambda value: 0 <= value <= _LAST_PORT)]
 
 
 class ReplicaArguments(ArgumentGroup):
@@ -87,7 +90,7 @@ class Serve(Verb):
         nargs="*",
     )
     host: str = option("the address on which the service listens", "127.0.0.1")
-    port: int = option("the port; 0 takes any that is free", 8000)
+    port: Port = option("the port; 0 takes any that is free", 8000)
     token_file: Path | None = option(
         "a file with the bearer token that clients must send (default: all are answered)", metavar="FILE"
     )

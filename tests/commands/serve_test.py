@@ -124,7 +124,11 @@ def test_no_token(ner_archive, tmp_path, content):
         parsed(Serve, ner_archive, "--token-file", path).run()
 
 
-def test_a_port_that_is_taken(ner_archive):
+def test_ports(ner_archive, capsys):
+    for port in ("-1", "65536", "x"):
+        with pytest.raises(SystemExit):
+            parsed(Serve, ner_archive, "--port", port)
+        assert f"'{port}' is not a port" in capsys.readouterr().err
     pytest.importorskip("fastapi")
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         parsed(Serve, ner_archive, "--port", taken.getsockname()[1]).run()
