@@ -59,7 +59,11 @@ def partial_folder(output: Path, *, with_run: bool = False) -> Iterator[Path]:
                 f"{folder}: found {stranger}, which this command did not write; name another output"
             )
         with full_disk_errors(output):
-            file = open(mark, "ab")  # noqa: SIM115
+            file = open(  # noqa: SIM115
+                mark,
+                "ab",
+                opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666),
+            )
     except FileNotFoundError as error:
         raise _in_use(folder) from error
     with full_disk_errors(output), file:
