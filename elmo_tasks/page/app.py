@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -21,6 +22,7 @@ from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import read_body, until_gone
 from elmo_tasks.serving.models import Queue, ServedModel, in_time
 
+FORM = "application/x-www-form-urlencoded"
 MAX_ADDRESS = 4000
 """The longest permanent link, in characters."""
 HEADERS = {
@@ -105,6 +107,9 @@ class Page:
 
         async def post(request: Request) -> Response:
             """Redirects to the permanent link of the answer, unless the form is too long for one."""
+            content_type = request.headers.get("content-type", FORM)
+            if content_type.partition(";")[0].strip().lower() != FORM:
+                return render({}, 415, error=f"a form has the content type {FORM}, not {content_type}")
             form = _parsed_form(await read_body(request, self._limits))
             link = _link(path, form)
             return await show(request, form) if link is None else RedirectResponse(link, 303)
@@ -147,12 +152,14 @@ def _link(path: str, form: Form) -> str | None:
 def _ask_model(model: ServedModel, tab: Tab) -> Ask:
     name = f"tasks/{tab.task}.html"
     template_name = name if (HERE / "templates" / name).exists() else None
+    # Each tab has its own thread, so that none waits for another.
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="form")
 
     async def ask(form: Form) -> dict[str, Any]:
         explained = tab.explains and "explain" in form
         with model.slots(1):
             async with in_time(model.limits):
-                content = await asyncio.to_thread(tab.content, form)
+                content = await asyncio.get_running_loop().run_in_executor(thread, tab.content, form)
                 (line,) = await model.lines([content], explain=explained)
         answer = json.loads(line)
         if not explained:

@@ -167,6 +167,10 @@ def test_bodies_without_a_form(ask):
     ):
         assert response.status_code == 400
         assert "\ufffd" not in response.text
+    for body in ({"json": {"sentence": "x"}}, {"files": {"sentence": b"x"}}):
+        response = ask("POST", "/show/names", **body)
+        assert response.status_code == 415
+        assert "application/x-www-form-urlencoded" in response.text
 
 
 def test_the_tab_elmo_is_within_the_limits():
