@@ -18,6 +18,8 @@ from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.progress import progress
+from elmo_tasks.common.strict_params import block_errors
+from elmo_tasks.common.values import Names, check_value
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.inference import private_state_dict
 from elmo_tasks.elmo.token_embedder import elmo_from_state
@@ -78,20 +80,36 @@ def write_ensemble(path: Path, model: EnsembleModel, configs: list[Params]) -> N
 
 @Model.register("elmo_ensemble")
 class ArchivedEnsemble(EnsembleModel):
-    """An `EnsembleModel` that AllenNLP opens from an archive that `write_ensemble` has written."""
+    """
+    An `EnsembleModel` that AllenNLP opens from an archive. It has one of two forms.
+
+    - the archive that `write_ensemble` writes, which holds the members;
+    - a folder with a `config.json` whose members stay where they are: `"model": {"type": "elmo_ensemble",
+      "archives": [...]}`, with paths as in `open_members`, and the `dataset_reader` and `data_loader` of a
+      member.
+    """
 
     @classmethod
     def _load(
         cls, config: Params, serialization_dir: FilePath, weights_file: FilePath | None, cuda_device: int
     ) -> Model:
-        """Builds the members one by one, so that equal biLMs are in memory once; AllenNLP calls it."""
+        """Builds the ensemble of an archive; AllenNLP calls it."""
+        if "members" in config["model"]:
+            model = cls._with_own_members(config, serialization_dir, weights_file)
+        else:
+            if weights_file is not None and weights_file != get_weights_path(serialization_dir):
+                raise ConfigurationError(f"{weights_file} cannot be used: the members have their own weights")
+            model = cls._with_members_elsewhere(config)
+        return model.cuda(cuda_device) if cuda_device >= 0 else model
+
+    @classmethod
+    def _with_own_members(cls, config: Params, folder: FilePath, weights_file: FilePath | None) -> Model:
+        """Builds the members one by one, so that equal biLMs are in memory once."""
         vocabulary = config.get("vocabulary", {})
         vocab = Vocabulary.from_files(
-            Path(serialization_dir, "vocabulary"),
-            vocabulary.get("padding_token"),
-            vocabulary.get("oov_token"),
+            Path(folder, "vocabulary"), vocabulary.get("padding_token"), vocabulary.get("oov_token")
         )
-        state = whole_state(serialization_dir, weights_file or get_weights_path(serialization_dir))
+        state = whole_state(folder, weights_file or get_weights_path(folder))
         members: list[Model] = []
         bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
         for index, block in enumerate(config["model"]["members"]):
@@ -107,8 +125,19 @@ class ArchivedEnsemble(EnsembleModel):
                 member.load_state_dict(weights)
             _share_bilm(member, bilms)
             members.append(member)
-        model = cls(vocab=vocab, members=members)
-        return model.cuda(cuda_device) if cuda_device >= 0 else model
+        return cls(vocab=vocab, members=members)
+
+    @classmethod
+    def _with_members_elsewhere(cls, config: Params) -> Model:
+        block = config["model"]
+        block.pop("type")
+        with block_errors():
+            check_value(paths := block.pop("archives"), Names, "model.archives")
+        archives = open_members(paths)
+        block.assert_empty(cls.__name__)
+        if problem := _indexer_problem(config, archives[0].config):
+            raise ConfigurationError(f"the config of the ensemble differs from its archives: {problem}")
+        return cls(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
 
 
 def open_members(archives: list[str]) -> list[Archive]:
@@ -134,18 +163,24 @@ def _member_problem(archive: Archive, first: Archive) -> str | None:
         return f"a {kind.__name__} is not a model of a task"
     if kind is not type(first.model):
         return f"its model is a {kind.__name__}, not a {type(first.model).__name__}"
-    both = [member.config.as_dict(quiet=True) for member in (archive, first)]
-    for reader in ("dataset_reader", "validation_dataset_reader"):
-        blocks = (unwrapped_block(settings.get(reader, settings["dataset_reader"])) for settings in both)
-        indexers, first_indexers = (block.get("token_indexers") or {} for block in blocks)
-        if indexers != first_indexers:
-            return f"the token_indexers of its {reader} are {indexers}, not {first_indexers}"
+    if problem := _indexer_problem(archive.config, first.config):
+        return problem
     for namespace in sorted(archive.model.vocab.get_namespaces() | first.model.vocab.get_namespaces()):
         words, first_words = (
             member.model.vocab.get_index_to_token_vocabulary(namespace) for member in (archive, first)
         )
         if words != first_words:
             return f"its vocabulary {namespace!r} is not the same"
+    return None
+
+
+def _indexer_problem(config: Params, first: Params) -> str | None:
+    both = [params.as_dict(quiet=True) for params in (config, first)]
+    for reader in ("dataset_reader", "validation_dataset_reader"):
+        blocks = (unwrapped_block(settings.get(reader, settings["dataset_reader"])) for settings in both)
+        indexers, first_indexers = (block.get("token_indexers") or {} for block in blocks)
+        if indexers != first_indexers:
+            return f"the token_indexers of its {reader} are {indexers}, not {first_indexers}"
     return None
 
 

@@ -89,3 +89,21 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
     (first / "best.th").write_bytes(b"cut off")
     with pytest.raises(ConfigurationError, match=rf"^{first}:"):
         open_members([str(first), str(labels)])
+
+
+def test_archives_that_stay_where_they_are(runs, tmp_path):
+    both, archives = tmp_path / "both", list(map(str, runs[:2]))
+    both.mkdir()
+    shutil.copy(runs[0] / "config.json", both)
+    with changed_config(both) as config:
+        config["model"] = {"type": "elmo_ensemble", "archives": archives}
+    expected = opened(archives)
+    batch = dev_batch(expected.first, runs[0])
+    found = load_archive(both).model.eval()(**batch)["emissions"]
+    assert torch.equal(found, expected(**batch)["emissions"])
+    with pytest.raises(ConfigurationError, match=r"best\.th"):
+        load_archive(both, weights_file=str(runs[0] / "best.th"))
+    with changed_config(both) as config:
+        del config["dataset_reader"]["token_indexers"]["elmo"]
+    with pytest.raises(ConfigurationError, match="token_indexers"):
+        load_archive(both)
