@@ -21,7 +21,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,17 +206,17 @@ def measured(words: list[Any], shards: Path) -> tuple[float, float, int, list[An
 def command(shards: str, words: list[str]) -> None:
     """`allennlp WORDS` in a process of its own; its peak and the outcomes of all shards go to a file."""
     sys.argv = ["allennlp", *words]
-    outcomes = []
+    done: list[Any] = []
     if "--engine" in words:
-        from elmo_tasks.jobs.runs import Run
+        from elmo_tasks.jobs import engines
 
-        progress = Run.progress
+        first_error = engines.first_error
 
-        def noted(self: Run, results: Generator[Any, None, None], name: str) -> Iterator[Any]:
-            for outcome in progress(self, results, name):
-                outcomes.append(outcome)
-                yield outcome
+        def noted(run: engines.Run, outcomes: Any, name: str) -> engines.Outcome | None:
+            error = first_error(run, outcomes, name)
+            done.extend(run.done.values())
+            return error
 
-        Run.progress = noted  # type: ignore[assignment, method-assign]
+        engines.first_error = noted
     allennlp_main(prog="allennlp")
-    Path(shards).write_text(json.dumps([peak_memory(), outcomes]))
+    Path(shards).write_text(json.dumps([peak_memory(), done]))

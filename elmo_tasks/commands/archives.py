@@ -91,8 +91,7 @@ class Confusion(ModelVerb):
     def run(self) -> None:
         from matplotlib.figure import Figure
 
-        # PGF needs TeX, which it reports only when it writes.
-        formats = [kind for kind in Figure().canvas.get_supported_filetypes() if kind != "pgf"]
+        formats = Figure().canvas.get_supported_filetypes()
         if self.output.suffix.removeprefix(".").lower() not in formats:
             raise ConfigurationError(f"{self.output} must end in one of .{', .'.join(formats)}")
         with partial_file(self.output, force=self.force) as path:

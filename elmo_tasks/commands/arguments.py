@@ -129,7 +129,6 @@ def _lines(
 
 
 def is_piped(source: str) -> bool:
-    """Tells whether a source can be read only once."""
     return source == "-" or Path(source).is_fifo()
 
 

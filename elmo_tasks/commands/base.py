@@ -78,7 +78,6 @@ class Verb(ArgumentGroup, ABC):
 
     @classmethod
     def add_parser(cls, parsers: Subparsers) -> argparse.ArgumentParser:
-        """Adds the parser of the verb."""
         parser = parsers.add_parser(cls.name, description=cls.description, help=cls.help)
         add_arguments(parser, cls)
         # AllenNLP adds it to `elmo`, before the verb; that value is the default here. AllenNLP's own
@@ -126,7 +125,6 @@ class VerbGroup:
     verbs: "tuple[Union[type[Verb], VerbGroup], ...]"
 
     def add_parser(self, parsers: Subparsers) -> argparse.ArgumentParser:
-        """Adds the parser of the group, with the parsers of its verbs."""
         parser = parsers.add_parser(self.name, description=self.description, help=self.help)
         metavar = self.title.removesuffix("s").upper()
         of_verbs = parser.add_subparsers(title=self.title, metavar=metavar, required=True)
@@ -168,7 +166,6 @@ def option(
 
 
 def flag(help: str, *, exclusive: str | None = None) -> Any:
-    """Declares an argument without a value."""
     return option(help, False, action="store_true", exclusive=exclusive)
 
 
@@ -296,8 +293,6 @@ def run_name(archive: str) -> str:
 
 
 class ModelVerb(Verb):
-    """A verb that runs the model of an archive."""
-
     archive: Input = archive_argument()
     device: Gpu = device_option()
 

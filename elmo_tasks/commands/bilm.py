@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives import open_archive
@@ -131,8 +130,6 @@ class Export(Verb):
 
 
 class Trained(NamedTuple):
-    """The parts of a language model that an archive holds."""
-
     bilm: BiLm
     softmax: Softmax | None
     words: list[str] | None
@@ -167,14 +164,8 @@ def average_with(trained: Trained, folder: Path) -> None:
     ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)). They must have the same options and words.
     """
     bilm, softmax, words = trained
-    own, others = (
-        Params(options.to_json()).as_flat_dict()
-        for options in (bilm.options, BiLmOptions.read(folder / OPTIONS))
-    )
-    for key in sorted(own.keys() | others.keys()):
-        if others.get(key) != own.get(key):
-            problem = f"{key} is {others.get(key)}, but {own.get(key)} in the trained biLM"
-            raise ConfigurationError(f"{folder / OPTIONS}: {problem}")
+    if BiLmOptions.read(folder / OPTIONS).to_json() != bilm.options.to_json():
+        raise ConfigurationError(f"{folder / OPTIONS} differs from the options of the trained biLM")
     of_softmax: list[tuple[torch.Tensor, torch.Tensor]] = []
     if isinstance(softmax, FullSoftmax):
         stored = read_softmax(folder / WEIGHTS, bilm.options)

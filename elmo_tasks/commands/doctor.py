@@ -19,8 +19,6 @@ from elmo_tasks.common.packed_weights import has_onednn, lone_row_block, onednn_
 
 OURS = "elmo_tasks"
 PACKAGES = ("torch", "allennlp", "allennlp-models", "numpy", "spacy", "transformers", "h5py", "jsonnet")
-WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""The variables of the environment that say how long a thread of OpenMP looks for work before it sleeps."""
 INSTRUCTIONS = {
     "AVX2": "avx2",
     "AVX-512": "avx512_f",
@@ -63,8 +61,6 @@ def processor() -> Facts:
     if hasattr(os, "sysconf"):  # not on Windows
         yield "memory", _size(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     yield "threads", f"{torch.get_num_threads()} a process, by OMP_NUM_THREADS or the number of cores"
-    waiting = (f"{name}={os.environ[name]}" for name in WAITING if name in os.environ)
-    yield "waiting threads", ", ".join(waiting) or "OpenMP's default"
     for name, key in INSTRUCTIONS.items():
         yield name, "yes" if abilities.get(key) else "no"
     way = "packed weights, by oneDNN" if has_onednn() else "slower: this PyTorch has no oneDNN"

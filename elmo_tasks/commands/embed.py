@@ -30,7 +30,7 @@ from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import WORK, Folder, input_sources, texts_among
 from elmo_tasks.jobs.runs import PLAN, Reading, Settings, prepare_folder
-from elmo_tasks.jobs.sinks import Hdf5Sink
+from elmo_tasks.jobs.sinks import Hdf5Sink, ParquetSink
 
 SHARD_BYTES = 1 << 17
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
@@ -131,18 +131,11 @@ class Embed(Verb):
                 "--stateful": self.stateful,
                 "--forget-sentences": self.forget_sentences,
             }
-            run = run_job(
-                job, engine, name="embed", sources=[TEXT], settings=settings, shard_bytes=SHARD_BYTES
-            )
+            run_job(job, engine, name="embed", sources=[TEXT], settings=settings, shard_bytes=SHARD_BYTES)
         seconds = time.monotonic() - began
-        print(
-            f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, "
-            f"{run.total('tokens', new=True) / seconds:,.0f} tokens/s, {seconds:.1f} s"
-        )
+        print(f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, {seconds:.1f} s")
 
     def _to_parquet(self, engine: RayEngine) -> None:
-        from elmo_tasks.jobs.sinks import ParquetSink
-
         here_alone = ("stateful", "forget_sentences", "pool", "format", "tokenize")
         refuse_given(self, "is not for --engine ray", names=here_alone)
         began = time.monotonic()
@@ -175,9 +168,6 @@ class Embed(Verb):
         )
         size = ray.shard_bytes
         run = run_job(job, engine, name="embed", sources=sources, settings=settings, shard_bytes=size)
-        if run.complete:
-            print(f"{output} is complete already")
-            return
         seconds = time.monotonic() - began
         print(
             f"{output}: {run.total('sentences'):,} sentences, {run.total('tokens'):,} tokens, "

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 
 class RunVerb(Verb):
-    """A verb that trains variants of a config."""
-
     config: str = positional("CONFIG", "config of a task with ELMo")
     output: Path = positional("OUT", "folder of the runs and results")
     overrides: str = option("JSON that overrides keys of CONFIG, as for allennlp train", "", short="-o")
@@ -102,7 +100,6 @@ def train_and_report(runs: list[TrainingRun], *, jobs: int, packages: list[str])
 
 
 def score_bars(runs: list[TrainingRun]) -> "Figure":
-    """Draws a group of bars for each variant, and in it a bar for each seed."""
     metric = validation_metric(runs[0].config)
     rows: list[tuple[Cell, ...]] = [(run.variant, f"seed {run.seed}", score(run)) for run in runs]
     figure = bars(Table(("variant", "seed", metric), rows), groups="variant", bars="seed", heights=metric)
@@ -210,7 +207,6 @@ def with_vectors(file: str) -> dict[str, Any]:
 
 
 def tracked(run: TrainingRun, *, uri: str, experiment: str) -> TrainingRun:
-    """Adds the callback that logs a run to MLflow."""
     callback = {"type": "elmo_mlflow", "experiment": experiment, "run_name": str(run)}
     callbacks = [*run.config["trainer"].get("callbacks", []), callback]
     config = with_overrides(run.config, {"trainer.callbacks": callbacks})

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -43,10 +43,6 @@ from elmo_tasks.evaluation.words import (
     text_blocks,
 )
 from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors, out_of_context
-
-if TYPE_CHECKING:
-    pass
-
 
 SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
 _INTRINSIC_COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
@@ -137,8 +133,6 @@ _STATIC_IN_SENTENCE = (
 
 
 class Probe(Verb):
-    """A verb that trains a probe on each kind of vectors."""
-
     train: Input = positional("TRAIN", "file, folder, pattern or URL, gzip or not")
     dev: Input = positional("DEV", "the same")
     vectors: VectorArguments

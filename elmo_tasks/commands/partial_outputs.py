@@ -152,16 +152,12 @@ ENGINES = ("local", "ray")
 
 
 class RunArguments(ArgumentGroup):
-    """How a run begins, and where."""
-
     resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
     force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
     engine: str = option("local: this process; ray: workers", "local", choices=ENGINES)
 
 
 class RayArguments(ArgumentGroup):
-    """The workers on Ray."""
-
     workers: Positive | None = option("processes of one thread each (default: one a processor)", metavar="N")
     ray_address: str | None = option("address of a cluster (default: a Ray for this run alone)", metavar="A")
     shard_bytes: Positive | None = option(

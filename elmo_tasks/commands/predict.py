@@ -44,7 +44,7 @@ from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import InputRecord, attempt, with_place
-from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records, predict
+from elmo_tasks.pipeline.stream import FileLines, json_records, predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
 
@@ -74,8 +74,6 @@ class Predict(Verb):
         here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
-        if output.endswith(".parquet"):
-            raise ConfigurationError(f"{output} is the name of a Parquet file; predictions are JSON Lines")
         base, piped = os.getcwd(), here and is_piped(source)
         if not piped:
             files = list(map(str, input_files(source))) if here else input_sources(source)
@@ -101,7 +99,6 @@ class Predict(Verb):
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
-                named=not piped,
                 reading=Reading(base, objects=True, multiple=self.batch_size or 1),
                 sink=JsonLinesSink(folder, output),
             )
@@ -183,8 +180,7 @@ class Explain(ModelVerb):
         if output.suffix.lower() in (".html", ".htm"):
             other = output.with_suffix(".jsonl")
             raise ConfigurationError(f"{output} is the name of a page; {other} gets one next to it")
-        if self.input != "-":
-            json_lines_file(self.input)  # a clear error if nothing is there
+        source = FileLines(self.input, work="explain")
         with partial_file(page, force=self.force) as html, partial_file(output, force=self.force) as path:
             archive = self.open()
             predictor = task_predictor(archive)
@@ -197,7 +193,6 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            source = FileLines(self.input, work="explain")
             for record in json_records(predictor, source, source.name):
                 result = with_place(attempt(explainer, record.content), record.where)
                 if isinstance(result, Exception):

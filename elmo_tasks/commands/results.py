@@ -68,8 +68,6 @@ class ResultsWriter:
 
 
 class ResultArguments(ArgumentGroup):
-    """The file of a verb's results."""
-
     output: Path | None = option(
         "file to write the results to, with OUT.md, and with OUT.png and OUT.svg if there is a picture "
         "(default: only show them)",
@@ -112,7 +110,6 @@ class ReportEntry:
 
     @property
     def title(self) -> str:
-        """The subject of the table, and the name of the file."""
         kind = SUBJECTS.get(self.table.columns[0])
         name = self.path.stem.replace("_", " ")
         return name.capitalize() if kind is None else f"{kind}: {name}"

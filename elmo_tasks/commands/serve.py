@@ -31,8 +31,6 @@ Port = Annotated[int, number(int, f"a port from 0 to {_LAST_PORT}", lambda value
 
 
 class ReplicaArguments(ArgumentGroup):
-    """The processes that answer on Ray."""
-
     replicas: Positive | None = option("processes for each model")
     ray_address: str | None = option(
         "address of a running cluster (default: one is started here)", metavar="A"
@@ -40,8 +38,6 @@ class ReplicaArguments(ArgumentGroup):
 
 
 class LimitArguments(ArgumentGroup):
-    """The arguments for `Limits`."""
-
     max_bytes: Positive = option("bytes of a request (more: 413)", Limits.max_bytes)
     max_tokens: Positive = option("tokens of an input (more: 422)", Limits.max_tokens)
     max_queue: Positive = option("inputs that wait for a model (more: 429)", Limits.max_queue)
@@ -56,8 +52,6 @@ class LimitArguments(ArgumentGroup):
 
 
 class PageArguments(ArgumentGroup):
-    """The tab of ELMo itself."""
-
     corpus: Input | None = option(
         "the text in which the page finds neighbours: a tokenised sentence a line, 100,000 words at most; it "
         "is read before the first answer",

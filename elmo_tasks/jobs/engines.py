@@ -12,7 +12,7 @@ import logging
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,13 +58,6 @@ class Job(ABC):
         """Does a shard."""
 
 
-Pool = tuple[int, Callable[[Sequence[Shard]], Generator[Outcome, None, None]]]
-"""
-The number of workers that have started, and a function that yields the outcome of each shard as it comes; the
-workers end when it is closed.
-"""
-
-
 def run_job(
     job: Job,
     engine: "LocalEngine | RayEngine",
@@ -79,15 +72,13 @@ def run_job(
     `name` at the bar. By default the size of a shard gives every worker several. An `ElmoError` of the input
     is its first one.
     """
-    with engine.start(job) as (workers, outcomes):
+    with engine.start(job) as workers:
         size = shard_bytes or default_shard_bytes(sources, workers, job.reading.folder)
         run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
-        if run.complete:
-            return run
         error: Outcome | None = None
         if shards := run.remaining():
             with run.noting_how_to_resume():
-                error = first_error(run, outcomes(shards), name)
+                error = first_error(run, engine.outcomes(job, shards, workers), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
@@ -126,9 +117,14 @@ class LocalEngine:
     """The engine that works in this process."""
 
     @contextmanager
-    def start(self, job: Job) -> Iterator[Pool]:
+    def start(self, job: Job) -> Iterator[int]:
+        """Opens the job; yields the number of workers."""
         job.open()
-        yield 1, lambda shards: (job(shard) for shard in shards)
+        yield 1
+
+    def outcomes(self, job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
+        """Yields the outcome of each shard, as it comes."""
+        yield from map(job, shards)
 
 
 @dataclass(frozen=True)
@@ -139,45 +135,45 @@ class RayEngine:
     address: str | None = None
 
     @contextmanager
-    def start(self, job: Job) -> Iterator[Pool]:
+    def start(self, job: Job) -> Iterator[int]:
+        """Starts Ray, or connects to it; yields the number of workers."""
         from elmo_tasks.common.ray_cluster import connected, ray
 
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
-            workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
-            yield workers, lambda shards: _on_ray(job, shards, workers)
+            yield self.workers or int(ray.cluster_resources().get("CPU", 1))
 
+    def outcomes(self, job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
+        """Yields the outcome of each shard, as it comes. The workers end when it is closed."""
+        import ray.data
 
-def _on_ray(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
-    import ray.data
-
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    # Ray would log an error that is raised here, and SIGTERM as a fault of its own.
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-    plan = [{"shard": json.dumps(shard)} for shard in shards]
-    data = ray.data.from_items(plan, override_num_blocks=len(plan))
-    with warnings.catch_warnings():
-        # The one way to bound the retries. Ray 2.64 drops it, and requirements/direct.in holds Ray back.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        work = data.map_batches(
-            _Worker,
-            # In a list the job stays a reference, which the worker takes from its own node.
-            fn_constructor_args=([ray.put(job)],),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(
-                size=min(workers, len(shards)), max_tasks_in_flight_per_actor=2
-            ),
-            num_cpus=1,
-            num_gpus=int(job.on_gpu),
-            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES, "max_restarts": -1},
-        )
-    try:
-        for block in work.iter_batches(batch_size=None, prefetch_batches=0):
-            yield from map(json.loads, block["outcome"])
-    except ray.exceptions.RayActorError as error:
-        raise ElmoError(
-            f"{RETRIES + 1} workers died one after another at the same shard; the last error: {error}"
-        ) from error
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        # Ray would log an error that is raised here, and SIGTERM as a fault of its own.
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+        plan = [{"shard": json.dumps(shard)} for shard in shards]
+        data = ray.data.from_items(plan, override_num_blocks=len(plan))
+        with warnings.catch_warnings():
+            # The one way to bound the retries. Ray 2.64 drops it, and requirements/direct.in holds Ray back.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            work = data.map_batches(
+                _Worker,
+                # In a list the job stays a reference, which the worker takes from its own node.
+                fn_constructor_args=([ray.put(job)],),
+                batch_size=1,
+                compute=ray.data.ActorPoolStrategy(
+                    size=min(workers, len(shards)), max_tasks_in_flight_per_actor=2
+                ),
+                num_cpus=1,
+                num_gpus=int(job.on_gpu),
+                ray_remote_args_fn=lambda: {"max_task_retries": RETRIES, "max_restarts": -1},
+            )
+        try:
+            for block in work.iter_batches(batch_size=None, prefetch_batches=0):
+                yield from map(json.loads, block["outcome"])
+        except ray.exceptions.RayActorError as error:
+            raise ElmoError(
+                f"{RETRIES + 1} workers died one after another at the same shard; the last error: {error}"
+            ) from error
 
 
 class _Worker:

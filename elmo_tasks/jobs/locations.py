@@ -40,13 +40,12 @@ def input_sources(path: str) -> list[str]:
     (scheme, mark, _), query = path.partition("://"), path.partition("?")[2]
     store, pattern = _store_of(path)
     folder = pattern.partition("*")[0].rpartition("/")[0] if "*" in pattern else pattern
-    with _with_location(path):
-        names = [
-            name
-            for name in store.find(folder)
-            if ("*" not in pattern or fnmatchcase(name, pattern))
-            and not any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
-        ]
+    names = [
+        name
+        for name in store.find(folder)
+        if ("*" not in pattern or fnmatchcase(name, pattern))
+        and not any(part.startswith(".") for part in name.removeprefix(folder).split("/"))
+    ]
     if not names:
         raise ElmoError("no such file, folder or pattern", where=path)
     return [f"{scheme}{mark}{quote(name, safe=_UNQUOTED)}" + (f"?{query}" if query else "") for name in names]
@@ -78,8 +77,7 @@ def open_source(source: str, folder: str) -> BufferedReader:
     if not _REMOTE.match(source):
         return open(os.path.join(folder, source), "rb")
     store, path = _store_of(source)
-    with _with_location(source):
-        return BufferedReader(store.open(path, "rb"), 1 << 20)
+    return BufferedReader(store.open(path, "rb"), 1 << 20)
 
 
 def byte_size(source: str, folder: str) -> int:
@@ -90,8 +88,7 @@ def byte_size(source: str, folder: str) -> int:
 
 def exists(location: str) -> bool:
     store, path = _store_of(location)
-    with _with_location(location):
-        return store.exists(path)
+    return store.exists(path)
 
 
 class Folder:
@@ -107,20 +104,17 @@ class Folder:
 
     @property
     def path(self) -> Path:
-        """The path of a folder on a disk."""
         return Path(self._path)
 
     def create(self) -> None:
-        with _with_location(self.location):
-            self._store.makedirs(self._path, exist_ok=True)
+        self._store.makedirs(self._path, exist_ok=True)
 
     def names(self) -> set[str]:
         """Returns the names of the files in the folder, or none if it does not exist."""
-        with _with_location(self.location):
-            if self._store.isfile(self._path):
-                raise ElmoError(f"{self.location} is a file, not a folder", remedy="name another OUT")
-            with suppress(FileNotFoundError):
-                return {os.path.basename(name) for name in self._store.ls(self._path, detail=False)}
+        if self._store.isfile(self._path):
+            raise ElmoError(f"{self.location} is a file, not a folder", remedy="name another OUT")
+        with suppress(FileNotFoundError):
+            return {os.path.basename(name) for name in self._store.ls(self._path, detail=False)}
         return set()
 
     def is_link(self, name: str) -> bool:
@@ -180,14 +174,3 @@ def _store_of(location: str) -> tuple[AbstractFileSystem, str]:
 def _resolved(location: str) -> str:
     store, path = _store_of(location)
     return Path(path).resolve().as_posix() if "local" in store.protocol else f"{store.protocol}://{path}"
-
-
-@contextmanager
-def _with_location(location: str) -> Iterator[None]:
-    """Adds the location to the errors of a store that do not name it."""
-    try:
-        yield
-    except OSError as error:
-        if location in str(error):
-            raise
-        raise OSError(f"{location}: {error}") from error

@@ -31,8 +31,6 @@ class PredictJob(Job):
     predictor_args: dict[str, Any]
     batch_size: int | None = None
     cuda_device: int = -1
-    named: bool = True
-    """Whether errors name the sources; standard input has no name."""
 
     @property
     def nbytes(self) -> int:
@@ -58,8 +56,8 @@ class PredictJob(Job):
         records = json_records(
             self._predictor,
             map(_as_line, self._reader.lines(shard)),
-            shard.source if self.named else None,
-            before=shard.line - 1 if self.named else shard.before,
+            shard.source,
+            before=shard.line - 1,
         )
         with self.sink.part(shard) as write:
 

@@ -15,7 +15,7 @@ written when its content is on the disk. A run that is resumed does the shards t
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,7 +53,6 @@ class Shard(NamedTuple):
 
     start : the first byte in the unpacked text; 0 in a Parquet file.
     line : the first line, or row, in its source, from 1.
-    before : the lines of all shards before this one, without blank ones where these do not count.
     """
 
     number: int
@@ -61,7 +60,6 @@ class Shard(NamedTuple):
     start: int
     line: int
     lines: int
-    before: int
     digest: str
 
     @property
@@ -100,16 +98,13 @@ def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> in
 def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
     """Returns the shards of all sources in their order: the lines that reach `size` bytes."""
     shards: list[Shard] = []
-    before = 0
     for source in sources:
         start, line = 0, 1
         with _errors_of(where=source), open_source(source, reading.folder) as file:
-            for block in _blocks(_opened(file, source, reading).records(start, line), size, reading):
+            for block in _blocks(_records_of(file, source, reading)(start, line), size, reading):
                 if reading.check_utf8:
                     _check_utf8(source, start, line, block)
-                shard = Shard(len(shards), source, start, line, len(block), before, _digest(block))
-                shards.append(shard)
-                before += sum(_counts(record, reading) for record in block)
+                shards.append(Shard(len(shards), source, start, line, len(block), _digest(block)))
                 start += sum(len(record.packed) for record in block)
                 line += len(block)
     return shards
@@ -120,15 +115,17 @@ class ShardReader:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._source: _Text | _ParquetRows | None = None
+        self._source: str | None = None
+        self._records: Callable[[int, int], Iterator[_Record]]
 
     def lines(self, shard: Shard) -> list[Content]:
         """Returns the lines; `ElmoError` if the source cannot be read, or has changed."""
         with _errors_of(where=shard.source):
-            if self._source is None or self._source.name != shard.source:
+            if self._source != shard.source:
                 file = open_source(shard.source, self._reading.folder)
-                self._source = _opened(file, shard.source, self._reading)
-            block = list(islice(self._source.records(shard.start, shard.line), shard.lines))
+                self._records = _records_of(file, shard.source, self._reading)
+                self._source = shard.source
+            block = list(islice(self._records(shard.start, shard.line), shard.lines))
         if _digest(block) != shard.digest:
             raise ElmoError(
                 "the text has changed since the run began",
@@ -179,35 +176,28 @@ def _digest(block: list[_Record]) -> str:
     return blake2b(b"".join(record.packed for record in block), digest_size=16).hexdigest()
 
 
-def _opened(file: BufferedReader, name: str, reading: Reading) -> "_Text | _ParquetRows":
-    """Tells the kind of a file by its first bytes, whatever its name."""
+def _records_of(file: BufferedReader, name: str, reading: Reading) -> Callable[[int, int], Iterator[_Record]]:
+    """Returns how records are read from a start on. The first bytes tell the kind of a file, not its name."""
     if file.peek(4).startswith(b"PAR1"):
-        return _ParquetRows(file, name, reading)
-    return _Text(decompressed(file), name)
+        return _ParquetRows(file, name, reading).records
+    return partial(_lines, decompressed(file))
 
 
-class _Text:
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self.name = name
-        self._file = file
-
-    def records(self, start: int, line: int) -> Iterator[_Record]:
-        """Yields the lines from the byte `start` on, where line `line` begins."""
-        self._file.seek(start)
-        for packed in self._file:
-            content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
-            yield _Record(content.removesuffix(b"\n"), packed)
-            line += 1
+def _lines(file: BinaryIO, start: int, line: int) -> Iterator[_Record]:
+    """Yields the lines from the byte `start` on, where line `line` begins."""
+    file.seek(start)
+    for packed in file:
+        content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
+        yield _Record(content.removesuffix(b"\n"), packed)
+        line += 1
 
 
 class _ParquetRows:
-    """The rows of a Parquet file."""
-
     def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
         remedy = "install it: make install EXTRAS='ray'"
         with errors_as(ElmoError, "Parquet files need pyarrow", ImportError, where=name, remedy=remedy):
             from pyarrow.parquet import ParquetFile
-        self.name = name
+        self._name = name
         self._file = ParquetFile(file)
         self._reading = reading
         self._group: tuple[int, Table] | None = None
@@ -239,7 +229,7 @@ class _ParquetRows:
                 return name
         raise ElmoError(
             f"none of the columns {', '.join(names)} is named {' or '.join(wanted)}",
-            where=self.name,
+            where=self._name,
             remedy="name a column by --column",
         )
 
@@ -248,7 +238,7 @@ PLAN = "_plan.json"
 """The plan of a run. A later run needs the files in a folder that has a plan."""
 MANIFEST = "_manifest.json"
 """The mark of a complete folder of parts. Readers of such folders ignore names that begin with `_`."""
-VERSION = 3
+VERSION = 4
 """The version of these files, and of how an input is put into shards, windows and batches."""
 _NOTE = re.compile(r"_part-(\d{6,})\.json")
 _OURS = re.compile(r"__?(part-\d{6,}|plan|manifest|rejected|result)\..*|part-\d{6,}\.(jsonl|parquet|vectors)")
@@ -275,12 +265,12 @@ def prepare_folder(folder: Folder, output: str | None = None, *, resume: bool, f
                 remedy="remove it, or name another OUT",
             )
     complete = MANIFEST in names if output is None else exists(output)
-    stopped = PLAN in names
+    stopped = PLAN in names and not (output is None and complete)
     if output is not None and not stopped and names:
         remove_run(folder)  # of a run that was killed when it was complete
     if resume and (stopped or complete):
         return stopped
-    if not force and complete and (output is None or not stopped):
+    if not force and complete and not stopped:
         raise ElmoError(f"{output or folder.location} exists", remedy="use --force to overwrite it")
     if not force and (stopped or (output is None and names)):
         raise ElmoError(
@@ -307,18 +297,12 @@ class Run:
     shards: list[Shard]
     done: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes of the shards that are done, by their numbers."""
-    complete: bool = False
-
-    def __post_init__(self) -> None:
-        self._resumed = set(self.done)
 
     def remaining(self) -> list[Shard]:
         return [shard for shard in self.shards if shard.number not in self.done]
 
-    def total(self, count: str, *, new: bool = False) -> int:
-        """Returns the sum of a count over all shards or, if `new`, over those that this process has done."""
-        skipped = self._resumed if new else set()
-        return sum(outcome[count] for number, outcome in self.done.items() if number not in skipped)
+    def total(self, count: str) -> int:
+        return sum(outcome[count] for outcome in self.done.values())
 
     @contextmanager
     def noting_how_to_resume(self) -> Iterator[None]:
@@ -339,7 +323,7 @@ def open_run(
 ) -> Run:
     """
     Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again. A
-    run with other settings, or one that is complete and whose input has changed, is an `ElmoError`.
+    run with other settings is an `ElmoError`.
     """
     names = folder.names()
     if PLAN not in names:
@@ -350,11 +334,6 @@ def open_run(
     plan = read_json(folder, PLAN)
     _check_settings(folder, plan, settings)
     shards = make_shards(sources, plan["shard_bytes"], reading)
-    if MANIFEST in names:
-        parts = read_json(folder, MANIFEST)["parts"]
-        if [Shard(*(part[name] for name in Shard._fields)) for part in parts] != shards:
-            raise _cannot_be_resumed(folder, "its input has changed")
-        return Run(folder=folder, shards=shards, complete=True)
     # What workers that were killed had begun
     folder.remove(name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
     done = {}

@@ -45,20 +45,13 @@ class ArchivePipe(FilesPipe):
         self._batch_size = batch_size
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
-        """Returns the predictor; `ConfigurationError`: of another task, or a folder without weights."""
+        """Returns the predictor; `ConfigurationError`: of another task."""
         from allennlp.common.checks import ConfigurationError
-        from allennlp.models.archival import get_weights_path
         from allennlp.predictors import Predictor
 
-        from elmo_tasks.archives import ArchiveError, local_archive, open_archive
+        from elmo_tasks.archives import open_archive
 
         source = cast(str, sources[_ARCHIVE])
-        path = local_archive(source)
-        if path.is_dir() and not Path(get_weights_path(path)).exists():
-            raise ArchiveError(
-                f"{source} is a folder without weights, not {_ARCHIVE} or the folder of a run; of several "
-                "models, `allennlp elmo ensemble` makes one archive"
-            )
         predictor = Predictor.from_archive(open_archive(source, self._cuda_device))
         expected = tuple(map(Predictor.by_name, self.predictors))
         if not isinstance(predictor, expected):
@@ -109,8 +102,8 @@ class NerPipe(ArchivePipe):
 
     # Parameters
 
-    overwrite_ents : whether an entity replaces overlapping entities of earlier components, and tokens that
-        are blocked (`Doc.set_ents`); if not, it is left out.
+    overwrite_ents : whether an entity replaces overlapping entities of earlier components; if not, it is
+        left out.
     The others : see `ArchivePipe`.
     """
 
@@ -139,18 +132,10 @@ class NerPipe(ArchivePipe):
                 for line, result in results
                 for span in result.spans
             ]
-            # Tokens that an earlier component keeps free of entities are entities without a label.
-            blocked = (token.i for token in doc if token.ent_iob_ == "B" and not token.ent_type)
-            earlier = [*doc.ents, *(doc[index : index + 1] for index in blocked)]
-            # `set_ents` does not remove the ids of replaced entities.
-            for token in (token for span in earlier for token in span):
-                token.ent_id = token.ent_kb_id = 0
+            earlier = list(doc.ents)
             first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
             taken = {token.i for span in first for token in span}
-            spans = first + [span for span in second if taken.isdisjoint(token.i for token in span)]
-            doc.set_ents(
-                [span for span in spans if span.label], blocked=[span for span in spans if not span.label]
-            )
+            doc.set_ents(first + [span for span in second if taken.isdisjoint(token.i for token in span)])
 
 
 def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:

@@ -1,7 +1,6 @@
 """The base of our spaCy components: batches of docs, and files that are saved with the pipeline."""
 
 import shutil
-import stat
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -74,7 +73,7 @@ class FilesPipe(Pipe):
                 yield from docs
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Copies the files to `path`, when all are read; `ValueError` if it is within one of them."""
+        """Copies the files to `path`, when all are read."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as temporary, ExitStack() as stack:
@@ -83,16 +82,10 @@ class FilesPipe(Pipe):
                 for name, source in self._sources.items()
                 if source
             }
-            new = {
-                name: file
-                for name, file in files.items()
-                if not ((folder / name).exists() and (folder / name).samefile(file))
-            }
-            for name, file in new.items():
-                if folder.resolve().is_relative_to(file.resolve()):
-                    raise ValueError(f"{self.name}: {folder} is inside of {file}, which is to be saved there")
-                _copy(file, Path(temporary, name))
-            for name in new:
+            for name, file in files.items():
+                copy = shutil.copytree if file.is_dir() else shutil.copyfile
+                copy(file, Path(temporary, name))
+            for name in files:
                 target = folder / name
                 if target.exists():
                     target.rename(Path(temporary, f"{name}.old"))
@@ -131,15 +124,6 @@ class FilesPipe(Pipe):
         """Pickles the component with its files, for instance for the processes of `n_process`."""
         settings = self.__dict__ | {"_content": None, "_unpacked": None}
         return _unpickled, (type(self), self.name, settings, self.to_bytes())
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target)
-        # A folder that is not writable cannot be moved.
-        target.chmod(target.stat().st_mode | stat.S_IWUSR)
-    else:
-        shutil.copyfile(source, target)
 
 
 def _unpickled(kind: type[FilesPipe], name: str, settings: dict[str, Any], data: bytes) -> FilesPipe:

@@ -21,8 +21,6 @@ from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
 
 
 class Task(NamedTuple):
-    """The title of a task, and a sentence about its results."""
-
     title: str
     description: str
 
@@ -43,8 +41,6 @@ _FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "
 
 
 class Field(NamedTuple):
-    """A field of a form."""
-
     name: str
     label: str
     rows: int = 2
@@ -53,7 +49,6 @@ class Field(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether the text may have several lines."""
         return self.name in _LONG_FIELDS
 
 
@@ -71,8 +66,6 @@ JSON_FIELD = Field("json", "Input, as a JSON object", rows=6)
 
 @dataclass(frozen=True, kw_only=True)
 class Tab:
-    """The tab of a model on the page."""
-
     name: str
     task: str
     """The package of the task."""

@@ -57,7 +57,6 @@ def template(name: str) -> Template:
 
 
 def percent(share: float) -> str:
-    """Returns a share in percent, such as `83%`."""
     return f"{100 * share:.0f}%"
 
 
@@ -69,7 +68,6 @@ def named(entities: list[JsonDict], colours: Mapping[str, int]) -> Iterator[Mark
 
 
 def answered(result: JsonDict) -> Iterator[Mark]:
-    """Yields the mark of the answer in the passage, if there is one."""
     if result["char_start"] is not None:
         yield _mark(result, "answer", "the answer")
 

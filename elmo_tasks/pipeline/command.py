@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from typing import Any, Optional
 
@@ -26,7 +26,7 @@ from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
-from elmo_tasks.pipeline.stream import FileLines, json_lines_file, json_records, predict
+from elmo_tasks.pipeline.stream import FileLines, json_records, predict
 
 
 class PredictManager(stock._PredictManager):
@@ -76,10 +76,11 @@ def predict_file(
     files = _inputs(source, reader)
     if output is not None:
         refuse_inputs_as_outputs([output], files, error=ConfigurationError)
-    lines = FileLines(source, work=None if output is None else "predict")
     records: Iterable[InputRecord]
+    waits: Callable[[], bool] | None = None
     if reader is None:
-        records = json_records(predictor, lines, lines.name)
+        lines = FileLines(source, work=None if output is None else "predict")
+        records, waits = json_records(predictor, lines, lines.name), lines.waits
     else:
         if isinstance(reader, TaskReader):
             reader.every_record = True
@@ -98,7 +99,7 @@ def predict_file(
             sys.stdout.flush()
             index += 1
 
-        predict(records, predictor, write, batch_size, lines.waits)
+        predict(records, predictor, write, batch_size, waits)
 
 
 def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
@@ -107,8 +108,6 @@ def _inputs(path: str, reader: DatasetReader | None) -> list[str]:
     is an error here, before an output file is made.
     """
     if reader is None:
-        if path != "-":
-            json_lines_file(path)
         return [path]
     if path == "-":
         raise ConfigurationError("--use-dataset-reader cannot read standard input")
@@ -141,8 +140,7 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
     except TypeError as error:
         if not arguments:
             raise
-        problem = str(error).partition("__init__() ")[2] or error
-        raise ConfigurationError(f"--predictor-args: the predictor {problem}") from error
+        raise ConfigurationError(f"--predictor-args: {error}") from error
     task_predictor = as_task_predictor(predictor)
     task_predictor.may_set_threads = True
     return task_predictor

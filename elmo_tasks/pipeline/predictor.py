@@ -91,7 +91,7 @@ def is_stateful(model: Model) -> bool:
 
 
 def groups_of(
-    records: Iterable[InputRecord], size: int, waits: Callable[[], bool] = lambda: False
+    records: Iterable[InputRecord], size: int, waits: Callable[[], bool] | None = None
 ) -> Iterator[list[InputRecord]]:
     """
     Yields the records in groups of at most `size`, and a smaller one where the next record `waits` to arrive.
@@ -101,7 +101,7 @@ def groups_of(
     try:
         for record in records:
             group.append(record)
-            if len(group) == size or waits():
+            if len(group) == size or (waits is not None and waits()):
                 yield group
                 group = []
     except Exception:
@@ -182,7 +182,6 @@ class TaskPredictor(Predictor):
         return 1 if is_stateful(self._model) else self.max_group
 
     def batch_tokens(self) -> int:
-        """Returns the most tokens of a batch, with padding."""
         return BATCH_TOKENS if self._model._get_prediction_device() < 0 else BATCH_TOKENS_ON_GPU
 
     def load_line(self, line: str) -> JsonDict:
@@ -327,7 +326,6 @@ class TaskPredictor(Predictor):
 
 
 def check_tokens(tokens: int, max_tokens: int | None) -> None:
-    """Raises `ConfigurationError` for more tokens than the limit."""
     if max_tokens is not None and tokens > max_tokens:
         raise ConfigurationError(
             f"the model would have to read {tokens:,} tokens, and the limit is {max_tokens:,}"
@@ -335,7 +333,6 @@ def check_tokens(tokens: int, max_tokens: int | None) -> None:
 
 
 def check_word_lengths(words: Iterable[str]) -> None:
-    """Raises `ConfigurationError` if a word has more than `MAX_WORD` characters."""
     for position, word in enumerate(words):
         if len(word) > MAX_WORD:
             raise ConfigurationError(
@@ -415,8 +412,6 @@ class LabelPredictor(TaskPredictor):
 
 
 class JsonResult(TaskResult):
-    """The JSON object that a predictor returns."""
-
     def __init__(self, content: JsonDict) -> None:
         self._content = content
 

@@ -39,7 +39,7 @@ def predict(
     predictor: TaskPredictor,
     sink: Callable[[InputRecord, JsonDict], object],
     batch_size: int | None = None,
-    waits: Callable[[], bool] = lambda: False,
+    waits: Callable[[], bool] | None = None,
 ) -> int:
     """
     Predicts the records of a source, gives a sink each with the JSON object of its result, in order, and
@@ -93,22 +93,16 @@ def json_records(
 ) -> Iterator[InputRecord]:
     """
     Yields a record for each line that is not blank, by `load_line` of the predictor. Errors give the file the
-    `name`; without one, blank lines are not counted. `before` is the number of lines before the first.
+    `name`, if it has one. `before` is the number of lines before the first.
     """
-    number = before
-
-    def where() -> str:
-        return f"{name}, line {number}" if name else f"line {number} (blank lines not counted)"
-
+    place, number = f"{name}, line" if name else "line", before
     try:
-        for line in lines:
-            is_blank = not line.decode("utf-8", "replace").strip()
-            number += not is_blank or name is not None
-            if not is_blank:
-                yield InputRecord(attempt(lambda line: predictor.load_line(_decoded(line)), line), where())
+        for number, line in enumerate(lines, start=before + 1):
+            if line.decode("utf-8", "replace").strip():
+                content = attempt(lambda line: predictor.load_line(_decoded(line)), line)
+                yield InputRecord(content, f"{place} {number}")
     except UNREADABLE as error:
-        number += 1
-        yield InputRecord(ConfigurationError(str(error)), where())
+        yield InputRecord(ConfigurationError(str(error)), f"{place} {number + 1}")
 
 
 def _decoded(line: bytes) -> str:
@@ -126,18 +120,18 @@ class FileLines:
     """
 
     def __init__(self, path: str, *, work: str | None = None) -> None:
-        self.path, self._work = path, work
         self.name = None if path == "-" else path
+        self._file = "" if path == "-" else json_lines_file(path)
+        self._work = work
         self._arrived: deque[bytes] | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        is_stdin = self.path == "-"
-        local = "" if is_stdin else json_lines_file(self.path)
-        is_file = os.path.isfile(local)
-        opened: Any = nullcontext(sys.stdin.buffer) if is_stdin else open(local, "rb")  # noqa: SIM115
+        path = self._file
+        is_file = os.path.isfile(path)
+        opened: Any = open(path, "rb") if path else nullcontext(sys.stdin.buffer)  # noqa: SIM115
         with opened as file:
-            lines = file if is_stdin else decompressed(file)
-            unit = {"unit": "B", "total": os.path.getsize(local)} if is_file else {"unit": "lines"}
+            lines = decompressed(file) if path else file
+            unit = {"unit": "B", "total": os.path.getsize(path)} if is_file else {"unit": "lines"}
             with progress(work=self._work or "", unit_scale=True, disable=self._work is None, **unit) as bar:
                 for line in raw_lines(lines if is_file else self._of_pipe(lines)):
                     yield line

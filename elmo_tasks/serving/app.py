@@ -187,8 +187,6 @@ def parse_inputs(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
 
 
 class Metrics:
-    """The metrics of a service, for Prometheus."""
-
     def __init__(self, models: Mapping[str, ServedModel]) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(

@@ -172,8 +172,6 @@ class Batcher:
 
 
 class OpenedArchive(NamedTuple):
-    """The path or name of an archive, and its predictor."""
-
     archive: str
     predictor: TaskPredictor
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from elmo_tasks.commands import bilm as calibrate
-from elmo_tasks.elmo import Elmo, files
 from elmo_tasks.elmo.files import read_initial_state
 from tests.commands.texts import LINES, default_bilm, encode
 
@@ -69,16 +68,6 @@ def test_mean_of_the_starts(elmo, source, output, terminal, capsys, monkeypatch,
 def test_max_sentences(elmo, source, output):
     assert elmo("calibrate", source, output, "--max-sentences", 5, "--lanes", 1) == 0
     check(output, SENTENCES[:5], [0, 5])
-
-
-def test_elmo_and_embed_start_from_it(elmo, source, output, tmp_path):
-    elmo("calibrate", source, output)
-    assert elmo("embed", source, tmp_path / "vectors.hdf5", "--initial-state", output) == 0
-    default = {"options_file": files.DEFAULT_OPTIONS, "weight_file": files.DEFAULT_WEIGHTS}
-    started = Elmo(**default, initial_state=str(output))
-    assert started.start_memory.abs().max() > 0
-    with h5py.File(output) as file:
-        assert torch.equal(started.start_hidden, torch.from_numpy(file["hidden"][...]))
 
 
 def test_errors(elmo, source, tmp_path, capsys, monkeypatch):

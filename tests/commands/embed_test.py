@@ -13,10 +13,10 @@ import torch
 
 from elmo_tasks.commands import embed, partial_outputs
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.elmo import Elmo, FrozenBiLm, LstmState, files
+from elmo_tasks.elmo import Elmo, LstmState, files
 from elmo_tasks.elmo.model.weight_file import write_initial_state
 from tests.commands.embed_runs import nothing_left, partial, stop_at_batch, vectors
-from tests.commands.texts import LINES, TEXT, default_bilm, default_files, encode, feed_stdin
+from tests.commands.texts import LINES, TEXT, default_bilm, default_files, encode
 from tests.elmo.files import FILLING, make_word_files
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import mentions
@@ -94,17 +94,6 @@ def test_empty_lines_and_an_empty_input(elmo, source, output):
     with h5py.File(output) as file:
         assert list(file) == ["sentence_to_index"]
         assert json.loads(file["sentence_to_index"][0]) == {}
-
-
-def test_a_bad_line_is_found_before_anything_is_encoded(elmo, source, output, capsys, monkeypatch):
-    content = b"fine\n\xff\n"
-    source.write_bytes(content)
-    feed_stdin(monkeypatch, content)
-    monkeypatch.setattr(FrozenBiLm, "encode", None)
-    for text, name in ((source, source), ("-", "standard input")):
-        assert elmo("embed", text, output) == 1
-        assert mentions(capsys.readouterr().err, f"error: {name}, line 2", "0xff")
-        assert nothing_left(output)
 
 
 @pytest.mark.parametrize(

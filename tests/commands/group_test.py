@@ -87,16 +87,8 @@ def test_the_installed_script_knows_the_group(script, tmp_path):
     [
         "ensemble {kept} {other} -o {kept}",
         "explain {other} {page} {kept}",
-        "predict {other} {kept} {kept}",
         "predict {other} {link} {kept}",
-        "squad-predictions {other} {kept} {kept}",
-        "confusion {kept} {other} {kept}",
-        "mix {other} {kept} -o {kept}",
         "intrinsic --wordsim {other} --vectors {other} --vectors {kept} -o {kept}",
-        "neighbors word --corpus {kept} -o {kept}",
-        "calibrate {other} {kept} --weight-file {kept}",
-        "embed {other} {kept} --initial-state {kept}",
-        "report {other} {kept} -o {kept}",
         "export {other} {folder} --average-with {folder}",
     ],
 )

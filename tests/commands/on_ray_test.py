@@ -225,11 +225,12 @@ def test_a_worker_that_died_is_replaced(on_cluster, tmp_path):
 
 
 def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
-    with RayEngine().start(Stumble(tmp_path, deaths=0)) as pool:
-        assert pool.workers == 2
-        shards = [Shard(n, "text", 0, 1, 1, 0, "") for n in (0, 3)]
+    engine, job = RayEngine(), Stumble(tmp_path, deaths=0)
+    with engine.start(job) as workers:
+        assert workers == 2
+        shards = [Shard(n, "text", 0, 1, 1, "") for n in (0, 3)]
         Folder(f"{tmp_path}/part").create()
-        done = list(pool.outcomes(shards))
+        done = list(engine.outcomes(job, shards, workers))
     assert sorted(outcome["number"] for outcome in done) == [0, 3]
     assert all(outcome["peak_memory"] > 1 << 20 for outcome in done)
 

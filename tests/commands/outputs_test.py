@@ -89,19 +89,6 @@ def test_files_of_others_stay(tmp_path, run, verb, make):
         assert files_below(tmp_path) == before
 
 
-def test_a_file_of_others_among_those_of_a_run(tmp_path, run):
-    assert run("embed", tmp_path / "out")[0] == 0
-    partial = tmp_path / "out.partial"
-    partial.mkdir()
-    for name in (MARK, "_plan.json", "thesis.txt"):
-        (partial / name).write_text("{}")
-    for option in ("--force", "--resume"):
-        code, lines = run("embed", tmp_path / "out", option)
-        assert code == 1
-        assert "holds thesis.txt, which this command did not write" in lines[-1]
-        assert (partial / "thesis.txt").exists()
-
-
 @pytest.fixture(params=["40k", "400k"])
 def small_disk(request, tmp_path):
     disk = tmp_path / "disk"

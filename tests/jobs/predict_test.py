@@ -8,10 +8,8 @@ from unittest.mock import patch
 import pytest
 from allennlp.predictors import Predictor
 
-from elmo_tasks.commands.ensemble import open_members, write_ensemble
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
-from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.pipeline.command import predict_file
 from tests.pipeline.archives import SIZES, predictor_of, write_archive
 
@@ -114,26 +112,3 @@ def stopped_at_shard(number: int) -> AbstractContextManager:
         return work(self, shard)
 
     return patch.object(predict.PredictJob, "__call__", stop)
-
-
-def test_an_ensemble_is_resumed(tmp_path, monkeypatch):
-    """Shards that are done are not done again, and the lines are the same as from `allennlp predict`."""
-    archives = open_members([str(write_archive(tmp_path / f"run{seed}", seed=seed)) for seed in range(2)])
-    model = EnsembleModel(vocab=archives[0].model.vocab, members=[archive.model for archive in archives])
-    path = tmp_path / "ensemble.tar.gz"
-    write_ensemble(path, model, [archive.config for archive in archives])
-    source = bundled("fixtures/sst/predict.jsonl")
-    predictor = Predictor.from_path(str(path), import_plugins=False)
-    expected = lines_of_allennlp(predictor, source, tmp_path)
-    with stopped_at_shard(2), pytest.raises(KeyboardInterrupt):
-        predicted(job_of(tmp_path, str(path)), source, 1)
-    assert not (tmp_path / "out").exists()
-    done = []
-    work = predict.PredictJob.__call__
-    monkeypatch.setattr(
-        predict.PredictJob,
-        "__call__",
-        lambda self, shard: (done.append(shard.number), work(self, shard))[1],
-    )
-    assert predicted(job_of(tmp_path, path.read_bytes()), source, 1) == expected
-    assert done[0] == 2

@@ -1,4 +1,3 @@
-import json
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from spacy import displacy
 from spacy.training import Example
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
-from elmo_tasks.archives import ArchiveError
 from tests.coref.tiny import Tiny
 from tests.elmo.files import make_block, make_files
 from tests.ner.archives import write_run
@@ -170,15 +168,6 @@ def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
     shutil.rmtree(run)
     assert entities(spacy.load(tmp_path / "saved")(TEXT)) == expected
     assert entities(copied(nlp.make_doc(TEXT))) == expected
-
-
-def test_an_ensemble_that_only_refers_to_its_members_is_an_error(ner, tmp_path):
-    """A saved pipeline would not stand alone."""
-    config = json.loads(Path(ner).with_name("config.json").read_text())
-    config["model"] = {"type": "elmo_ensemble", "archives": [ner, ner]}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ArchiveError, match="without weights"):
-        pipeline("elmo_ner", tmp_path)("text")
 
 
 def test_the_default_is_the_trained_model():

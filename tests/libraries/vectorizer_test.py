@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo_tasks.embedding.embedder import BiLmFiles, ElmoEmbedder
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
-from tests.forked import check_in_a_fork
 
 APPLICABLE_CHECKS = (
     checks.check_estimator_cloneable,
@@ -98,16 +97,6 @@ def test_cloned_and_pickled_without_weights(vectorizer):
     assert len(data) < 1000
     for same in (pickle.loads(data), clone(vectorizer)):
         assert same.transform(TEXTS).tolist() == expected.tolist()
-
-
-@pytest.mark.slow
-def test_in_a_process_that_is_forked(files):
-    setup = f"""
-from elmo_tasks.libraries.vectorizer import ElmoVectorizer
-vectorizer = ElmoVectorizer(**{files!r})
-sentences = ["We play chess after school . " * 5] * 8
-"""
-    check_in_a_fork(setup, call="vectorizer.transform")
 
 
 @pytest.mark.slow

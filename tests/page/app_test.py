@@ -14,15 +14,14 @@ from urllib.parse import urlencode
 import httpx
 
 from elmo_tasks import __version__
-from elmo_tasks.data.reader import join_words
 from elmo_tasks.page.app import HEADERS, Page
-from elmo_tasks.page.tabs import Field, Tab
+from elmo_tasks.page.tabs import Tab
 from elmo_tasks.serving import answers
 from elmo_tasks.serving.answers import Limits
 from elmo_tasks.serving.app import create_app
 from elmo_tasks.serving.models import local_model
 from tests.pipeline.archives import predictor_of
-from tests.serving.clients import model_of
+from tests.serving.clients import Unfinished, model_of
 
 LIMITS = Limits(max_tokens=20, max_bytes=20_000)
 HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
@@ -196,48 +195,16 @@ def test_the_tab_elmo_is_within_the_limits():
     assert asyncio.run(respond()) == [200, 429]
 
 
-class SlowForms:
-    """A tab whose form is read only after `done` is set."""
+@pytest.mark.parametrize(("limits", "status"), [({"max_queue": 0}, 429), ({"timeout": 0.01}, 503)])
+def test_the_tab_of_a_model_is_within_the_limits(limits, status):
+    model = model_of(Unfinished(), **limits)
+    tab = Tab.of("names", predictor_of("ner"))
 
-    def __init__(self):
-        self.began, self.done = threading.Event(), threading.Event()
-        fields = (Field("sentence", "Sentence"), Field("predicates", "Predicates", required=False))
-        shown = {"examples": [], "mixes": [], "colours": {}, "explains": False}
-        self.tab = Tab(name="who", task="srl", fields=fields, tokenize=self.tokenize, **shown)
+    async def respond():
+        async with client_of({"names": model}, [tab], model.limits) as client:
+            return (await client.get("/show/names?sentence=a")).status_code
 
-    def tokenize(self, text):
-        self.began.set()
-        self.done.wait(10)
-        return join_words(text.split())
-
-    def statuses(self, *paths, **limits):
-        """Returns the statuses of pages that are asked for while a form is read, and last its own."""
-
-        async def answer(inputs):
-            return ['{"tokens": [], "predicates": []}']
-
-        async def respond():
-            model = model_of(answer, **limits)
-            async with client_of({"who": model}, [self.tab], model.limits) as client:
-                form = asyncio.create_task(client.get("/show/who?sentence=a&predicates=a"))
-                await asyncio.to_thread(self.began.wait)
-                others = [(await client.get(path)).status_code for path in paths]
-                if paths:
-                    self.done.set()
-                return [*others, (await form).status_code]
-
-        return asyncio.run(respond())
-
-
-def test_other_requests_are_answered_while_a_form_is_read():
-    paths = ("/health", "/show/who?sentence=a&predicates=a")
-    assert SlowForms().statuses(*paths, max_queue=1) == [200, 429, 200]
-
-
-def test_a_form_is_not_read_in_time():
-    slow = SlowForms()
-    assert slow.statuses(timeout=0.01) == [503]
-    slow.done.set()
+    assert asyncio.run(respond()) == status
 
 
 def test_a_broken_model(monkeypatch, ask):

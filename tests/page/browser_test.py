@@ -120,12 +120,6 @@ def test_looks(page):
         check(page, name)
 
 
-def test_the_answer_to_a_link_is_the_same(page):
-    text = answer_of(page, "/show/sst?sentence=Good.").inner_text()
-    link = page.get_by_role("link", name="Permanent link to this answer").get_attribute("href")
-    assert answer_of(page, link).inner_text() == text
-
-
 def test_a_mark_keeps_its_label_over_lines(page):
     answer = answer_of(page, f"/show/srl?sentence={SENTENCE}&predicates=sold")
     mark = answer.locator("mark", has_text="the two brothers who own").bounding_box()

@@ -64,20 +64,6 @@ def test_a_list_is_a_list_in_order(service, inputs):
     assert httpx.post(service.ner, content=with_mark).text == service.expected[0]
 
 
-@pytest.mark.slow
-def test_eight_clients(service, inputs):
-
-    def answers(first):
-        turn = [(first + step) % len(inputs) for step in range(len(inputs))]
-        with httpx.Client() as client:
-            return [(index, client.post(service.ner, json=inputs[index]).json()) for index in turn]
-
-    with ThreadPoolExecutor(8) as pool:
-        for client in pool.map(answers, range(8)):
-            for index, answer in client:
-                assert difference(answer, json.loads(service.expected[index])) < 1e-5
-
-
 REFUSALS = {
     **dict.fromkeys(("many inputs", "many bytes", "a great many bytes"), 413),
     **dict.fromkeys(("a string", "null", "a list in a list", "no fields", "another task's field"), 422),
