@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
@@ -11,7 +11,14 @@ from torch import nn
 from torch.autograd import Function
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.values import FileName, NonNegativeFloat, Probability, checked
+from elmo_tasks.common.values import (
+    FileName,
+    NonNegativeFloat,
+    Probability,
+    check_block,
+    checked,
+    constructor_parameters,
+)
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -190,8 +197,13 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
         """Builds the object of a config block, AllenNLP's `Params`, which is checked as by `StrictParams`."""
-        strict = _with_strict_params(cls)  # type: ignore[arg-type]
-        return strict.from_params(params, constructor_to_call=cls, **extras)
+        from allennlp.common import FromParams  # the core needs no AllenNLP
+
+        from elmo_tasks.common.strict_params import block_errors
+
+        with block_errors(params.history):
+            check_block(params.params, constructor_parameters(cls.__init__), owner=cls.__name__)
+            return FromParams.from_params.__func__(cls, params, **extras)
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
@@ -306,13 +318,6 @@ class Elmo(nn.Module):
         elif is_frozen and is_traced():
             encode = partial(OutsideTransforms.apply, encode)
         return encode(bilm, ids, self.start)
-
-
-@cache
-def _with_strict_params(cls: type[Elmo]) -> Any:
-    from elmo_tasks.common.strict_params import StrictParams  # needs AllenNLP
-
-    return type(cls.__name__, (StrictParams, cls), {})
 
 
 class OutsideTransforms(Function):
