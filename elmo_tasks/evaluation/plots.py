@@ -1,6 +1,7 @@
 """Plots of tables of results."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,9 @@ def save(figure: "Figure", path: Path) -> None:
     from matplotlib import rc_context
 
     options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 150}
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}), warnings.catch_warnings():
+        if path.suffix == ".svg":
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # here
         figure.savefig(path, bbox_inches="tight", **options)
 
 
