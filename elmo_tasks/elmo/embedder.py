@@ -290,11 +290,6 @@ class Elmo(nn.Module):
                 f"a {type(ids).__name__} is not a tensor of ids", remedy="use padded_ids(sentences)"
             )
         outer = ids.shape[:-2] if ids.dim() > 3 else ids.shape[:1]
-        if self.start_hidden.is_meta:
-            raise ElmoError(
-                "the weights are on the device meta, which holds no values",
-                remedy="move them with to_empty, and load a state dict",
-            )
         layers = self._encode(self.bilm, ids.flatten(0, len(outer) - 1))
         mixed = {
             representation: self.dropout(mix(layers)).unflatten(0, outer)
