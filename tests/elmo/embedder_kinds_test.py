@@ -10,13 +10,11 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
-from elmo_tasks.commands.bilm import read_trained, write_bilm
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
@@ -29,7 +27,6 @@ from tests.elmo.files import NONEMPTY, SENTENCES, batch, make_files, make_word_f
 from tests.elmo.many_langs import make_folder, make_zip
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of
-from tests.language_model.archives import TEXT, perplexity_of_files
 from tests.modules.models import indexed, tensors
 
 
@@ -179,35 +176,3 @@ def test_wrong_nlpl(tmp_path):
     source = make_zip(folder, tmp_path / "wrong.zip")
     message = error_of(ElmoError, Elmo, weight_file=str(source))
     assert message.startswith(f"{source}!options.json: ")
-
-
-@pytest.fixture(scope="module")
-def short(tmp_path_factory):
-    """The run of a biLM that reads at most 20 characters of a word, and what `export` writes of it."""
-    folder = tmp_path_factory.mktemp("short")
-    overrides = {
-        "model.options.lstm.n_layers": 1,
-        "model.options.lstm.dim": 8,
-        "model.options.lstm.projection_dim": 4,
-        "model.options.char_cnn.filters": [[1, 4], [3, 4]],
-        "model.options.char_cnn.max_characters_per_token": 20,
-        "trainer.num_epochs": 1,
-        "data_loader.batches_per_epoch": 2,
-        "trainer.callbacks": [],
-    }
-    config = Params.from_file(str(bundled("training_configs/bilm.jsonnet")), json.dumps(overrides))
-    train_model(config, folder / "run")
-    (folder / "elmo").mkdir()
-    bilm, softmax, vocabulary = read_trained(str(folder / "run/model.tar.gz"))
-    write_bilm(folder / "elmo", bilm, softmax, vocabulary, dtype="float32")
-    return folder
-
-
-def test_perplexity_of_short_words_is_that_of_the_files(short, tmp_path):
-    text = f"{'a' * 18} {'a' * 19} {'a' * 70}\n{TEXT}"
-    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
-    options = json.loads((short / "elmo/options.json").read_text())
-    assert options["char_cnn"]["max_characters_per_token"] == 20
-    metrics = evaluate_from_archive(short / "run/model.tar.gz", str(tmp_path / "text.txt"))
-    expected = perplexity_of_files(short / "elmo", text, passage=64)
-    assert metrics["perplexity"] == pytest.approx(expected, rel=1e-5)
