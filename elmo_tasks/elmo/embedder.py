@@ -11,14 +11,7 @@ from torch import nn
 from torch.autograd import Function
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.values import (
-    FileName,
-    NonNegativeFloat,
-    Probability,
-    check_block,
-    checked,
-    constructor_parameters,
-)
+from elmo_tasks.common.values import FileName, NonNegativeFloat, Probability, checked
 from elmo_tasks.elmo.files import (
     DEFAULT_OPTIONS,
     DEFAULT_WEIGHTS,
@@ -197,13 +190,9 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
         """Builds the object of a config block, AllenNLP's `Params`, which is checked as by `StrictParams`."""
-        from allennlp.common import FromParams  # the core needs no AllenNLP
+        from elmo_tasks.common.strict_params import build_from_block  # needs AllenNLP
 
-        from elmo_tasks.common.strict_params import block_errors
-
-        with block_errors(params.history):
-            check_block(params.params, constructor_parameters(cls.__init__), owner=cls.__name__)
-            return FromParams.from_params.__func__(cls, params, **extras)
+        return cast(Elmo, build_from_block(cls, params, **extras))
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
