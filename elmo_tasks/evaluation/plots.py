@@ -97,7 +97,8 @@ def save(figure: "Figure", path: Path) -> None:
     options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 150}
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}), warnings.catch_warnings():
         if path.suffix == ".svg":
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # here
+            # A glyph may be missing here, and not where the picture is shown.
+            warnings.filterwarnings("ignore", "Glyph .* missing")
         figure.savefig(path, bbox_inches="tight", **options)
 
 
