@@ -1,9 +1,11 @@
 """Texts of one sentence a line, and other formats that are taken for one."""
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice, product
+from pathlib import Path
 
 from elmo_tasks.common.errors import ElmoError, FilePath
 
@@ -14,14 +16,15 @@ CHECKED = 100
 SENTENCES = "one tokenised sentence a line"
 _CONLLU = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}")
 _WORDS_OF_CONLLU = r"""awk -F'\t' '$1 ~ /^[0-9]+$/ {printf "%s ", $2} NF == 0 {print ""}'"""
-_HEADER = re.compile(r">\S")
 _RESIDUES = re.compile(r"[A-Za-z]{2,}\*?")
 _COMMENTS = ("-DOCSTART-", "#")
+_CONLL_2012 = "#begin document ("
 _TAGS = re.compile(r"O|[BILUES]-\S+")
 _WORDS_OF_COLUMNS = r"""awk 'NF {printf "%s ", $1} !NF {print ""}'"""
-_OBJECT = re.compile(r'\s*\{\s*".*\}\s*')
+_OBJECT = re.compile(r'\s*\{\s*"')
 _FEW = 3
 """The rows of a table, at least; two sentences may have as many tabs by chance."""
+_TABLES = {".csv", ".tsv"}
 _NO_WORDS = {
     re.compile(pattern, re.IGNORECASE): what
     for pattern, what in {
@@ -44,14 +47,16 @@ def checked_sentences(
     """
     Yields the numbered lines of a text, and warns if it looks like a table, and once of each kind of tokens
     that are not words, such as `<s>`, `[PAD]`, `##ing` and `&amp;`. CoNLL-U, another file with a token
-    and its tags a line, JSON Lines and FASTA are an `ElmoError`, with the line.
+    and its tags a line, JSON Lines, FASTA, and lines that end with carriage returns alone are an `ElmoError`,
+    with the line.
     """
     first_lines = list(islice(lines, CHECKED))
-    rows = [(number, line) for number, line in first_lines if line.strip() and not line.startswith(_COMMENTS)]
-    if rows and (mistake := _mistake(rows)):
+    rows = [(number, line) for number, line in first_lines if line.strip()]
+    if mistake := _mistake(first_lines) or _mistake_of_rows(rows):
         what, line_number, remedy = mistake
         raise ElmoError(f"the text {what}; it needs {SENTENCES}", where=path, line=line_number, remedy=remedy)
-    if _is_table([row.split("\t") for _, row in rows]):
+    cells = [row.split("\t") for _, row in rows if not row.startswith(_COMMENTS)]
+    if _is_table(cells) or not _TABLES.isdisjoint(Path(path).suffixes):
         warn("%s: the rows of this table are read as sentences; the text needs %s", str(path), SENTENCES)
     no_words = dict(_NO_WORDS)
     for line_number, line in first_lines:
@@ -62,22 +67,40 @@ def checked_sentences(
     yield from lines
 
 
-def _mistake(rows: list[tuple[int, str]]) -> tuple[str, int, str] | None:
-    """Returns what the rows look like, the number of a line that shows it, and what to do."""
-    for line_number, row in rows:
-        if _CONLLU.fullmatch(row):
+def _mistake(lines: list[tuple[int, str]]) -> tuple[str, int, str] | None:
+    """Returns what the lines look like, the number of a line that shows it, and what to do."""
+    before = ""
+    for line_number, line in lines:
+        if _CONLLU.fullmatch(line):
             return "looks like CoNLL-U", line_number, f"this writes its words: {_WORDS_OF_CONLLU}"
-    number, first = rows[0]
-    if _HEADER.match(first) and len(rows) > 1 and _RESIDUES.fullmatch(rows[1][1].strip()):
-        return "looks like FASTA", number, "`allennlp elmo embed --format fasta` reads it"
-    if all(_OBJECT.fullmatch(row) for _, row in rows):
-        return "looks like JSON Lines", number, ""
+        if before.startswith(">") and not before[1:2].isspace() and _RESIDUES.fullmatch(line.strip()):
+            return "looks like FASTA", line_number - 1, "`allennlp elmo embed --format fasta` reads it"
+        if line_number == 1 and "\r" in line.strip():
+            return "has lines that end with CR alone", 1, r"this writes lines that end with LF: tr '\r' '\n'"
+        before = line
+    return None
+
+
+def _mistake_of_rows(rows: list[tuple[int, str]]) -> tuple[str, int, str] | None:
+    """Returns the same for lines that are not blank, if each is a JSON object, or ends with a tag."""
+    if rows and all(_is_object(row) for _, row in rows):
+        return "looks like JSON Lines", rows[0][0], ""
+    if rows and rows[0][1].startswith(_CONLL_2012):
+        return "looks like CoNLL-2012", rows[0][0], ""
+    rows = [(number, row) for number, row in rows if not row.startswith(_COMMENTS)]
     words = [row.split() for _, row in rows]
     last = [row[-1] for row in words]
     if _is_table(words) and "O" in last and all(map(_TAGS.fullmatch, last)):
         remedy = f"if the words come first, this writes them: {_WORDS_OF_COLUMNS}"
-        return "looks like columns of tokens and their tags", number, remedy
+        return "looks like columns of tokens and their tags", rows[0][0], remedy
     return None
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return bool(_OBJECT.match(line)) and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _is_table(rows: list[list[str]]) -> bool:

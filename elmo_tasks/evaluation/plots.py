@@ -1,6 +1,8 @@
 """Plots of tables of results."""
 
+import logging
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +13,30 @@ from elmo_tasks.common.table import Cell, Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+logger = logging.getLogger(__name__)
+
 MAX_FIELDS = 40
 """The most rows or columns of a heat map that shows its numbers."""
+_OTHER_SCRIPTS = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK KR",
+    "Noto Sans CJK SC",
+    "Noto Sans KR",
+    "Noto Sans JP",
+    "Noto Sans SC",
+    "NanumGothic",
+    "Malgun Gothic",
+    "Apple SD Gothic Neo",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Microsoft YaHei",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Sans Arabic",
+    "Noto Sans Devanagari",
+)
+"""Fonts for scripts that matplotlib's own font lacks; a machine may have some of them."""
+_LACKING = re.compile(r"Glyph (\d+) .* missing from")
 
 
 def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
@@ -89,17 +113,33 @@ def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "F
 
 def save(figure: "Figure", path: Path) -> None:
     """
-    Writes the figure in the format of the path's suffix; equal figures give equal SVG files. An SVG holds its
-    characters as text, which the viewer draws in any script that it has a font for.
+    Writes the figure in the format of the path's suffix; equal figures give equal SVG files. If the machine's
+    fonts lack characters, an SVG holds them as text, to be drawn with the viewer's fonts. Other formats show
+    boxes instead, and a warning is logged.
     """
-    from matplotlib import rc_context
+    from matplotlib import rc_context, rcParams
+    from matplotlib.font_manager import get_font_names
 
-    options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 150}
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}), warnings.catch_warnings():
-        if path.suffix == ".svg":
-            # A glyph may be missing here, and not where the picture is shown.
-            warnings.filterwarnings("ignore", "Glyph .* missing")
+    is_svg = path.suffix == ".svg"
+    options: dict[str, Any] = {"metadata": {"Date": None}} if is_svg else {"dpi": 150}
+    installed = set(get_font_names())
+    fonts = [*rcParams["font.sans-serif"][:1], *(name for name in _OTHER_SCRIPTS if name in installed)]
+    settings: dict[Any, Any] = {"font.sans-serif": fonts, "svg.hashsalt": path.stem}
+    with warnings.catch_warnings(record=True) as caught, rc_context(settings):
+        warnings.simplefilter("always")
         figure.savefig(path, bbox_inches="tight", **options)
+    lacking = {match[1] for warning in caught if (match := _LACKING.match(str(warning.message)))}
+    if lacking and is_svg:
+        with warnings.catch_warnings(), rc_context(settings | {"svg.fonttype": "none"}):
+            warnings.simplefilter("ignore")
+            figure.savefig(path, bbox_inches="tight", **options)
+    elif lacking:
+        logger.warning(
+            "%s: no font of this machine has %d of the characters, which are drawn as boxes; install a font "
+            "such as Noto Sans CJK, or write an .svg",
+            path.name,
+            len(lacking),
+        )
 
 
 def _new_figure(width: float, height: float) -> "Figure":

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 _WORDNET_POS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 """WordNet's numbers, as they follow the `%` in a sense key."""
-_XML, _SENSE_KEYS = ".data.xml", ".gold.key.txt"
+_XML, _SENSE_KEYS, _PACKED = ".data.xml", ".gold.key.txt", ".gz"
 _PAIRS, _PAIR_LABELS = ".data.txt", ".gold.txt"
 _WIC_PAIR = re.compile(r"[^\t]*\t[^\t]*\t(\d+)-(\d+)\t([^\t]*)\t([^\t]*)")
 _PAIR_COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
@@ -161,7 +161,7 @@ def read_senses(path: str) -> list[SenseSentence]:
     and the line.
 
     - `NAME.data.xml` and `NAME.gold.key.txt` in the same folder: sentences of `wf` and `instance` elements,
-      and a line with the id and the senses of each instance.
+      and a line with the id and the senses of each instance. Either may be packed, `.gz`.
     - Any other file: JSON Lines, `{"lemma": "line", "tokens": [...], "index": 3, "sense": "cord"}`.
     """
     sentences = []
@@ -215,11 +215,13 @@ def _read_sense_lines(file: Path) -> Iterator[SenseSentence]:
 
 
 def _is_xml(file: Path) -> bool:
-    return file.name.endswith(_XML)
+    return file.name.removesuffix(_PACKED).endswith(_XML)
 
 
 def _sense_key_file(file: Path) -> Path:
-    return file_beside(file, file.name.removesuffix(_XML) + _SENSE_KEYS)
+    name = file.name.removesuffix(_PACKED).removesuffix(_XML) + _SENSE_KEYS
+    packed = file.with_name(name + _PACKED)
+    return packed if packed.exists() else file_beside(file, name)
 
 
 def _read_xml(file: Path) -> Iterator[SenseSentence]:

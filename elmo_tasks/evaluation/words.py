@@ -22,6 +22,7 @@ from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors
 
 logger = logging.getLogger(__name__)
 
+_WORD_NAME = re.compile("(first|second)?(word|term|lemma|noun|verb)(1|2|a|b|one|two)?|w[12]")
 _SCORE_NAME = re.compile("score|sim|rating|mean|average|relatedness|human|gold")
 _NOT_WORD_NAMES = {"", "id", "index", "idx", "no", "pos", "pos1", "pos2", "type"}
 _LEMMA = re.compile(".+-[nvj]")
@@ -92,11 +93,12 @@ def read_pairs(path: str) -> list[WordPair]:
     and similar sets: two words, and a score in a column of numbers after them.
 
     Columns are separated by tabs, semicolons, commas or, in a file without these, blanks. A first line
-    without a number in the column of the scores is a header, whose names may say which column is the score.
-    Columns of numbers before the words, of parts of speech, and of single letters, as the relations in
-    WordSim-353, are left out. So are the parts of speech of MEN's lemma form, `sun-n`, if all words have one,
-    empty lines, and lines that begin with `#`. For all else there is an `InputError`, with the file and the
-    line.
+    without a number in the column of the scores is a header, whose names say which columns are the words and
+    the score; with a name, the score may come before the words. Without such names, columns of numbers before
+    the words, of parts of speech, and of single letters, as the relations in WordSim-353, are left out. So
+    are the parts of speech of MEN's lemma form, `sun-n`, if all words have one. Empty lines, rows whose words
+    and score are empty, and lines that begin with `#` are left out. For all else there is an `InputError`,
+    with the file and the line.
     """
     return [pair for file in input_files(path) for pair in _read_pairs(file)]
 
@@ -118,8 +120,13 @@ def _read_pairs(file: Path) -> list[WordPair]:
     columns = _columns(names, [row for _, row in rows], sample)
     pairs: list[WordPair] = []
     for number, cells in rows:
+        if columns and pairs and all(cells[column : column + 1] == [""] for column in columns):
+            continue
+        # Trailing delimiters leave empty cells at the end.
+        filled = max((column for column, cell in enumerate(cells, start=1) if cell), default=0)
+        whole = not header or not delimiter or filled <= len(header) <= len(cells)
         are_numbers = [is_number(cells, column) for column in columns or ()]
-        if columns is None or are_numbers != [False, False, True]:
+        if columns is None or not whole or are_numbers != [False, False, True]:
             column = f" in column {columns[2] + 1}" if columns else ""
             raise _wrong_line(file, number, cells, f"two words and a score{column}")
         word, other, score = (cells[column] for column in columns)
@@ -132,21 +139,26 @@ def _read_pairs(file: Path) -> list[WordPair]:
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
     """Finds the columns of both words and of the score, if there are any. `data` is one of the rows."""
     names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
-    texts = [
-        column
-        for column, name in enumerate(names)
-        if not is_number(data, column) and name not in _NOT_WORD_NAMES
-    ]
-    words = [column for column in texts if not _has_tags([row[column] for row in rows if column < len(row)])]
-    words = words if len(words) >= 2 else texts
-    numbers = [column for column in sorted(_numbers(data)) if column > words[1]] if len(words) >= 2 else []
-    named = [column for column in numbers if _SCORE_NAME.search(names[column])]
-    return (words[0], words[1], (named or numbers)[0]) if numbers else None
-
-
-def _has_tags(cells: list[str]) -> bool:
-    """Tells whether a column holds parts of speech, or single letters."""
-    return all(cell.lower() in _POS_TAGS or len(cell) == 1 for cell in cells)
+    words = [column for column, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
+    if len(words) != 2:
+        # There may be columns of identifiers and parts of speech.
+        words = [
+            column
+            for column, name in enumerate(names)
+            if not is_number(data, column) and name not in _NOT_WORD_NAMES
+        ]
+        others = []
+        for column in words:
+            cells = [row[column].lower() if column < len(row) else "" for row in rows]
+            if not all(cell in _POS_TAGS or len(cell) == 1 for cell in cells):
+                others.append(column)
+        words = others if len(others) >= 2 else words
+    if len(words) < 2:
+        return None
+    numbers = sorted(_numbers(data))
+    after = [column for column in numbers if column > words[1]]
+    named = [column for column in after or numbers if _SCORE_NAME.search(names[column])]
+    return (words[0], words[1], (named or after)[0]) if named or after else None
 
 
 def _cells(line: str, delimiter: str | None) -> list[str]:

@@ -21,10 +21,12 @@ def checked(*lines: str) -> list[str]:
         (["# sent_id = 1", CONLLU], "a.txt, line 2: "),
         (["1-2\tdu" + 8 * "\t_"], "a.txt, line 1: "),
         ([">sp|P1|A a protein", "MKTAY"], "a.txt, line 1: "),
+        (["#begin document (a); part 000", "a 0 0 It X (2)", "a 0 1 is X -"], "a.txt, line 1: "),
         (["", '{"sentence": "Good ."}', '{"sentence": "Bad ."}'], "a.txt, line 2: "),
         (["-DOCSTART- -X- O", "", "EU NNP B-ORG", "rejects VBZ O", "", "Peter NNP B-PER"], "a.txt, line 3: "),
+        (["The cat .\rIt sat .\r"], "a.txt, line 1: "),
     ],
-    ids=["CoNLL-U", "a range of CoNLL-U", "FASTA", "JSON Lines", "CoNLL-2003"],
+    ids=["CoNLL-U", "a range of CoNLL-U", "FASTA", "CoNLL-2012", "JSON Lines", "CoNLL-2003", "CR"],
 )
 def test_what_is_refused(lines, message):
     with pytest.raises(ElmoError) as caught:
@@ -36,10 +38,14 @@ def test_what_is_refused(lines, message):
     ("line", "token"),
     [
         ("<S> The cat . </S>", "<S>"),
+        ("<bos> The cat . <eos>", "<bos>"),
+        ("The cat . </s>", "</s>"),
         ("[CLS] The cat . [SEP]", "[CLS]"),
         ("The cat . <pad> <PAD>", "<pad>"),
         ("The [UNK] . <unk>", "[UNK]"),
         ("un ##real", "##real"),
+        ("a fundament@@ al one", "fundament@@"),
+        ("well @-@ known", "@-@"),
         ("\u2581The \u2581c at", "\u2581The"),
         ("A -lrb- small -rrb- cat", "-lrb-"),
         ("It &#39;s R&amp;D", "&#39;s"),
@@ -55,14 +61,17 @@ def test_tokens_that_are_no_words_are_warned_of_once(caplog, line, token):
     assert record.getMessage().startswith(f"{path}: {token} ")
 
 
-TABLE = ["text\tlabel", "Good .\tpos", "Bad .\tneg"]
-
-
-def test_a_table_is_warned_of(caplog):
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("a.csv", ["text,label", "Good .,pos"]), ("b.txt", ["text\tlabel", "Good .\tpos", "Bad .\tneg"])],
+)
+def test_a_table_is_warned_of(caplog, name, lines):
     """By each reader, whatever another one has read."""
     for _ in range(2):
-        assert checked(*TABLE) == TABLE
-    assert [mentions(record.getMessage(), "a.txt", "table") for record in caplog.records] == [True] * 2
+        assert len(list(checked_sentences(name, iter(enumerate(lines, start=1))))) == len(lines)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert all(mentions(message, name, "table") for message in messages)
 
 
 def test_a_warning_waits_until_the_log_shows_it(caplog):
@@ -70,9 +79,9 @@ def test_a_warning_waits_until_the_log_shows_it(caplog):
     warn = WarnedOnce()
     for disabled in (logging.WARNING, logging.NOTSET):
         logging.disable(disabled)
-        list(checked_sentences("dev.txt", iter(enumerate(TABLE)), warn))
+        list(checked_sentences("dev.csv", iter([(1, "text,label")]), warn))
     (record,) = caplog.records
-    assert mentions(record.getMessage(), "dev.txt", "table")
+    assert mentions(record.getMessage(), "dev.csv", "table")
 
 
 @pytest.mark.parametrize(

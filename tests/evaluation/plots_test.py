@@ -1,21 +1,25 @@
+import io
 import math
+
+import matplotlib
 
 from elmo_tasks.common.table import Table
 from elmo_tasks.evaluation.plots import bars, curves, heat_map, save
 
 
-def test_labels_are_text(tmp_path):
-    """In any script; and matplotlib takes what stands between two dollars for a formula."""
-    names = ["$$", "정치"]
+def test_dollars_are_no_formulas():
+    """Matplotlib takes what stands between two of them for one."""
+    names = ["$$", "$0-$10"]
     table = Table(("test", "vectors", "score"))
-    table.add("$$", "정치", 0.25)
+    table.add("$$", "$x$", 0.25)
     for figure in (
         heat_map([[0.1, 0.2], [0.3, 0.4]], rows=names, columns=names),
         bars(table, groups="test", bars="vectors", heights="score"),
     ):
-        save(figure, tmp_path / "a.svg")
-        text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-        assert all(name in text for name in names)
+        file = io.BytesIO()
+        with matplotlib.rc_context({"svg.fonttype": "none"}):
+            figure.savefig(file, format="svg")
+        assert "$$" in file.getvalue().decode()
 
 
 def test_bars_are_as_high_as_their_scores():
@@ -57,3 +61,17 @@ def test_curves_go_through_their_points():
     assert axes.get_xscale() == "log"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.01", "1"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one model", "two model"]
+
+
+def test_labels_in_a_script_that_no_font_has(tmp_path, caplog):
+    """A private character, which no font has."""
+    figure = heat_map([[0.5]], rows=["\ue123 정치"], columns=["IT"])
+    save(figure, tmp_path / "a.svg")
+    assert "\ue123 정치" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert not caplog.text
+    save(figure, tmp_path / "a.png")
+    assert caplog.text.count("a.png: no font") == 1
+    caplog.clear()
+    save(heat_map([[0.5]], rows=["one"], columns=["IT"]), tmp_path / "b.svg")
+    assert "<text" not in (tmp_path / "b.svg").read_text()
+    assert not caplog.text

@@ -1,3 +1,4 @@
+import gzip
 import json
 from collections import Counter
 
@@ -54,8 +55,13 @@ def xml(tmp_path):
     return tmp_path / "a.data.xml"
 
 
-def test_xml(xml):
-    for path in (xml.parent, xml):
+@pytest.mark.parametrize("packed", [[], ["a.data.xml"], ["a.data.xml", "a.gold.key.txt"]])
+def test_xml(xml, packed):
+    for name in packed:
+        file = xml.with_name(name)
+        xml.with_name(f"{name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    for path in (xml.parent, xml if xml.exists() else xml.with_name("a.data.xml.gz")):
         assert read_senses(str(path)) == [
             SenseSentence(
                 ["The", "art", "of", "bell", "ringing", "&"],
