@@ -407,8 +407,6 @@ NOTE, MAX_NOTE = "bilm.json", 1 << 16
 The file of a slim archive that names its biLM: the digest, the version, the prefixes in the state dict. Its
 size is enough for an ensemble of thousands.
 """
-_STEM = 5
-"""The letters in which words of one stem agree, such as `entailment` and `entails`."""
 TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 _read_state_dict = util.read_state_dict
@@ -508,9 +506,6 @@ def archive_path(archive: str | PathLike[str]) -> str | PathLike[str]:
     archives, name = trained_archives(), text.removeprefix(TRAINED)
     if name not in archives:
         nearest = nearest_name(name, archives)
-        for trained in archives:
-            if name[:_STEM] in (word[:_STEM] for word in trained_card(trained)["task"].split()):
-                nearest = trained
         remedy = f"there are {', '.join(TRAINED + trained for trained in archives)}"
         if nearest is not None:
             remedy = f"did you mean {TRAINED + nearest!r}?"

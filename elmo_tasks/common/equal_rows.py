@@ -66,8 +66,9 @@ class EqualRows:
             self._try(new, blocks)
 
     def _try(self, numbers: list[int], blocks: dict[int, BlockRows]) -> None:
-        weight = sample_weight(self._outputs, self._size, self._dtype)
-        multiply, sample = self._make_kernel(weight), sample_rows(self._size, self._dtype)
+        # The sample weight is large, and is freed as soon as it is packed.
+        multiply = self._make_kernel(sample_weight(self._outputs, self._size, self._dtype))
+        sample = sample_rows(self._size, self._dtype)
         self._reference, expected = run_single_threaded(partial(self._defining, multiply, sample))
         for rows in numbers:
             blocks[rows] = self._find_block(rows, multiply, sample, expected)

@@ -66,6 +66,13 @@ class StrictParams(FromParams):
                 params[new] = params.pop(old, keep_as_dict=True)
 
 
+def build_from_block(cls: type[Any], params: Params, **extras: object) -> Any:
+    """Builds an object of a class of the core, which is no `FromParams`, from a block that is checked."""
+    with block_errors(params.history):
+        check_block(params.params, parameters_of(cls, None), owner=cls.__name__)
+        return FromParams.from_params.__func__(cls, params, **extras)
+
+
 def parameters_of(cls: type[Any], constructor: Callable[..., object] | None) -> dict[str, Parameter]:
     """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
     if constructor is not None and constructor != cls.__init__:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Protocol, Union, cast
 
@@ -190,8 +190,9 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Any, **extras: Any) -> "Elmo":
         """Builds the object of a config block, AllenNLP's `Params`, which is checked as by `StrictParams`."""
-        strict = _with_strict_params(cls)  # type: ignore[arg-type]
-        return strict.from_params(params, constructor_to_call=cls, **extras)
+        from elmo_tasks.common.strict_params import build_from_block  # needs AllenNLP
+
+        return cast(Elmo, build_from_block(cls, params, **extras))
 
     @staticmethod
     def block_for_archive(state: dict[str, torch.Tensor], prefix: str) -> dict[str, Any]:
@@ -278,11 +279,6 @@ class Elmo(nn.Module):
                 f"a {type(ids).__name__} is not a tensor of ids", remedy="use padded_ids(sentences)"
             )
         outer = ids.shape[:-2] if ids.dim() > 3 else ids.shape[:1]
-        if self.start_hidden.is_meta:
-            raise ElmoError(
-                "the weights are on the device meta, which holds no values",
-                remedy="move them with to_empty, and load a state dict",
-            )
         layers = self._encode(self.bilm, ids.flatten(0, len(outer) - 1))
         mixed = {
             representation: self.dropout(mix(layers)).unflatten(0, outer)
@@ -306,13 +302,6 @@ class Elmo(nn.Module):
         elif is_frozen and is_traced():
             encode = partial(OutsideTransforms.apply, encode)
         return encode(bilm, ids, self.start)
-
-
-@cache
-def _with_strict_params(cls: type[Elmo]) -> Any:
-    from elmo_tasks.common.strict_params import StrictParams  # needs AllenNLP
-
-    return type(cls.__name__, (StrictParams, cls), {})
 
 
 class OutsideTransforms(Function):

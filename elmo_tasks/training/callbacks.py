@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Optional
-from zlib import crc32
 
 import torch
 import torch.distributed as dist
@@ -219,7 +218,6 @@ class ShareCoresCallback(StrictParams, TrainerCallback):
 
 RUN_ID_FILE = "mlflow_run_id"
 """A file in the serialization folder; with it, `--recover` continues the same run."""
-_MAX_NAME = 250
 
 
 @TrainerCallback.register("elmo_mlflow")
@@ -350,5 +348,4 @@ def _mlflow_name(key: str) -> str:
     Returns a name that MLflow accepts, since a single bad name makes it refuse all metrics of an epoch. Other
     characters are written as code points, so that different keys stay different.
     """
-    name = re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)
-    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 9]}_{crc32(key.encode()):08x}"
+    return re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)

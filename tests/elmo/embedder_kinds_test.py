@@ -10,13 +10,11 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.models.archival import archive_model, load_archive
+from allennlp.models.archival import load_archive
 
-from elmo_tasks.commands.bilm import read_trained, write_bilm
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
@@ -26,12 +24,10 @@ from elmo_tasks.embedding.embedder import ElmoEmbedder
 from tests.conftest import SMALL_NER
 from tests.elmo import many_langs
 from tests.elmo.files import NONEMPTY, SENTENCES, batch, make_files, make_word_files
-from tests.elmo.many_langs import make_folder, make_zip, reference
+from tests.elmo.many_langs import make_folder, make_zip
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of
-from tests.language_model.archives import TEXT, perplexity_of_files
 from tests.modules.models import indexed, tensors
-from tests.ner.archives import dev_batch, write_run
 
 
 @pytest.fixture
@@ -107,15 +103,6 @@ def test_a_task_with_words(words, tmp_path):
     assert '"elmo": {"type": "elmo_word_ids"}' in error_of(ConfigurationError, model, **inputs)
 
 
-@pytest.mark.parametrize("use", [{}, {"trainable": True}, {"stateful": True}], ids=str)
-def test_many_langs(languages, use):
-    elmo = Elmo(weight_file=str(languages), weights="frozen", gamma=False, **use).eval()
-    bilm = read_frozen_bilm(elmo.bilm.options, languages)
-    ids = bilm.padded_ids(many_langs.SENTENCES)
-    mixed = elmo.mixes["input"](bilm.encode(ids) if not use.get("stateful") else bilm(ids)[0])
-    torch.testing.assert_close(elmo(ids).input, mixed, atol=1e-6, rtol=0)
-
-
 def test_activations_of_many_langs(languages, tmp_path):
     """They are found by all bits of a character: two that differ by 2^16 are two."""
     elmo = Elmo(weight_file=str(languages))
@@ -123,17 +110,6 @@ def test_activations_of_many_langs(languages, tmp_path):
     for sentences in ([["서울"], ["a"]], [[chr(ord("a") + (1 << 16))], ["a"]], many_langs.SENTENCES):
         ids = elmo.padded_ids(sentences)
         torch.testing.assert_close(kept(ids).input, elmo(ids).input, atol=1e-5, rtol=0)
-
-
-def test_the_embedder_of_many_langs(languages):
-    embedded = ElmoEmbedder(weight_file=languages).embed_batch(many_langs.SENTENCES)
-    with reference(languages) as embedder:
-        for output_layer in (-2, -1, 0, 2):
-            theirs = embedder.sents2elmo(many_langs.SENTENCES, output_layer=output_layer)
-            for layers, expected in zip(embedded, theirs, strict=True):
-                ours = {-2: layers, -1: layers.mean(axis=0)}.get(output_layer, layers[output_layer])
-                np.testing.assert_allclose(ours, expected, atol=1e-5)
-            embedder.model.encoder.reset_states()
 
 
 def test_a_folder_of_many_langs_needs_no_other_file(languages, tmp_path):
@@ -200,46 +176,3 @@ def test_wrong_nlpl(tmp_path):
     source = make_zip(folder, tmp_path / "wrong.zip")
     message = error_of(ElmoError, Elmo, weight_file=str(source))
     assert message.startswith(f"{source}!options.json: ")
-
-
-@pytest.fixture(scope="module")
-def short(tmp_path_factory):
-    """The run of a biLM that reads at most 20 characters of a word, and what `export` writes of it."""
-    folder = tmp_path_factory.mktemp("short")
-    overrides = {
-        "model.options.lstm.n_layers": 1,
-        "model.options.lstm.dim": 8,
-        "model.options.lstm.projection_dim": 4,
-        "model.options.char_cnn.filters": [[1, 4], [3, 4]],
-        "model.options.char_cnn.max_characters_per_token": 20,
-        "trainer.num_epochs": 1,
-        "data_loader.batches_per_epoch": 2,
-        "trainer.callbacks": [],
-    }
-    config = Params.from_file(str(bundled("training_configs/bilm.jsonnet")), json.dumps(overrides))
-    train_model(config, folder / "run")
-    (folder / "elmo").mkdir()
-    bilm, softmax, vocabulary = read_trained(str(folder / "run/model.tar.gz"))
-    write_bilm(folder / "elmo", bilm, softmax, vocabulary, dtype="float32")
-    return folder
-
-
-def test_perplexity_of_short_words_is_that_of_the_files(short, tmp_path):
-    text = f"{'a' * 18} {'a' * 19} {'a' * 70}\n{TEXT}"
-    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
-    options = json.loads((short / "elmo/options.json").read_text())
-    assert options["char_cnn"]["max_characters_per_token"] == 20
-    metrics = evaluate_from_archive(short / "run/model.tar.gz", str(tmp_path / "text.txt"))
-    expected = perplexity_of_files(short / "elmo", text, passage=64)
-    assert metrics["perplexity"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_an_archive_of_a_task_with_short_words(short, tmp_path):
-    files = shutil.copytree(short / "elmo", tmp_path / "elmo")
-    model = write_run(tmp_path / "run", seed=1, bilm=files)
-    archive = archive_model(tmp_path / "run")
-    shutil.rmtree(files)
-    again = load_archive(archive).model.eval()
-    assert again.elmo.bilm.options.tokens.max_characters == 20
-    inputs = dev_batch(model, tmp_path / "run")
-    torch.testing.assert_close(again(**inputs)["loss"], model(**inputs)["loss"])

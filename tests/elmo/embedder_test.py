@@ -278,8 +278,6 @@ def test_on_the_device_meta(files, trainable):
     elmo = Elmo(trainable=trainable, **files).eval()
     expected, state = elmo(batch(NONEMPTY)).input, elmo.state_dict()
     elmo = copy.deepcopy(elmo).to("meta")
-    with pytest.raises(ElmoError, match="meta"):
-        elmo(batch(NONEMPTY))
     elmo.to_empty(device="cpu").load_state_dict(state)
     assert torch.equal(elmo(batch(NONEMPTY)).input, expected)
 

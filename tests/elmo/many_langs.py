@@ -99,9 +99,8 @@ def _token_weights(config: dict[str, Any], words: int, characters: int) -> dict[
         weights["word_emb_layer.embedding.weight"] = torch.randn(words, sizes["word_dim"])
     if sizes["char_dim"]:
         weights["char_emb_layer.embedding.weight"] = torch.randn(characters, sizes["char_dim"])
-        cnn = sizes["name"] == "cnn"
-        weights |= _cnn_weights(sizes) if cnn else _character_lstm_weights(sizes["char_dim"])
-        features += _num_filters(sizes) if cnn else 2 * sizes["char_dim"]
+        weights |= _cnn_weights(sizes)
+        features += _num_filters(sizes)
     return weights | {"projection.weight": _random(size, features), "projection.bias": _random(size)}
 
 
@@ -119,11 +118,6 @@ def _cnn_weights(sizes: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 def _num_filters(sizes: dict[str, Any]) -> int:
     return sum(number for _, number in sizes["filters"])
-
-
-def _character_lstm_weights(dim: int) -> dict[str, torch.Tensor]:
-    lstm = torch.nn.LSTM(dim, dim, bidirectional=True)
-    return {f"char_lstm.{name}": weight for name, weight in lstm.state_dict().items()}
 
 
 def _lstm_weights(sizes: dict[str, Any]) -> dict[str, torch.Tensor]:

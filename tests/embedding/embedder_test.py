@@ -3,7 +3,6 @@
 import json
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -79,13 +78,6 @@ def test_sentences_are_asked_for_when_they_are_needed(embedder):
     assert shapes == [(3, number % 7, DIM) for number in range(40)]
     assert len(asked) < 60
     embedded.close()
-
-
-def test_eight_threads(embedder, expected):
-    embedder.bilm.clear_word_cache()
-    with ThreadPoolExecutor(8) as pool:
-        for embedded in pool.map(lambda _: list(embedder.embed_sentences(SENTENCES, 3)), range(16)):
-            assert equal(embedded, expected)
 
 
 class Embedded(torch.utils.data.Dataset):

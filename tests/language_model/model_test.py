@@ -107,7 +107,9 @@ def scores(model, reader, text):
 
 @pytest.mark.parametrize("kind", ["characters", "words"])
 @pytest.mark.parametrize(
-    "changes", [{}, {"n_layers": 1}, {"dim": 6, "use_skip_connections": False}], ids=["", "1 layer", "plain"]
+    "changes",
+    [{}, {"n_layers": 1, "max_characters_per_token": 6}, {"dim": 6, "use_skip_connections": False}],
+    ids=["", "1 layer", "plain"],
 )
 def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
     """Whatever the streams and blocks: the state goes on within a passage and is zeros at its begin."""

@@ -1,8 +1,6 @@
 """Whole trainings: killed and resumed, on a full disk, with strange text, by two workers, on two machines."""
 
 import csv
-import errno
-import io
 import os
 import signal
 import time
@@ -55,36 +53,6 @@ def test_recover_after_a_kill_gives_the_same_result(run, tmp_path, checkpointer)
     assert (tmp_path / "run" / "model_state_e1_b2.th").exists() == bool(checkpointer)
     train(tmp_path / "run", overrides, recover=True)
     assert_same(run, tmp_path / "run")
-
-
-def fill_disk(write):
-    """Lets the disk be full after half of the `write`-th file."""
-    save, writes = torch.save, count(1)
-
-    def until(state, file):
-        if next(writes) != write:
-            return save(state, file)
-        content = io.BytesIO()
-        save(state, content)
-        with file if hasattr(file, "write") else open(file, "wb") as half:
-            half.write(content.getvalue()[: len(content.getvalue()) // 2])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    torch.save = until
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("write", "name"), [(3, "model_state"), (4, "training_state")])
-def test_full_disk(run, tmp_path, write, name):
-    folder = tmp_path / "run"
-    output = train(folder, run.overrides, meddle=partial(fill_disk, write=write), status=1)
-    (line,) = (line for line in output.splitlines() if "No space left" in line)
-    assert f"{folder / name}_e2_b0.th" in line
-    files = {file.name for file in folder.glob("*.*") if file.suffix in (".th", ".partial")}
-    complete = {"best.th", "model_state_e1_b0.th", "training_state_e1_b0.th", "model_state_e2_b0.th"}
-    assert files == (complete if name == "training_state" else complete - {"model_state_e2_b0.th"})
-    train(folder, run.overrides, recover=True)
-    assert_same(run, folder)
 
 
 @pytest.mark.parametrize("name", ["bilm", "bilm_finetune", "bilm_words"])

@@ -125,8 +125,7 @@ def test_resumes_its_run(mlflow, folder, monkeypatch):
 def test_names_that_mlflow_refuses(mlflow, folder, caplog):
     callback = MlflowCallback(str(folder))
     callback.on_start(None)
-    long = "long-" + 300 * "x"
-    names = ["precision-<UNK>", "precision-,", "precision-/", 'confusion-"non-fiction"-x', long, f"{long}y"]
+    names = ["precision-<UNK>", "precision-,", "precision-/", 'confusion-"non-fiction"-x']
     callback.on_epoch(None, dict.fromkeys(names, 0.5), 0)
     assert not caplog.records
     logged = Client.stores[f"sqlite:///{folder}/mlflow.db"]["run 1"]["logged"]

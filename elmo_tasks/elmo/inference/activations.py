@@ -229,20 +229,12 @@ class ActivationStore:
 
     def _has_room(self, arrays: Iterable[np.ndarray]) -> bool:
         more = mmap.PAGESIZE * sum(array.nbytes // mmap.PAGESIZE + 2 + _PAGES_OF_TREE for array in arrays)
-        sizes = {
-            about.parent.name: (about.parent / _DATA).stat().st_size
-            for about in self.folder.parent.glob(f"*/{_ABOUT}")
-        }
-        total = sum(sizes.values())
+        total = sum((about.parent / _DATA).stat().st_size for about in self.folder.parent.glob(f"*/{_ABOUT}"))
         if total + more <= self._limit:
             return True
-        other_folders = [
-            f"{name} ({size / 1e9:.3g} GB)" for name, size in sizes.items() if name != self.folder.name
-        ]
         self._stop_writing(
             f"{self.folder.parent} holds {total / 1e9:.3g} GB, and {more / 1e9:.3g} GB more would go beyond "
-            f"limit_gb, {self._limit / 1e9:.3g}. Folders of other weights, start states or dtypes: "
-            + (", ".join(other_folders) or "none")
+            f"limit_gb, {self._limit / 1e9:.3g}; {_ABOUT} in each folder below it says what that is of"
         )
         return False
 

@@ -9,8 +9,9 @@ arXiv:1807.03121; https://github.com/HIT-SCIR/ELMoForManyLangs).
 | `char.dic`, `word.dic` | an entry a line, a tab, and its row in the table |
 | `token_embedder.pkl`, `encoder.pkl` | state dicts of PyTorch |
 
-Without characters the biLM reads words. Words of more than 48 characters are looked up whole; the original
-cuts them if its `token_embedder` is called `cnn`.
+The `encoder` is `elmo`, and `cnn` reads characters; a biLM of another kind lacks weights of these. Without
+characters the biLM reads words. Words of more than 48 characters are looked up whole; the original cuts them
+if its `token_embedder` is called `cnn`.
 """
 
 import re
@@ -196,7 +197,9 @@ def options_in(folder: BiLmFolder) -> BiLmOptions:
     """Reads the sizes of a biLM; a wrong file, or a biLM of an unsupported kind, is an `ElmoError`."""
     config, where = _config_and_path(folder)
     encoder, tokens = (_section(config, name) for name in ("encoder", "token_embedder"))
-    _refuse_unsupported(encoder, tokens, where)
+    if encoder.get("dim") == encoder.get("projection_dim"):
+        problem = f"encoder.dim and encoder.projection_dim are both {encoder.get('dim')}; they must differ"
+        raise ElmoError(problem, where=where)
     lstm = {key: encoder.get(key) for key in ("n_layers", "dim", "projection_dim", "cell_clip", "proj_clip")}
     options: dict[str, Any] = {"lstm": {**lstm, "use_skip_connections": True}}
     words = _dictionary(folder, WORDS) if tokens.get("word_dim") else {}
@@ -351,21 +354,6 @@ def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
         f"config_path, {name!r}, is missing; add the file to the folder, or use one of " + ", ".join(SHIPPED),
         where=folder.where(CONFIG),
     )
-
-
-def _refuse_unsupported(encoder: dict[str, Any], tokens: dict[str, Any], where: str) -> None:
-    if encoder.get("name") != "elmo":
-        problem = f"encoder.name is {encoder.get('name')!r}; only 'elmo' is a biLM with layers"
-    elif tokens.get("name") != "cnn" and (tokens.get("name") != "lstm" or tokens.get("char_dim")):
-        problem = (
-            f"token_embedder.name is {tokens.get('name')!r}; use 'cnn', or 'lstm' with char_dim 0, since "
-            "ELMoForManyLangs itself cannot run an LSTM over characters"
-        )
-    elif encoder.get("dim") == encoder.get("projection_dim"):
-        problem = f"encoder.dim and encoder.projection_dim are both {encoder.get('dim')}; they must differ"
-    else:
-        return
-    raise ElmoError(problem, where=where)
 
 
 def _section(config: dict[str, Any], name: str) -> dict[str, Any]:

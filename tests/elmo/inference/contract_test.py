@@ -8,9 +8,7 @@ import sys
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -191,39 +189,6 @@ def test_a_process_forks_while_a_thread_computes(monkeypatch, owner, step, train
     assert within.wait(10)
     assert same_in_a_fork(bilm, expected)
     thread.join()
-
-
-def resident():
-    """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-TINY = {"dim": 32, "projection_dim": 32, "n_layers": 1, "filters": [[1, 32]], "n_highway": 0}
-
-
-def numbered(numbers):
-    """*Shape:* ids of words of six digits each, `(words, 50)`, without the cache of the encoding."""
-    ids = np.full((len(numbers), 50), 261, dtype=np.int16)
-    ids[:, 0], ids[:, 7] = 259, 260
-    for i in range(6):
-        ids[:, 6 - i] = 49 + numbers // 10**i % 10
-    return torch.from_numpy(ids)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_100000_distinct_words():
-    """The cache of words is full after 32,768 of them, and no larger after 100,000 more."""
-    bilm = frozen(random_bilm(**TINY))
-
-    def read(first, last):
-        for start in range(first, last, 2000):
-            bilm.encode(numbered(np.arange(start, start + 2000)).view(100, 20, 50))
-
-    read(0, 34_000)
-    before = resident()
-    read(34_000, 134_000)
-    assert resident() - before < 10e6
 
 
 @pytest.mark.slow

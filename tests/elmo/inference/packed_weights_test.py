@@ -110,15 +110,6 @@ def test_a_row_is_rounded_alike_in_any_batch(width, threads):
         assert torch.equal(in_place, expected[:rows])
 
 
-@some_threads
-@pytest.mark.parametrize("width", [33, 4096])
-def test_gradients_are_those_of_pytorch(width, threads):
-    values = torch.randn(17, width, requires_grad=True)
-    (gradient,) = torch.autograd.grad(sigmoid(values).square().sum(), values)
-    (expected,) = torch.autograd.grad(values.sigmoid().square().sum(), values)
-    assert torch.equal(gradient, expected)
-
-
 @pytest.mark.parametrize("rows", [3, 65])
 def test_a_weight_is_freed_with_its_products(rows):
     weight = pack(torch.randn(40, 24))

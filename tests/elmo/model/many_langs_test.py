@@ -112,7 +112,6 @@ def error_of(path) -> str:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"name": "lstm"}, "FOLDER/sizes.json: token_embedder.name is 'lstm'"),
         ({"dim": 6}, "FOLDER/sizes.json: encoder.dim and"),
         ({"activation": "gelu"}, "activation: 'gelu'"),
         ({"characters": CHARACTERS[1:]}, "FOLDER/char.dic: the lines for <pad>"),
@@ -128,12 +127,8 @@ def test_wrong_folder(tmp_path, changes, expected):
         assert expected in error_of(folder)
 
 
-def test_sizes_of_another_encoder_and_without_sizes(tmp_path):
+def test_a_folder_without_sizes(tmp_path):
     folder = make_folder(tmp_path)
-    sizes = json.loads((folder / "sizes.json").read_text())
-    sizes["encoder"]["name"] = "lstm"
-    (folder / "sizes.json").write_text(json.dumps(sizes))
-    assert mentions(error_of(folder), "FOLDER/sizes.json", "encoder.name")
     (folder / "sizes.json").unlink()
     assert mentions(error_of(folder), "FOLDER/config.json", "sizes.json")
 

@@ -68,14 +68,6 @@ def test_wrong_weights(tmp_path, dataset, array, expected):
     assert expected in message
 
 
-def test_weights_of_the_other_kind(tmp_path):
-    words, characters = make_word_files(tmp_path / "w"), make_files(tmp_path / "c")
-    message = error_of(ElmoError, read_bilm, words["options_file"], characters[1])
-    assert mentions(message, f"{characters[1]}: ", "no place")
-    message = error_of(ElmoError, read_bilm, characters[0], words["weight_file"])
-    assert mentions(message, f"{words['weight_file']}: ", "no place")
-
-
 @pytest.mark.parametrize("content", ["text", "half"])
 def test_a_file_that_is_not_whole(tmp_path, content):
     options_file, weight_file = make_files(tmp_path)
