@@ -1,6 +1,7 @@
 import json
 import shutil
 import tarfile
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -29,6 +30,13 @@ def runs(tmp_path):
     for seed, (folder, bilm) in enumerate(zip(folders, ("bilm", "bilm", "other"), strict=True)):
         write_run(folder, seed=seed, bilm=tmp_path / bilm)
     return folders
+
+
+@contextmanager
+def changed_config(folder):
+    config = json.loads((folder / "config.json").read_text())
+    yield config
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def opened(folders):
@@ -67,14 +75,25 @@ def test_the_archive_stands_alone(elmo, runs, tmp_path, capsys):
     assert len(result["tags"]) == len(SENTENCE["tokens"])
 
 
+def test_a_file_that_is_there_stays(elmo, runs, tmp_path, capsys):
+    output = tmp_path / "ensemble.tar.gz"
+    output.write_text("mine")
+    assert elmo("ensemble", *runs[:2], "-o", output) == 1
+    assert mentions(capsys.readouterr().err, f"error: {output} exists", "--force")
+    assert elmo("ensemble", *runs[:2], runs[0] / "nothing", "-o", output, "--force") == 1
+    assert output.read_text() == "mine"
+    assert elmo("ensemble", *runs[:2], "-o", output, "--force") == 0
+    assert len(load_archive(output).model.members) == 2
+    assert not (tmp_path / "ensemble.tar.gz.partial").exists()
+
+
 def test_archives_that_do_not_go_together(runs, tmp_path):
     """Other token indexers, another order of labels, no model of a task, and no whole archive."""
     first, indexer, labels = runs[0], *(tmp_path / name for name in ("indexer", "labels"))
     for folder in (indexer, labels):
         shutil.copytree(first, folder)
-    config = json.loads((indexer / "config.json").read_text())
-    config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
-    (indexer / "config.json").write_text(json.dumps(config))
+    with changed_config(indexer) as config:
+        config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id"}
     names = (labels / "vocabulary/labels.txt").read_text().splitlines()
     (labels / "vocabulary/labels.txt").write_text("\n".join([names[1], names[0], *names[2:]]))
     write_language_model(tmp_path / "bilm_model")
