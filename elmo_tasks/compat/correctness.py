@@ -211,7 +211,7 @@ def _check_apart(reader: DatasetReader, path: Any) -> None:
 def repair_recovery() -> None:
     """
     `train --recover` ends in a KeyError where a key is new, and refuses to train a finished run for more
-    epochs; `train --force` removes data in the folder of the run.
+    epochs; `train --force` removes data in the folder of the run, and an error does not name it.
     """
     wrap(training_util, "create_serialization_dir", _create_or_recover)
     wrap(Scheduler, "load_state_dict", _keep_length_of_run)
@@ -226,6 +226,11 @@ def _create_or_recover(
 ) -> None:
     folder = Path(serialization_dir)
     saved = folder / CONFIG_NAME
+    if folder.is_dir() and not (recover or force) and any(folder.iterdir()):
+        problem, remedy = "the folder has other files", "name another one"
+        if saved.exists():
+            problem, remedy = "the folder has a run", "--recover continues it, --force starts over"
+        raise ConfigError(problem, where=folder, remedy=remedy)
     if recover and not force and saved.exists():
         before = Params.from_file(saved)
         _check_same(params, before)

@@ -52,8 +52,8 @@ ALL_OF_2005 = re.sub(r"(?m)^(\S+) (\S+)", r"\1 NN (S* * - \2", CONLL_2005)
 COLUMNS_2005 = ["word", "predicate", "arguments"]
 
 
-def sentence(words, *predicates):
-    return {"tokens": words.split(), "predicates": list(predicates)}
+def sentence(words, pos, *predicates):
+    return {"tokens": words.split(), "pos": pos.split(), "predicates": list(predicates)}
 
 
 def argument(label, *spans, **more):
@@ -63,9 +63,12 @@ def argument(label, *spans, **more):
 PROMISED = {"index": 1, "arguments": [argument("ARG1", [2, 6]), argument("ARG0", [0, 1])]}
 LOOK = [argument("ARG1", [0, 1]), argument("ARG2", [4, 5], text="it"), argument("V", [3, 4], [5, 6])]
 JSON_LINES = [
-    sentence("Omar promised to look it up", PROMISED, {"index": 3, "predicate": "look", "arguments": LOOK}),
-    sentence("Gulls !"),
-    sentence("A visit", {"index": 1, "arguments": [argument("ARG1", [0, 1])]}),
+    sentence(
+        *("Omar promised to look it up", "NNP VBD TO VB PRP RP", PROMISED),
+        {"index": 3, "predicate": "look", "arguments": LOOK},
+    ),
+    sentence("Gulls !", "NNS ."),
+    sentence("A visit", "DT NN", {"index": 1, "arguments": [argument("ARG1", [0, 1])]}),
 ]
 
 
@@ -174,6 +177,14 @@ def test_the_outer_of_nested_arguments_is_kept(tmp_path, content, caplog):
     assert re.search(r"a, line 1: A[012] .*A0.*: [12]\)", caplog.text)
     with pytest.raises(InputError, match=r"a, line 1: A[012].*A0"):
         read(tmp_path / "a", content, strict=True)
+
+
+def test_bad_sentences_are_left_out(tmp_path, caplog):
+    for i, content in enumerate(
+        (CONLL.replace("(ARG1*) -", "(ARG1 -", 1), json_lines(*JSON_LINES[:1]) + "{\n")
+    ):
+        assert gold(read(tmp_path / "a", content, skip_bad=True)) == PROPOSITIONS[2 * (1 - i) :][:2]
+        assert caplog.text.count("1 bad records") == i + 1
 
 
 @pytest.mark.parametrize(
@@ -295,7 +306,7 @@ def test_verbs_only_and_sentences_without_predicates(tmp_path, content, caplog):
     assert "3 sentences, 3 predicates, 1 sentences without predicates kept" in caplog.text
 
 
-def test_a_batch_and_its_vocabulary(tmp_path):
+def test_a_batch_and_its_vocabulary(tmp_path, caplog):
     (tmp_path / "a").write_text(CONLL)
     loader = MultiProcessDataLoader(SrlReader(), str(tmp_path / "a"), batch_size=3)
     vocab = Vocabulary.from_instances(loader.iter_instances())
@@ -309,3 +320,7 @@ def test_a_batch_and_its_vocabulary(tmp_path):
     labels = ("ARG0", "ARG1", "ARG2", "C-V", "V")
     assert set(tags) == {"O"} | {f"{prefix}-{label}" for prefix in "BI" for label in labels}
     assert batch["tags"][0].tolist() == [tags[tag] for tag in PROPOSITIONS[0][1]]
+    unknown = SrlReader().text_to_instance(["a", "b"], 0, ["B-V", "B-ARG9"])["tags"]
+    unknown.index(vocab)
+    assert unknown.as_tensor({"num_tokens": 2}).tolist() == [tags["B-V"], 0]
+    assert "type ARG9" in caplog.text
