@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from threading import RLock
 from typing import Any
 
 from tqdm import tqdm
@@ -11,13 +12,19 @@ LINE_SECONDS = 300
 """If the output is not a terminal, the bar is printed as a line at this interval."""
 
 
+class _Bar(tqdm):
+    """A bar with a lock of this process. A killed process would keep the lock that tqdm shares with forks."""
+
+    _lock = RLock()
+
+
 def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **options: Any) -> Any:
     """
     Returns a bar of tqdm that iterates over `items` or is updated by the caller, and disappears at the end.
     `work` says what is done, and `unit` what is counted, such as "lines". The other options are tqdm's.
     """
     defaults = {"delay": DELAY_SECONDS, "leave": False}
-    return tqdm(items, desc=work, unit=f" {unit}", **{**defaults, **options, **log_options()})
+    return _Bar(items, desc=work, unit=f" {unit}", **{**defaults, **options, **log_options()})
 
 
 def log_options() -> dict[str, Any]:
