@@ -22,7 +22,7 @@ from distutils.command.install_data import (
 HERE = Path(__file__).resolve().parent
 PLACEHOLDERS = Path("elmo_tasks", "compat", "placeholders")
 PTH_LINE = (
-    'import sys; sys.meta_path.insert(0, type("Finder", (), {"find_spec": staticmethod('
+    'import sys; sys.meta_path.insert(0, type("ElmoTasksFinder", (), {"find_spec": staticmethod('
     'lambda name, path=None, target=None: __import__("_elmo_tasks_imports").find_first(path) '
     'if name == "allennlp" else None)}))'
 )

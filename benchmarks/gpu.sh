@@ -45,7 +45,7 @@ wanted() { case " $parts " in *" $1 "*) ;; *) return 1 ;; esac; }
 if [ -n "$wheels" ]; then
   python3 -m pip install -q --no-index --no-deps --target "$out/site" "$wheels"/*.whl || exit 1
   # As the installed package does at the start of Python
-  echo 'import sys, _elmo_tasks_imports; sys.meta_path.insert(0, _elmo_tasks_imports.Finder)' >"$out/site/sitecustomize.py"
+  echo 'import sys, _elmo_tasks_imports; sys.meta_path.insert(0, _elmo_tasks_imports.ElmoTasksFinder)' >"$out/site/sitecustomize.py"
   export PYTHONPATH="$out/site:$PWD/elmo_tasks/compat/placeholders${PYTHONPATH:+:$PYTHONPATH}"
 fi
 if [ -n "${PYTHON:-}" ]; then python=$PYTHON

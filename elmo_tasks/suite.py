@@ -2,8 +2,7 @@
 
 from elmo_tasks import compat
 
-compat.make(compat.TO_RUN)
-compat.make(compat.TO_BE_RIGHT)
+compat.make_for_all()
 
 # A module registers its components when it is imported. A predictor imports its model and reader.
 import elmo_tasks.classification.predictor  # noqa: E402

@@ -63,8 +63,10 @@ def test_a_start_of_python():
         for options in ([], ["-S"])
     )
     others = ("_distutils_hack", "__editable__", "sitecustomize", "usercustomize", "site", "_sitebuiltins")
-    assert finders[0] == "Finder"
-    assert [name for name in finders if name not in ("Finder", "DistutilsMetaFinder")] == stock_finders
+    assert finders[0] == "ElmoTasksFinder"
+    assert [
+        name for name in finders if name not in ("ElmoTasksFinder", "DistutilsMetaFinder")
+    ] == stock_finders
     assert path[-1].endswith("placeholders")
     assert not {name for name in set(modules) - set(stock_modules) if not name.startswith(others)}
 
@@ -91,3 +93,9 @@ def test_the_suite(script):
     found = changes(script)
     assert found.keys() - of_torch.keys() <= {"warnings"}
     assert found.get("stand-ins", []) == of_torch.get("stand-ins", [])
+
+
+def test_finders_of_others_stay():
+    finder = "type('Other', (), {'__module__': 'site', 'find_spec': staticmethod(lambda *arguments: None)})"
+    script = f"import sys; sys.meta_path.insert(0, {finder}); import allennlp; print(sys.meta_path)"
+    assert "Other" in subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout

@@ -46,3 +46,16 @@ def test_only_compat_changes_allennlp():
     clean = environment() | {"ELMO_TASKS_PLUGIN": "0"}
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_change_is_made_once():
+    """Also where the suite is imported again, after an import that ended in an error."""
+    script = """
+import sys, elmo_tasks.suite
+from allennlp.training import GradientDescentTrainer
+before = GradientDescentTrainer._train_epoch
+del sys.modules["elmo_tasks.suite"]
+import elmo_tasks.suite
+assert GradientDescentTrainer._train_epoch is before
+"""
+    subprocess.run([sys.executable, "-c", script], env=environment(), check=True)

@@ -8,10 +8,11 @@ without it.
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from elmo_tasks.compat import command, correctness, running
 
-__all__ = ["OF_COMMAND", "TO_BE_RIGHT", "TO_RUN", "make"]
+__all__ = ["OF_COMMAND", "TO_BE_RIGHT", "TO_RUN", "make", "make_for_all"]
 
 TO_RUN = (
     running.restore_reduce_on_plateau,
@@ -64,3 +65,9 @@ OF_COMMAND = (
 def make(changes: Iterable[Callable[[], None]]) -> None:
     for change in changes:
         change()
+
+
+@cache
+def make_for_all() -> None:
+    """Makes the changes for every program, once, even if the suite is imported again after an error."""
+    make((*TO_RUN, *TO_BE_RIGHT))

@@ -132,7 +132,7 @@ imported: True
 def python(script: str, *folders: Path, **environment: str) -> subprocess.CompletedProcess:
     """Runs a script as an interpreter would whose `.pth` files name the folder of placeholders and these."""
     paths = list(map(str, (PLACEHOLDERS, *folders)))
-    find = "import _elmo_tasks_imports; sys.meta_path.insert(0, _elmo_tasks_imports.Finder)"
+    find = "import _elmo_tasks_imports; sys.meta_path.insert(0, _elmo_tasks_imports.ElmoTasksFinder)"
     start = f"import sys; sys.path += {paths}; {find}\n"
     return subprocess.run(
         [sys.executable, "-S", "-P", "-c", start + script + AT_ONCE],

@@ -74,7 +74,7 @@ def check_start(python: Path, root: Path) -> None:
     )
     assert json.loads(done.stdout) == {
         "loaded at start-up": [],
-        "finders": ["Finder"],
+        "finders": ["ElmoTasksFinder"],
         "path": str(root / "elmo_tasks/compat/placeholders"),
         "found": [],
     }

@@ -44,7 +44,7 @@ Where other programs want the processor, such threads keep it from those that co
 """
 
 
-class Finder:
+class ElmoTasksFinder:
     """Finds the modules of `IMPORTING` as the finders after it do, with a `_Loader`."""
 
     @staticmethod
@@ -53,7 +53,7 @@ class Finder:
             start_command()
         if name.partition(".")[0] not in IMPORTING:
             return None
-        later = sys.meta_path[sys.meta_path.index(Finder) + 1 :]  # type: ignore[arg-type]
+        later = sys.meta_path[sys.meta_path.index(ElmoTasksFinder) + 1 :]  # type: ignore[arg-type]
         specs = (finder.find_spec(name, path, target) for finder in later)
         spec = next(filter(None, specs), None)
         if spec is not None and spec.loader is not None:
@@ -63,9 +63,11 @@ class Finder:
 
 def find_first(path: Any) -> Any:
     """Finds AllenNLP, and takes the place of the finder of the `.pth` file, which a Python may read twice."""
-    others = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") != "site"]
-    sys.meta_path[:] = [Finder, *others]  # type: ignore[list-item]
-    return Finder.find_spec("allennlp", path)
+    others = [
+        finder for finder in sys.meta_path if getattr(finder, "__name__", "") != ElmoTasksFinder.__name__
+    ]
+    sys.meta_path[:] = [ElmoTasksFinder, *others]  # type: ignore[list-item]
+    return ElmoTasksFinder.find_spec("allennlp", path)
 
 
 def start_command() -> None:
