@@ -92,7 +92,7 @@ class _SuiteFirst(Loader):
         finally:
             if collects:
                 if not gc.get_freeze_count():
-                    # Moves the modules to the oldest generation, where they are visited once instead of thrice.
+                    # Moves the modules to the oldest generation, which is visited least.
                     gc.freeze()
                     gc.unfreeze()
                 gc.enable()
