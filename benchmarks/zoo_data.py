@@ -50,8 +50,8 @@ def numbered(sentences: Iterable[Sentence]) -> Rows:
     Yields sentences, some of them behind the number of a list: one in five of those that begin with a name,
     and one in fifty of the others.
 
-    Hardly a sentence of the data begins so. Those of CrossNER and Re-DocRED that begin with a short word and
-    a full stop mostly begin with the initials of a person, for which a model then takes `8.`, too.
+    Hardly a sentence of the data begins so. Sentences of CrossNER and Re-DocRED that begin with a short word
+    and a full stop mostly begin with the initials of a person, for which a model then takes `8.`, too.
     """
     draw = random.Random(13)
     for sentence in sentences:
@@ -163,8 +163,8 @@ def ner_training(data: Path) -> Rows:
 
 def balanced(sets: Iterable[Rows]) -> Rows:
     """
-    Yields the sentences of sets, those of a small set several times, so that each has about as many names
-    as the largest: the F1 of all sentences is near the mean of the sets' F1.
+    Yields the sentences of sets. Sentences of a small set come several times, so that each set has about as
+    many names as the largest: the F1 of all sentences is near the mean of the sets' F1.
     """
     sentences = [list(each) for each in sets]
     names = [sum(tag.startswith("B-") for sentence in each for _, tag in sentence) for each in sentences]
@@ -184,7 +184,7 @@ class Recipe(NamedTuple):
     read: Callable[[Path], Rows] | None = None
     """Reads a file, if one file in columns is made of several first."""
     training: Callable[[Path], Rows] | None = None
-    """Returns the training sentences of the folder, if they are not simply those of the files."""
+    """Returns the training sentences of the folder, if they are not simply the files' own."""
     last: tuple[str, ...] = ()
     """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
 
@@ -215,8 +215,9 @@ ZOO = {
     ),
     "predicates": Recipe(("srl_ewt/train.gold_conll",), ("srl_ewt/dev.gold_conll",), (), predicates),
     "snli": Recipe(
-        # Beside captions of photos, the genres of MultiNLI, and pairs of SNLI that people rewrote to another
-        # label. FEVER has no neutral pairs, Breaking NLI and ConjNLI are made by rules: all are left out.
+        # In addition to captions of photos, the genres of MultiNLI, and pairs of SNLI that people rewrote to
+        # another label. FEVER has no neutral pairs, Breaking NLI and ConjNLI are made by rules: all are left
+        # out.
         (
             "snli/train.jsonl",
             "more/nli_more/snli_more_train.jsonl.gz",

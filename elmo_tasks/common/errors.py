@@ -13,7 +13,7 @@ _SHOWN = 1500
 
 
 class Place(TypedDict, total=False):
-    """The parts of an `ElmoError` besides what is wrong."""
+    """The parts of an `ElmoError` in addition to what is wrong."""
 
     where: FilePath | list[str]
     line: int | None
