@@ -9,7 +9,7 @@ from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
 from elmo_tasks.data.fields import Metadata
-from elmo_tasks.data.formats.tables import GOLD, UNDECIDED, find_texts
+from elmo_tasks.data.formats.tables import GOLD, UNDECIDED, completed, find_texts
 from elmo_tasks.data.labelled_texts import LabelledTextReader
 
 Text = str | list[str]
@@ -46,6 +46,7 @@ class ClassificationReader(LabelledTextReader):
     """
 
     find = staticmethod(find_texts)
+    completed = staticmethod(completed)
     text_names = ("sentence1", "sentence2")
     metadata_class = ClassifierText
 

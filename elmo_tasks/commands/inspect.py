@@ -2,14 +2,12 @@
 
 import json
 import logging
-import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from logging.handlers import BufferingHandler
 from typing import Any, NamedTuple
 
@@ -18,13 +16,17 @@ from allennlp.data import DatasetReader
 from allennlp.data.fields import TextField
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
-from elmo_tasks.data.formats import LIKELY, POSSIBLE
-from elmo_tasks.data.formats.tables import has_header, has_sentences, names_texts
-from elmo_tasks.data.input_files import FileSample, InputError, nonblank_lines, sample_of, shorten
+from elmo_tasks.data.formats import Doubt, Fit
+from elmo_tasks.data.formats.containers import container
+from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.sample import Sample, sample_of
+from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
-from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
-from elmo_tasks.evaluation.words import read_analogies, read_pairs
+from elmo_tasks.evaluation.formats import PROBES, ProbeFormat
 
+Other = tuple[str, dict[str, Any], str]
+"""Another way to read data: the task, the reader's block, and the command of a probe."""
+_DATA = "see the formats in docs/data.md"
 CONFIGS = {
     "coref": "coref_elmo",
     "srl": "srl_elmo",
@@ -34,31 +36,16 @@ CONFIGS = {
     "ner": "ner_elmo",
     "classification": "agnews_elmo",
 }
-"""The tasks, and a config of each; those that read fewer files come first."""
+"""The tasks, and a config of each; of those that fit equally well the first is taken."""
 _VERBS = {"classification": "classify", "ner": "tag"}
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
-_PROBES: list[tuple[str, Callable[[str], Sequence[Any]], str, float]] = [
-    ("words in context", read_use_pairs, "allennlp elmo probe wic {path} {path}", 1.0),
-    ("word senses", read_senses, "allennlp elmo probe wsd {path} {path}", 1.0),
-    ("parts of speech", partial(read_tagged, column="upos"), "allennlp elmo probe pos {path} {path}", 0.5),
-    ("similarity", read_pairs, "allennlp elmo intrinsic --wordsim {path}", LIKELY),
-    ("analogies", read_analogies, "allennlp elmo intrinsic --analogies {path}", 0.5),
-]
-"""The data of probes: their name, reader and command, and the evidence that a reading is."""
-_TEXT = 0.4
-"""The evidence for a text: more than for what any text can be read as."""
-_MOST_BLANKS = 2
-"""Blanks in a word of a set of similarity, such as `New York City`."""
+_TEXT = "text for a biLM"
 _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
 LEFT_OUT = "left out: "
-_FEW = 0.1
-"""The share of bad records up to which a format is as likely."""
 _RECURS = 5
 """The records of the largest class, from which a class of one record is odd."""
-_MARKS = ",;|"
-"""Marks between the columns of a table. The lines of a text do not all have the same number of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +71,18 @@ class Inspection:
     dataset_reader: dict[str, Any] = field(default_factory=dict)
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
-    evidence: float = 0.0
-    """How sure it is that the data are of this task, from 0 to 1."""
+    doubt: list[str] = field(default_factory=list)
+    """What the data leave open, and the option that decides it."""
+
+
+class Reading(NamedTuple):
+    """A way to read data, which a sample shows."""
+
+    task: str
+    fit: Fit
+    keys: dict[str, Any]
+    doubt: Doubt | None = None
+    probe: ProbeFormat | None = None
 
 
 class Inspect(Verb):
@@ -104,41 +101,24 @@ class Inspect(Verb):
 
     def run(self) -> None:
         sample = sample_of(self.path, self.label, self.text)
-        tasks = list(CONFIGS) if self.task is None else [TASKS[self.task]]
-        readings = {task: inspect(task, self.path, sample) for task in tasks}
-        fits = [each for reading in readings.values() for each in reading.inspections]
+        readings, problem = find_readings(sample, list(CONFIGS) if self.task is None else [TASKS[self.task]])
         if self.task is None:
-            least = max((each.evidence for each in fits), default=0.0)
-            fits += data_of_probes(self.path, sample, least=least)
-            fits = [each for each in fits if each.evidence > 0]
-        fits.sort(key=lambda each: -each.evidence)
-        failed = {task: reading for task, reading in readings.items() if reading.problem}
-        likeliest = max(failed.values(), key=lambda each: each.evidence, default=None)
-        if likeliest and likeliest.evidence >= LIKELY and not any(each.evidence >= LIKELY for each in fits):
-            raise InputError(likeliest.problem)
-        if not fits:
-            most = max(reading.evidence for reading in failed.values())
-            reasons = "; ".join(
-                f"{task}: {reading.problem if self.task else shorten(reading.problem, 200)}"
-                for task, reading in sorted(failed.items(), key=lambda each: -_line_of(each[1].problem))
-                if reading.evidence == most
-            )
-            raise InputError(f"no format of {', '.join(tasks)} fits ({reasons})", where=self.path)
-        fits = [each for each in fits if each.evidence >= POSSIBLE] or fits
+            readings = [*readings_of_probes(sample), *readings]
+        readings.sort(key=lambda reading: -reading.fit)
+        inspection, others = read_best(self.path, readings, sample, problem)
         if self.json:
-            also = [{"task": each.task, "dataset_reader": each.dataset_reader} for each in fits[1:]]
-            print(json.dumps({**asdict(fits[0]), "also": also}, ensure_ascii=False, indent=2))
+            also = [{"task": task, "dataset_reader": block} for task, block, _ in others]
+            print(json.dumps({**asdict(inspection), "also": also}, ensure_ascii=False, indent=2))
         else:
-            print("\n".join([*description(self.path, fits[0]), *self._commands(fits)]))
+            print("\n".join([*description(self.path, inspection), *self._commands(inspection, others)]))
 
-    def _commands(self, fits: list[Inspection]) -> list[str]:
+    def _commands(self, first: Inspection, others: list[Other]) -> list[str]:
         """Returns the block of the config, other possibilities, and the command that reads data."""
-        first, *others = fits
         block = json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)
-        also = [each.command or json.dumps(each.dataset_reader, ensure_ascii=False) for each in others]
+        also = [command or json.dumps(block, ensure_ascii=False) for _, block, command in others]
         return [
             *([] if first.command else ["", f"dataset_reader: {block}"]),
-            *(f"also possible: {each}" for each in also),
+            *(f"also possible: {line}" for line in also),
             "",
             first.command or self._use(first),
         ]
@@ -158,56 +138,111 @@ class Inspect(Verb):
         return _train_command(CONFIGS[inspection.task], inspection.task, self.path, keys)
 
 
-def _line_of(problem: str) -> int:
-    """Returns the line of an error: the reader that comes furthest is the likeliest one."""
-    line = re.search(r", line (\d+): ", problem)
-    return int(line[1]) if line else 0
+def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], InputError | None]:
+    """
+    Returns the ways in which tasks read data, by what a sample shows. If there are none, the error says what
+    the likeliest of them lacks.
+    """
+    readings: list[Reading] = []
+    problems: list[tuple[Fit, InputError]] = []
+    for task in tasks:
+        fit, candidates, problem, doubt = reader_class(task).find(sample)
+        if problem is not None:
+            problems.append((fit, problem))
+        elif fit > Fit.NO:
+            readings += [Reading(task, fit, keys, doubt) for keys in candidates]
+    least = max((reading.fit for reading in readings), default=Fit.NO)
+    return readings, next(
+        (each for fit, each in sorted(problems, key=lambda pair: -pair[0]) if fit >= least), None
+    )
 
 
-class Readings(NamedTuple):
-    """How a task reads data: in each way that works, the likeliest first; or why it does not."""
+def readings_of_probes(sample: Sample) -> Iterator[Reading]:
+    for probe in PROBES:
+        if fit := probe.fit(sample):
+            yield Reading(probe.name, fit, {}, probe=probe)
+    if is_plain_text(sample):
+        yield Reading(_TEXT, Fit.POSSIBLE, {})
 
-    inspections: list[Inspection]
-    evidence: float
-    """The evidence that the data are the task's, see `data.formats`."""
-    problem: str = ""
 
-
-def inspect(task: str, path: str, sample: FileSample) -> Readings:
-    """Reads data as a task does, once with each of the candidates of `TaskReader.find`."""
-    name = "elmo_classifier" if task == "classification" else f"elmo_{task}"
-    cls = DatasetReader.by_name(name)
-    assert issubclass(cls, TaskReader)
-    with _logged():
-        evidence, candidates, problem_of_data = cls.find(sample)
-    if problem_of_data is not None:
-        return Readings([], evidence, str(problem_of_data))
-    inspections: list[Inspection] = []
-    problems: list[str] = []
-    # Where nothing is found, the reader itself says why; a classifier needs its classes.
-    for keys in candidates or ([] if task == "classification" else [{}]):
-        block = {"type": name, **keys}
-        if sample.encoding != "utf-8":
-            block["encoding"] = sample.encoding
+def read_best(
+    path: str, readings: Sequence[Reading], sample: Sample, problem: InputError | None
+) -> tuple[Inspection, list[Other]]:
+    """
+    Reads data in the first way that works, and returns the others that may be meant. The error of a sample is
+    raised if nothing is likelier.
+    """
+    if problem is not None and not any(reading.fit > Fit.POSSIBLE for reading in readings):
+        raise problem
+    error: Exception | None = problem
+    for index, reading in enumerate(readings):
         try:
-            inspections.append(read_with(task, path, block, sample, evidence))
-        except (ConfigurationError, ValueError, OSError) as error:
-            problems.append(str(error))
-    inspections.sort(key=lambda each: -sum(each.labels.values()))
-    inspections = [each for each in inspections if each.labels or not inspections[0].labels]
-    problem = "" if inspections else (problems or [f"{path}: no column has two classes or more"])[0]
-    return Readings(inspections, evidence, problem)
+            inspection = read(path, reading, sample)
+        except (ConfigurationError, ValueError, OSError) as failure:
+            error = error or failure
+            continue
+        others = [
+            each for each in readings[index + 1 :] if each.fit > Fit.POSSIBLE or each.fit == reading.fit
+        ]
+        return inspection, [_other(path, each, sample) for each in others]
+    raise error or InputError(f"this is {container(sample)}, which no task reads", where=path, remedy=_DATA)
 
 
-def read_with(
-    task: str, path: str, block: dict[str, Any], sample: FileSample, evidence: float = 0.0
-) -> Inspection:
+def _others(chosen: Reading, readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Yields other readings that may be meant: of each task the first, and of the chosen one all."""
+    tasks: set[str] = set()
+    for reading in readings:
+        is_likely = reading.fit == chosen.fit or (reading.fit > Fit.POSSIBLE and reading.probe is None)
+        if is_likely and reading.task not in tasks:
+            yield reading
+            tasks |= {reading.task} - {chosen.task}
+
+
+def _other(path: str, reading: Reading, sample: Sample) -> Other:
+    if reading.probe:
+        return reading.task, {}, reading.probe.command.format(path=shlex.quote(path))
+    if reading.task == _TEXT:
+        return reading.task, {}, _train_command("bilm", "bilm", path, {})
+    return reading.task, _block(reading, sample), ""
+
+
+def reader_class(task: str) -> type[TaskReader]:
+    cls = DatasetReader.by_name("elmo_classifier" if task == "classification" else f"elmo_{task}")
+    assert issubclass(cls, TaskReader)
+    return cls
+
+
+def _block(reading: Reading, sample: Sample) -> dict[str, Any]:
+    name = "elmo_classifier" if reading.task == "classification" else f"elmo_{reading.task}"
+    encoding = {} if sample.encoding == "utf-8" else {"encoding": sample.encoding}
+    return {"type": name, **reader_class(reading.task).completed(sample, reading.keys), **encoding}
+
+
+def read(path: str, reading: Reading, sample: Sample) -> Inspection:
+    """Reads data in a way that was found."""
+    if reading.task == _TEXT:
+        return _read_text(path, sample)
+    if reading.probe:
+        return Inspection(
+            task=reading.task,
+            format=reading.task,
+            encoding=sample.encoding,
+            records=len(reading.probe.read(path)),
+            tokens=0,
+            command=reading.probe.command.format(path=shlex.quote(path)),
+        )
+    inspection = read_with(reading.task, path, _block(reading, sample), sample)
+    if (doubt := reading.doubt) is None:
+        return inspection
+    return replace(inspection, doubt=[doubt.question(), f"--{doubt.what} chooses another column"])
+
+
+def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> Inspection:
     """
     Reads data with the reader of a block. Bad records are left out, and told as warnings; if most are bad,
     the first error is raised.
     """
-    cls = DatasetReader.by_name(block["type"])
-    assert issubclass(cls, TaskReader)
+    cls = reader_class(task)
     keys = {name: value for name, value in block.items() if name != "type"}
     reader = cls(**keys | {"skip_bad": True}, **cls.whole_files)
     labels: Counter[str] = Counter()
@@ -229,8 +264,6 @@ def read_with(
         if len(bad) > len(sizes) or not labels:
             raise bad[0]
         block = block | {"skip_bad": True}
-        if len(bad) > _FEW * len(sizes):
-            evidence *= 1 - len(bad) / (len(bad) + len(sizes))
     more = [f"{len(bad) - _SHOWN} more records"] if len(bad) > _SHOWN else []
     odd = [f"{LEFT_OUT}{each}" for each in (*bad[:_SHOWN], *more)]
     told = [each for each in log if "skip_bad" not in str(each.msg)]
@@ -252,18 +285,7 @@ def read_with(
             *_odd_labels(task, labels),
         ],
         dataset_reader=block,
-        evidence=evidence if labels else _evidence_without_labels(evidence, sample),
     )
-
-
-def _evidence_without_labels(evidence: float, sample: FileSample) -> float:
-    """Returns the evidence for data that were read without labels, since many tasks can read them."""
-    lines = [line for line in sample.lines if not line.lstrip().startswith(("{", "["))]
-    counts = [{line.count(mark) for line in lines} for mark in _MARKS]
-    is_table = any(len(each) == 1 and 0 not in each for each in counts)
-    # A list of words, such as a vocabulary, has no empty lines between sentences.
-    is_list = bool(lines) and all(len(line.split()) == 1 for line in lines) and not has_sentences(sample)
-    return 0.0 if is_table or is_list else min(evidence, POSSIBLE)
 
 
 def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:
@@ -295,71 +317,24 @@ def _logged() -> Iterator[list[logging.LogRecord]]:
         logger.level, logger.propagate = before
 
 
-def data_of_probes(path: str, sample: FileSample, *, least: float) -> Iterator[Inspection]:
-    """Yields the first of the probes of that evidence that reads data, or that they are a text for a biLM."""
-    # One sentence alone has no empty lines; `_` is an empty cell of CoNLL-U and its like.
-    has_sentences = sample.has_blank_lines or any("_" in line.split("\t") for line in sample.lines)
-    has_entities = any(re.search(r"\s[BI]-\w+$", line, re.IGNORECASE) for line in sample.lines)
-    is_json = bool(sample.lines) and sample.lines[0].lstrip().startswith(("{", "["))
-    cells = (cell for line in sample.lines for cell in line.split("\t"))
-    # Contexts have the word in <b>, as in SCWS.
-    has_texts = names_texts(sample) or any(cell.count(" ") > 4 and "<b>" not in cell for cell in cells)
-    for task, read, command, evidence in _PROBES:
-        is_of_words = task in ("similarity", "analogies")
-        if evidence < least or (task == "parts of speech" and (has_entities or not has_sentences)):
-            continue
-        if is_of_words and (has_sentences or is_json or has_texts):
-            continue
-        try:
-            records = read(path)
-        except (ConfigurationError, ValueError, OSError):
-            continue
-        if task == "analogies" and not _are_pairs(sample.lines):
-            continue
-        if task != "similarity" or _are_words(records):
-            yield Inspection(
-                task=task,
-                format=task,
-                encoding=sample.encoding,
-                records=len(records),
-                tokens=0,
-                command=command.format(path=shlex.quote(path)),
-                evidence=evidence,
-            )
-            return
+def is_plain_text(sample: Sample) -> bool:
+    """Tells whether the lines are sentences, as a biLM reads them, and no list of words."""
     sizes = [len(line.split()) for line in sample.lines]
-    is_table = sample.files[0].suffix == ".csv" or has_header(sample)
-    is_text = not is_table and not any(
-        "\t" in line or line.startswith(("{", "[", "(", "<", "#")) for line in sample.lines
+    has_marks = any("\t" in line or line.startswith(("{", "[", "(", "<", "#", ">")) for line in sample.lines)
+    return not has_marks and read_table(sample) is None and (len(set(sizes)) > 2 or sizes[1:] == [] < sizes)
+
+
+def _read_text(path: str, sample: Sample) -> Inspection:
+    lines = (line for file in sample.files for _, line in nonblank_lines(file, sample.encoding))
+    sizes = [len(line.split()) for line in lines]
+    return Inspection(
+        task=_TEXT,
+        format=_TEXT,
+        encoding=sample.encoding,
+        records=len(sizes),
+        tokens=sum(sizes),
+        command=_train_command("bilm", "bilm", path, {}),
     )
-    if is_text and (len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)):
-        sentences = tokens = 0
-        for file in sample.files:
-            for _, line in nonblank_lines(file, sample.encoding):
-                sentences += 1
-                tokens += len(line.split())
-        yield Inspection(
-            task="text for a biLM",
-            format="text for a biLM",
-            encoding=sample.encoding,
-            records=sentences,
-            tokens=tokens,
-            command=_train_command("bilm", "bilm", path, {}),
-            evidence=_TEXT,
-        )
-
-
-def _are_pairs(lines: Sequence[str]) -> bool:
-    """Tells whether lines of two words have mostly different second words, unlike those with a class."""
-    rows = [re.split(r"[\s,]+", line.strip()) for line in lines]
-    are_different = any(len(row) > 2 for row in rows) or 2 * len({row[-1] for row in rows}) > len(rows)
-    return are_different and not any(row[0].isdecimal() for row in rows)
-
-
-def _are_words(pairs: Sequence[Any]) -> bool:
-    """Tells whether most pairs are different, and of words, not of sentences."""
-    longest = max(word.count(" ") for pair in pairs for word in pair[:2])
-    return longest <= _MOST_BLANKS and 2 * len({pair[:2] for pair in pairs}) >= len(pairs)
 
 
 def description(path: str, inspection: Inspection) -> list[str]:
@@ -386,6 +361,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         f"  longest: record {inspection.longest_record:,} with {inspection.longest:,} tokens",
         *(f"  {note}" for note in notes[-_NOTES:]),
         *(f"  odd: {warning}" for warning in inspection.warnings),
+        *(f"  in doubt: {'; '.join(inspection.doubt)}" for _ in inspection.doubt[:1]),
     ]
 
 

@@ -14,10 +14,11 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
-from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, inspect
+from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, find_readings, read_best
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
-from elmo_tasks.data.input_files import InputError, sample_of, shorten
+from elmo_tasks.data.formats.sample import sample_of
+from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
@@ -75,11 +76,22 @@ class TrainOnOwnData(Verb):
         )
 
     def _inspection(self) -> Inspection:
-        readings = inspect(self.task, self.train, sample_of(self.train, self.label, self.text))
-        if not readings.inspections or not readings.inspections[0].labels:
-            problem = readings.problem or f"{self.train}: the data have no labels"
-            raise InputError(problem, remedy=f"try `allennlp elmo inspect {shlex.quote(self.train)}`")
-        inspection = readings.inspections[0]
+        sample = sample_of(self.train, self.label, self.text)
+        readings, problem = find_readings(sample, [self.task])
+        remedy = f"try `allennlp elmo inspect {shlex.quote(self.train)}`"
+        if (doubt := readings[0].doubt if readings else None) is not None:
+            words = ["allennlp", "elmo", self.name, self.train, "-o", str(self.output)]
+            remedy = "; ".join(
+                shlex.join([*words, f"--{doubt.what}", column]) for column in doubt.columns[:2]
+            )
+            raise InputError(doubt.question(), where=self.train, remedy=f"choose one, such as {remedy}")
+        try:
+            inspection, _ = read_best(self.train, readings[:1], sample, problem)
+        except InputError as error:
+            error.remedy = error.remedy or remedy
+            raise
+        if not inspection.labels:
+            raise InputError("the data have no labels", where=self.train, remedy=remedy)
         if "skip_bad" in inspection.dataset_reader and not self.skip_bad:
             problem = next(each for each in inspection.warnings if each.startswith(LEFT_OUT))
             raise InputError(problem.removeprefix(LEFT_OUT), remedy="--skip-bad leaves out such records")

@@ -12,8 +12,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
@@ -45,8 +43,6 @@ _OFFICE = (".xlsx", ".ods", ".docx", ".odt")
 """Office documents, which are zip archives."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
-LINES = 1000
-"""The number of lines by which a format is detected."""
 _SAMPLE = 1 << 16
 """The bytes of lines beyond ASCII that show an encoding."""
 
@@ -176,44 +172,6 @@ def read_lines(
         if is_of_another and (fitting := likely_encoding(path)):
             input_error.remedy = f"it looks like {fitting}: set the reader's key `encoding`"
         raise input_error from error
-
-
-@dataclass(frozen=True)
-class FileSample:
-    """The first lines of data of an unknown format."""
-
-    files: Sequence[Path]
-    encoding: str
-    all_lines: Sequence[str]
-    """Lines of the first file; none if it is not a text."""
-    label: str | None = None
-    """The column of the labels, if it is chosen."""
-    texts: Sequence[str] = ()
-    """The columns of the texts, if they are chosen."""
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines that are not blank."""
-        return list(filter(str.strip, self.all_lines))
-
-    @cached_property
-    def has_blank_lines(self) -> bool:
-        """Whether there are blank lines between others, as between sentences with a token a line."""
-        return "\n\n" in "\n".join(map(str.strip, self.all_lines)).strip()
-
-    @cached_property
-    def first_cells(self) -> set[str]:
-        """The cells of the first line, which may name columns, in small letters."""
-        cells = re.split("[,;|\t]", self.lines[0].lower()) if self.lines else ()
-        return {cell.strip('" ') for cell in cells}
-
-
-def sample_of(path: str | list[str], label: str | None = None, texts: Sequence[str] = ()) -> FileSample:
-    """Returns the first lines of data; without a file it is an `InputError`."""
-    files = input_files(path)
-    encodings = {likely_encoding(file) or "ascii" for file in files} - {"ascii"}
-    encoding = encodings.pop() if len(encodings) == 1 else "utf-8"
-    return FileSample(files, encoding, first_lines(files[0], LINES, encoding), label, texts)
 
 
 def first_lines(path: Path, count: int, encoding: str) -> list[str]:

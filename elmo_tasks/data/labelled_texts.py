@@ -14,16 +14,16 @@ from allennlp.data.vocabulary import DEFAULT_PADDING_TOKEN
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
+from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
+from elmo_tasks.data.formats.profile import as_label, only_item
 from elmo_tasks.data.formats.records import (
     ANSWER,
-    DelimitedLayout,
     class_names,
-    dialect_of,
     is_parquet,
     is_rejected,
     record_format,
 )
-from elmo_tasks.data.formats.tables import Table, as_label, only_item, unread_texts
+from elmo_tasks.data.formats.tables import unread_texts
 from elmo_tasks.data.formats.texts import (
     CLASS_PATHS,
     DELIMITER_OF_FORMAT,
@@ -78,7 +78,8 @@ class LabelledTextReader(TaskReader):
         a file for each class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has the names.
     delimiter : between the columns; by default the mark of `csv` or `tsv`, or else found from the file.
-    quotes : whether cells may be quoted, a doubled quote in them meaning one; `auto` finds it.
+    quotes : whether cells may be quoted, a doubled quote in them meaning one; or the quote `'`, as true means
+        `"`; `auto` finds it.
     The others : see `TaskReader`.
 
     """
@@ -98,7 +99,7 @@ class LabelledTextReader(TaskReader):
         format: Annotated[str, OneOf(("auto", *READ))] = "auto",
         columns: Optional[Names] = None,
         delimiter: Name = "auto",
-        quotes: Annotated[Any, OneOf(("auto", True, False))] = "auto",
+        quotes: Annotated[Any, OneOf(("auto", True, False, "'"))] = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -156,7 +157,7 @@ class LabelledTextReader(TaskReader):
         rows = [row for row in values if not isinstance(row, InputError)]
         columns, label = self.columns(rows[0])
         texts, labels = list(chain(*columns)), [] if label is None else [label]
-        return {"texts": texts, "label": labels, "not read": unread_texts(Table(rows), texts + labels)}
+        return {"texts": texts, "label": labels, "not read": unread_texts(rows, texts + labels)}
 
     @property
     def options(self) -> TextOptions:

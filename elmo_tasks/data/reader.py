@@ -25,21 +25,18 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.text_checks import WarnedOnce
 from elmo_tasks.common.values import Name, NonNegativeInt
 from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
-from elmo_tasks.data.formats import CERTAIN, Finding, Format
+from elmo_tasks.data.formats import Finding, Format, best_format
+from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import (
-    FileSample,
     InputError,
     NoWordsError,
     check_found,
-    first_lines,
     input_files,
 )
 from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import TokenizerChoice, Words, cached_tokenizer, split_words
 
 Example = TypeVar("Example")
-_SAMPLE = 20
-"""The lines that show the format of a file."""
 
 
 def unwrapped_reader(reader: DatasetReader) -> DatasetReader:
@@ -178,9 +175,14 @@ class TaskReader(ShardedReader):
             raise
 
     @classmethod
-    def find(cls, sample: FileSample) -> Finding:
+    def find(cls, sample: Sample) -> Finding:
         """Returns how the reader may read data of an unknown format."""
-        return Finding(max(format.detect(sample) for format in cls.formats), [{}])
+        return Finding(max(format.fit(sample) for format in cls.formats), [{}])
+
+    @classmethod
+    def completed(cls, sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns keys that were found, with those that need more of the data, such as the classes."""
+        return dict(keys)
 
     def format_of(self, files: Sequence[Path]) -> str:
         return self.detected_format(files[0]).name
@@ -189,15 +191,7 @@ class TaskReader(ShardedReader):
         """Returns the format of the key `format`, or, with `auto`, the likeliest one for a file."""
         if self.format != "auto":
             return next(format for format in self.formats if format.name == self.format)
-        sample = FileSample([path], self.encoding, first_lines(path, _SAMPLE, self.encoding))
-        likeliest, most = self.formats[0], 0.0
-        for format in self.formats:
-            evidence = format.detect(sample)
-            if evidence > most:
-                likeliest, most = format, evidence
-            if most >= CERTAIN:
-                break
-        return likeliest
+        return best_format(self.formats, sample_of_files([path], self.encoding))
 
     def columns_of(self, files: Sequence[Path]) -> dict[str, list[str]]:
         """Returns the columns read as `texts` and `label`, and columns of texts that are `not read`."""

@@ -23,7 +23,8 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.columns import FORM, UPOS, XPOS, ColumnLayout, is_conllu, read_conllu
-from elmo_tasks.data.formats.records import DelimitedLayout, read_records
+from elmo_tasks.data.formats.delimited import DelimitedLayout
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.input_files import (
     InputError,
     check_found,
@@ -46,7 +47,7 @@ _XML, _SENSE_KEYS, _PACKED = ".data.xml", ".gold.key.txt", ".gz"
 _PAIRS, _PAIR_LABELS = ".data.txt", ".gold.txt"
 _WIC_PAIR = re.compile(r"[^\t]*\t[^\t]*\t(\d+)-(\d+)\t([^\t]*)\t([^\t]*)")
 _PAIR_COLUMNS = ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "label")
-_SAME_SENSE = {"0": False, "1": True, "False": False, "True": True, "F": False, "T": True}
+_SAME_SENSE = {"0": False, "1": True, "false": False, "true": True, "f": False, "t": True}
 
 
 class Target(NamedTuple):
@@ -363,7 +364,7 @@ def _read_wic(file: Path) -> Iterator[UsePair]:
                 "a word, a part of speech, two indices such as 3-5, and two sentences, with tabs between"
             )
             raise InputError(f"{text!r} is not {columns}", where=file, line=line)
-        yield UsePair(uses[0], uses[1], _SAME_SENSE[label])
+        yield UsePair(uses[0], uses[1], _SAME_SENSE[label.lower()])
 
 
 def _read_columns(file: Path) -> Iterator[UsePair]:
@@ -371,12 +372,12 @@ def _read_columns(file: Path) -> Iterator[UsePair]:
     for record in read_records(file, layout=DelimitedLayout(delimiter="\t", quotes=False)):
         values = [str(record.values.get(name, "is missing")) for name in _PAIR_COLUMNS]
         first, second = (_use(tokenize(values[n]), values[n + 2], values[n + 4]) for n in (0, 1))
-        label = values[-1]
+        label = values[-1].lower()
         if first is None or second is None or label not in _SAME_SENSE:
             row = ", ".join(map(" ".join, zip(_PAIR_COLUMNS[2:], values[2:], strict=True)))
             what = f"each start and end must mark a word, and the label be 0 or 1, true or false: {row}"
             raise InputError(what, where=file, line=record.line)
-        yield UsePair(first, second, _SAME_SENSE[label])
+        yield UsePair(first, second, _SAME_SENSE[label.lower()])
 
 
 def _use(sentence: Words, start: str, end: str) -> Use | None:

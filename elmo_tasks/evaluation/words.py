@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_tasks.data.formats.records import delimited_lines
+from elmo_tasks.data.formats.delimited import delimited_lines
 from elmo_tasks.data.input_files import InputError, check_found, file_beside, input_files, read_lines
 from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors
 

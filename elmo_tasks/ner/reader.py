@@ -13,7 +13,7 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats import Finding, Format
+from elmo_tasks.data.formats import Finding, Format, best_format
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
@@ -25,7 +25,8 @@ from elmo_tasks.data.formats.columns import (
     gold_files,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
-from elmo_tasks.data.input_files import FileSample, InputError
+from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
 from elmo_tasks.data.tally import Tally
@@ -106,19 +107,19 @@ class NerReader(TaskReader):
         yield _instance(sentence.text or join_words(sentence.words), spans, sentence.ids)
 
     @classmethod
-    def find(cls, sample: FileSample) -> Finding:
+    def find(cls, sample: Sample) -> Finding:
         """
         Returns the keys; in columns, tags are where `O` is, and words in the first other text. Texts in
         scripts without blanks need a tokenizer.
         """
-        evidence = super().find(sample).evidence
-        format = cls(encoding=sample.encoding).format_of(sample.files)
-        if format == "columns":
-            return Finding(evidence, column_keys(sample.lines, sample.label, sample.texts))
+        format = best_format(cls.formats, sample)
+        if format.name == "columns":
+            lines = sample.lines + sample.spread
+            return Finding(format.fit(sample), column_keys(lines, sample.label, sample.texts))
         tokenizer = None
-        if format in ("json", "parquet"):
-            tokenizer = tokenizer_of_script(unsplit_text(sample.files[0], sample.encoding))
-        return Finding(evidence, [{} if tokenizer is None else {"tokenizer": tokenizer}])
+        if format.name in ("json", "parquet"):
+            tokenizer = tokenizer_of_script(unsplit_text(sample.records))
+        return Finding(format.fit(sample), [{} if tokenizer is None else {"tokenizer": tokenizer}])
 
     def format_of(self, files: Sequence[Path]) -> str:
         return self.detected_format(gold_files(list(map(str, files)), COMPANIONS)[0]).name

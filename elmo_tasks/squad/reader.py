@@ -18,10 +18,11 @@ from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
-from elmo_tasks.data.formats import Finding
+from elmo_tasks.data.formats import Finding, Fit
 from elmo_tasks.data.formats.questions import FORMATS, GoldAnswer, Question, read_questions
 from elmo_tasks.data.formats.records import is_parquet
-from elmo_tasks.data.input_files import FileSample, InputError, shorten
+from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.reader import TaskReader, group_id, text_field
 from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import SpacyRules, Words, tokenizer_of_script
@@ -175,10 +176,10 @@ class SquadReader(TaskReader):
         return bool(question.answers) or self.unanswerable or self.every_record
 
     @classmethod
-    def find(cls, sample: FileSample) -> Finding:
+    def find(cls, sample: Sample) -> Finding:
         """Returns the keys; some questions have no answer, and not all languages have blanks."""
-        if (evidence := super().find(sample).evidence) == 0:
-            return Finding(0)
+        if (fit := super().find(sample).fit) is Fit.NO:
+            return Finding(fit)
         questions: list[Question] = []
         with suppress(InputError):  # the reader raises the error again
             for file in sample.files:
@@ -188,7 +189,7 @@ class SquadReader(TaskReader):
         passages = dict.fromkeys(question.passage for question in questions[:_SAMPLE])
         tokenizer = tokenizer_of_script("".join(passages))
         keys = {"unanswerable": unanswerable, "tokenizer": tokenizer}
-        return Finding(evidence, [{name: value for name, value in keys.items() if value}])
+        return Finding(fit, [{name: value for name, value in keys.items() if value}])
 
     def format_of(self, files: Sequence[Path]) -> str:
         return "parquet" if is_parquet(files[0]) else "json"

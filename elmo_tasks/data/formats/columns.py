@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE
+from elmo_tasks.data.formats import Fit
+from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
-    FileSample,
     InputError,
     check_found,
     input_files,
@@ -233,8 +233,6 @@ CONLL_2003 = (WORD, "pos", "chunk", TAG)
 _COMMENTS = ("# ", "#\t", "## ", "###", *SEPARATORS)
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
 _TAG = re.compile(r"[BIESULM]-\S+")
-_WEAK = POSSIBLE / 2
-"""The evidence for words without tags, a line each."""
 _NAME_OF_WORDS = re.compile("(token|word|form|text)s?", re.IGNORECASE)
 _NAME_OF_TAGS = re.compile(
     r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
@@ -412,30 +410,26 @@ def _are_numbers(values: set[str]) -> bool:
     return all(re.fullmatch(r"[\d._-]*", value) for value in values)
 
 
-def first_row(sample: FileSample) -> str:
-    """Returns the first line that is neither a comment nor between documents; empty if there is none."""
-    return next((line for line in sample.lines if not line.startswith(("#", *SEPARATORS))), "")
-
-
-def detect_columns(sample: FileSample) -> float:
-    """Returns the evidence for tokens in columns; any text can be words without tags."""
-    layouts = list(found_columns(sample.lines))
+def fit_columns(sample: Sample) -> Fit:
+    """Returns how well tokens in columns fit; any text can be words without tags."""
+    lines = sample.lines + sample.spread
+    layouts = list(found_columns(lines))
     tags = {
         cells[names.index(TAG)]
         for names, delimiter in layouts
-        for line in sample.lines
+        for line in lines
         if len(cells := split_cells(line, delimiter)) == len(names)
     }
     if not layouts:
-        return _WEAK
-    return CERTAIN if any(map(_TAG.fullmatch, tags)) and not tags & _CHUNKS else LIKELY
+        return Fit.POSSIBLE
+    return Fit.CERTAIN if any(map(_TAG.fullmatch, tags)) and not tags & _CHUNKS else Fit.LIKELY
 
 
-def detect_conll2012(sample: FileSample) -> float:
-    """Returns the evidence for the columns of OntoNotes, in a document."""
-    cells = split_cells(first_row(sample), None)
+def fit_conll2012(sample: Sample) -> Fit:
+    """Returns how well the columns of OntoNotes, in a document, fit."""
+    cells = split_cells(sample.first_row, None)
     is_document = any(line.startswith(DOCUMENT) for line in sample.lines)
-    return LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else 0.0
+    return Fit.LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else Fit.NO
 
 
 FORM, UPOS, XPOS, MISC = 1, 3, 4, 9
@@ -504,9 +498,10 @@ def misc_values(cells: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def detect_conllu(sample: FileSample) -> float:
-    """Returns the evidence for CoNLL-U, which is certain if it names entities."""
+def fit_conllu(sample: Sample) -> Fit:
+    """Returns how well CoNLL-U fits, which is certain if it names entities."""
     if not is_conllu(sample.lines):
-        return 0.0
-    has_entities = any(_ENTITY_KEY.search(line.rpartition("\t")[2]) for line in sample.lines)
-    return CERTAIN if has_entities else LIKELY
+        return Fit.NO
+    lines = sample.lines + sample.spread
+    has_entities = any(_ENTITY_KEY.search(line.rpartition("\t")[2]) for line in lines)
+    return Fit.CERTAIN if has_entities else Fit.LIKELY

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
+from elmo_tasks.data.formats import Fit, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     END,
@@ -30,9 +30,9 @@ from elmo_tasks.data.formats.columns import (
     split_cells,
     unescape,
 )
-from elmo_tasks.data.formats.records import first_values, read_json_records
+from elmo_tasks.data.formats.records import read_json_records
+from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
-    FileSample,
     InputError,
     Record,
     nonblank_lines,
@@ -298,26 +298,28 @@ class _Chains:
         return list(self._mentions.values())
 
 
-def _detect_json(sample: FileSample) -> float:
-    keys = first_values(sample).keys()
+def _fit_json(sample: Sample) -> Fit:
+    keys = sample.first_values.keys()
     if "sentences" not in keys:
-        return 0
-    return CERTAIN if keys & {"clusters", "mention_clusters", "speakers", "subtoken_map"} else LIKELY
+        return Fit.NO
+    return Fit.CERTAIN if keys & {"clusters", "mention_clusters", "speakers", "subtoken_map"} else Fit.LIKELY
 
 
-def _detect_conllu(sample: FileSample) -> float:
-    return CERTAIN if is_conllu(sample.lines) and any("Entity=" in line for line in sample.lines) else 0
+def _fit_conllu(sample: Sample) -> Fit:
+    has_mentions = is_conllu(sample.lines) and any("Entity=" in line for line in sample.lines)
+    return Fit.CERTAIN if has_mentions else Fit.NO
 
 
-def _detect_conll(sample: FileSample) -> float:
+def _fit_conll(sample: Sample) -> Fit:
     if not sample.lines or begin_document_id(sample.lines[0]) is None:
-        return 0
+        return Fit.NO
     rows = [line.strip(BLANKS) for line in sample.lines if not line.startswith("#")]
-    return CERTAIN if any(re.search(r"[\s|](\([^\s()*]+\)?|[^\s()*]+\))$", row) for row in rows) else POSSIBLE
+    has_brackets = any(re.search(r"[\s|](\([^\s()*]+\)?|[^\s()*]+\))$", row) for row in rows)
+    return Fit.CERTAIN if has_brackets else Fit.POSSIBLE
 
 
 FORMATS = (
-    Format("json_lines", _detect_json, read_json_records),
-    Format("conll2012", _detect_conll, read_conll),
-    Format("conllu", _detect_conllu, _read_conllu),
+    Format("json_lines", _fit_json, read_json_records),
+    Format("conll2012", _fit_conll, read_conll),
+    Format("conllu", _fit_conllu, _read_conllu),
 )

@@ -5,48 +5,42 @@ roles, see `roles`, as entities.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format, roles
+from elmo_tasks.data.formats import Fit, Format, best_format, roles
 from elmo_tasks.data.formats.columns import (
     EntityOptions,
     EntitySentence,
-    detect_columns,
-    detect_conll2012,
-    detect_conllu,
-    first_row,
+    fit_columns,
+    fit_conll2012,
+    fit_conllu,
     read_columns,
     read_conll2012,
     read_conllu_entities,
     sentence_of,
     split_cells,
 )
+from elmo_tasks.data.formats.delimited import read_delimited
 from elmo_tasks.data.formats.records import (
     ANSWER,
     RecordFormat,
     class_names,
-    first_values,
-    is_parquet,
     is_rejected,
-    read_delimited,
     read_records,
-    record_format,
 )
+from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import (
-    LINES,
-    FileSample,
     InputError,
     NoWordsError,
     Record,
     check_found,
     counterpart,
-    first_lines,
     ids_of,
     main_files,
     nonblank_lines,
@@ -85,8 +79,6 @@ _SLOTS = "slot label"
 _TOKEN_SPANS = ("entities", "spans")
 _ANNOTATION = "annotation_id"
 """The field of the records that Label Studio's annotators have seen."""
-_SAMPLE = 1000
-"""The records whose texts show their script."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
 _TEXT_OF_BRAT, _ANNOTATIONS = "txt", "ann"
 _BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t(.*)")
@@ -94,16 +86,13 @@ COMPANIONS = {_IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_ANNOTATIONS,)}
 """The files that are read with the words, see `main_files`: ATIS' tags and intents, brat's entities."""
 
 
-def unsplit_text(path: Path, encoding: str) -> str:
-    """Returns the texts of the first records of a file that come without their words, one after another."""
+def unsplit_text(records: Iterable[Mapping[str, Any]]) -> str:
+    """Returns the texts of records that come without their words, one after another."""
     texts: list[str] = []
-    try:
-        for record in islice(read_records(path, encoding=encoding), _SAMPLE):
-            values = {key.lower(): value for key, value in record.values.items()}
-            if not any(name in values for name in _TOKENS):
-                texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]
-    except InputError:  # the reader raises it again
-        pass
+    for record in records:
+        values = {key.lower(): value for key, value in record.items()}
+        if not any(name in values for name in _TOKENS):
+            texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]
     return "".join(texts)
 
 
@@ -142,8 +131,8 @@ def _csv_columns(names: tuple[str, ...]) -> list[str | None]:
     return [next((plain[name] for name in plain if each.fullmatch(name)), None) for each in _CSV]
 
 
-def _detect_csv(sample: FileSample) -> float:
-    return 0.0 if None in _csv_columns(tuple(sample.first_cells)) else CERTAIN
+def _fit_csv(sample: Sample) -> Fit:
+    return Fit.NO if None in _csv_columns(tuple(sample.first_cells)) else Fit.CERTAIN
 
 
 def _read_tagged_lines(path: Path, options: EntityOptions) -> Sentences:
@@ -173,13 +162,13 @@ def _words_and_tags(line: str) -> tuple[list[str], list[str]]:
     return [match[1] for _, match in cells if match], [match[2] for _, match in cells if match]
 
 
-def _detect_tagged_lines(sample: FileSample, *, wikiner: bool) -> float:
-    row = first_row(sample)
+def _fit_tagged_lines(sample: Sample, *, wikiner: bool) -> Fit:
+    row = sample.first_row
     if wikiner is not ("|" in row and "\t" not in row):
-        return 0.0
+        return Fit.NO
     with suppress(InputError):
-        return CERTAIN if len(_words_and_tags(row)[0]) > 1 - wikiner else 0.0
-    return 0.0
+        return Fit.CERTAIN if len(_words_and_tags(row)[0]) > 1 - wikiner else Fit.NO
+    return Fit.NO
 
 
 def _read_atis(path: Path, options: EntityOptions) -> Sentences:
@@ -225,9 +214,9 @@ def _read_brat(path: Path, options: EntityOptions) -> Sentences:
         yield InputError(f"the entity {spans[0][1]!r} begins after the text", where=annotations)
 
 
-def _detect_brat(sample: FileSample) -> float:
+def _fit_brat(sample: Sample) -> Fit:
     (path,) = main_files(sample.files[:1], COMPANIONS)
-    return CERTAIN if counterpart(path, _TEXT_OF_BRAT, _ANNOTATIONS) else 0.0
+    return Fit.CERTAIN if counterpart(path, _TEXT_OF_BRAT, _ANNOTATIONS) else Fit.NO
 
 
 # Records of JSON and Parquet
@@ -239,18 +228,17 @@ def _read_records(path: Path, options: EntityOptions, format: RecordFormat) -> S
         yield record.make(partial(_from_record, record.line, classes, options))
 
 
-def _detect_records(sample: FileSample, format: RecordFormat) -> float:
-    """Returns the evidence of the first record: its words and tags, or its text and entities."""
-    path = sample.files[0]
-    if not (sample.lines or is_parquet(path)) or record_format(path, encoding=sample.encoding) != format:
-        return 0.0
-    values = {key.lower(): value for key, value in first_values(sample).items()}
+def _fit_records(sample: Sample, format: RecordFormat) -> Fit:
+    """Returns how well the first record fits: its words and tags, or its text and entities."""
+    if not (sample.is_parquet if format == "parquet" else sample.is_json):
+        return Fit.NO
+    values = {key.lower(): value for key, value in sample.first_values.items()}
     names = {name for name in values if isinstance(values[name], list)}
     if not any(name in _TOKENS for name in names):  # a list of words is several classes of the text
         names -= {name for name in names if values[name] and _is_list_of(values[name], str)}
     if not names.isdisjoint(_TOKENS):
-        return LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else CERTAIN
-    return POSSIBLE if names.isdisjoint((*_SPANS, _SLOTS)) else CERTAIN
+        return Fit.LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else Fit.CERTAIN
+    return Fit.POSSIBLE if names.isdisjoint((*_SPANS, _SLOTS)) else Fit.CERTAIN
 
 
 def _from_record(
@@ -407,14 +395,13 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
             yield value_or_error(path, doc_number, make, doc_number, part)
 
 
-def _detect_name(sample: FileSample, *, end: str) -> float:
-    return CERTAIN if sample.files[0].name.endswith(end) else 0.0
+def _fit_name(sample: Sample, *, end: str) -> Fit:
+    return Fit.CERTAIN if sample.files[0].name.endswith(end) else Fit.NO
 
 
 def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
     """Reads a file with roles; each of its predicates is an entity of one word."""
-    sample = FileSample([path], options.encoding, first_lines(path, LINES, options.encoding))
-    format = max(roles.FORMATS, key=lambda format: format.detect(sample))
+    format = best_format(roles.FORMATS, sample_of_files([path], options.encoding))
     for sentence in format.read(path, roles.RoleOptions(encoding=options.encoding)):
         if isinstance(sentence, InputError):
             yield sentence
@@ -425,18 +412,18 @@ def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
 
 
 FORMATS = (
-    Format("columns", detect_columns, read_columns),
+    Format("columns", fit_columns, read_columns),
     *(
-        Format(name, partial(_detect_records, format=name), partial(_read_records, format=name))
+        Format(name, partial(_fit_records, format=name), partial(_read_records, format=name))
         for name in ("json", "parquet")
     ),
-    Format("conll2012", detect_conll2012, read_conll2012),
-    Format("conllu", detect_conllu, read_conllu_entities),
-    Format("csv", _detect_csv, _read_csv),
-    Format("wikiner", partial(_detect_tagged_lines, wikiner=True), _read_tagged_lines),
-    Format("lines", partial(_detect_tagged_lines, wikiner=False), _read_tagged_lines),
-    Format("atis", partial(_detect_name, end=_IN), _read_atis),
-    Format("brat", _detect_brat, _read_brat),
-    Format("spacy", partial(_detect_name, end=".spacy"), _read_spacy),
-    Format("predicates", lambda sample: 0.0, _read_predicates),
+    Format("conll2012", fit_conll2012, read_conll2012),
+    Format("conllu", fit_conllu, read_conllu_entities),
+    Format("csv", _fit_csv, _read_csv),
+    Format("wikiner", partial(_fit_tagged_lines, wikiner=True), _read_tagged_lines),
+    Format("lines", partial(_fit_tagged_lines, wikiner=False), _read_tagged_lines),
+    Format("atis", partial(_fit_name, end=_IN), _read_atis),
+    Format("brat", _fit_brat, _read_brat),
+    Format("spacy", partial(_fit_name, end=".spacy"), _read_spacy),
+    Format("predicates", lambda sample: Fit.NO, _read_predicates),
 )

@@ -12,10 +12,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.data.formats import CERTAIN, Format
-from elmo_tasks.data.formats.records import first_values, is_parquet, read_json_records, read_parquet
+from elmo_tasks.data.formats import Fit, Format
+from elmo_tasks.data.formats.records import is_parquet, read_json_records, read_parquet
+from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
-    FileSample,
     InputError,
     check_found,
     input_files,
@@ -238,10 +238,11 @@ def _detected(question: _Node, passage: str) -> list[GoldAnswer]:
     return answers
 
 
-def _detect_questions(sample: FileSample) -> float:
-    values = {_OTHER_NAMES.get(key, key): value for key, value in first_values(sample).items()}
+def _fit(sample: Sample) -> Fit:
+    values = {_OTHER_NAMES.get(key, key): value for key, value in sample.first_values.items()}
     has_questions = "context" in values and ("qas" in values or "question" in values)
-    return CERTAIN if has_questions or "paragraphs" in values or isinstance(values.get("header"), dict) else 0
+    is_certain = has_questions or "paragraphs" in values or isinstance(values.get("header"), dict)
+    return Fit.CERTAIN if is_certain else Fit.NO
 
 
-FORMATS = (Format("auto", _detect_questions, read_questions),)
+FORMATS = (Format("auto", _fit, read_questions),)

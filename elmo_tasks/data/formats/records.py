@@ -2,187 +2,30 @@
 Records of a file in whichever format it is: Parquet, JSON, or columns between delimiters.
 
 spaCy's training data have pairs in place of JSON objects, `["TEXT", {"entities": [...]}]`. Parquet, which may
-name the classes of its numbers, needs pyarrow. In columns with quotes, a cell with delimiters or line breaks
-is enclosed in `"`, and `""` is a quote in it (RFC 4180).
+name the classes of its numbers, needs pyarrow.
 """
 
-import csv
 import json
-import logging
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.common.machine import ChangeWhileUsed
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, read_delimited
 from elmo_tasks.data.input_files import (
-    FileSample,
     InputError,
     Record,
     nonblank_lines,
     parse_json,
     read_lines,
-    shorten,
     shorten_json,
     value_or_error,
 )
 
-logger = logging.getLogger(__name__)
-
 ANSWER = "answer"
 """The field with the decision of Prodigy's annotators."""
-DELIMITERS = ("\t", ",", ";", "|")
-_SAMPLE = 100
-_SEPARATOR = re.compile("sep=.")
-_DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')
-"""A whole cell with a doubled quote in it."""
-
-Rows = Iterator[tuple[int, list[str]]]
-"""The cells of each row that is not empty, and the line at which it starts."""
-
-
-class DelimitedLayout(NamedTuple):
-    """The columns and the dialect of a file, as far as the reader gives them."""
-
-    columns: Sequence[str] | None = None
-    """The names of the columns, where the file has no header."""
-    delimiter: str = "auto"
-    """`auto` takes the mark of `DELIMITERS` that splits most rows into as many cells as the first."""
-    quotes: bool | Literal["auto"] = "auto"
-    """
-    With `auto`, quotes have a meaning between commas; elsewhere if all rows have as many cells by them, and
-    they are needed: for a delimiter, a line break or a doubled quote in a cell, or around each cell of the
-    first row.
-    """
-
-
-AUTO = DelimitedLayout()
-
-
-class Dialect(NamedTuple):
-    """The delimiter, and whether quotes have a meaning."""
-
-    delimiter: str
-    quotes: bool
-
-
-def read_delimited(
-    path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None
-) -> Iterator[Record]:
-    """
-    Yields the records of a file. Without names in the layout, the first row has the names. Empty rows, and
-    empty cells at the end of a row, are left out. Columns without a name have no values in a record; a
-    warning counts the texts in those at the end. A row with another number of columns is a damaged record; a
-    quote that is not closed, or a column that the header has twice, is an `InputError`.
-    """
-    rows, columns = read_rows(path, layout, encoding=encoding), layout.columns
-    if columns is None:
-        header, columns = next(rows, (1, []))
-        columns = [name.strip() for name in columns]
-        for name in columns:
-            if name and columns.count(name) > 1:
-                raise InputError(f"the header has the column {name!r} twice", where=path, line=header)
-    num_named = max((count for count, name in enumerate(columns, start=1) if name), default=0)
-    named_columns = [(index, name) for index, name in enumerate(columns) if name]
-    unnamed: list[int] = []
-    for line, row in rows:
-        if not num_named <= len(row) or any(row[len(columns) :]):
-            what = f"there are {len(row)} columns, not {len(columns)}: {shorten(', '.join(columns), 200)}"
-            yield Record(path, line, InputError(what, where=path, line=line))
-            continue
-        if any(row[num_named:]):
-            unnamed.append(line)
-        yield Record(path, line, {name: row[index] for index, name in named_columns})
-    if unnamed:
-        message = "%s, line %d: text after the last column with a name is not read (such rows: %d)"
-        logger.warning(message, path, unnamed[0], len(unnamed))
-
-
-def read_rows(path: Path, layout: DelimitedLayout = AUTO, *, encoding: str | None = None) -> Rows:
-    """Yields the rows of a file with its header; see `read_delimited`."""
-    lines = delimited_lines(path, encoding)
-    dialect = _find_dialect(lines, layout)
-    if dialect.quotes:
-        return _quoted_rows(path, lines, dialect.delimiter)
-    return ((line_number, line.split(dialect.delimiter)) for line_number, line in lines if line.strip())
-
-
-def dialect_of(path: Path, layout: DelimitedLayout, *, encoding: str | None) -> Dialect:
-    """Returns the dialect of a file."""
-    return _find_dialect(delimited_lines(path, encoding), layout)
-
-
-def delimited_lines(path: Path, encoding: str | None = None) -> list[tuple[int, str]]:
-    """Returns the numbered lines without Excel's first line, which has the delimiter."""
-    lines = list(read_lines(path, encoding=encoding))
-    first = 1 if lines and _SEPARATOR.fullmatch(lines[0][1]) else 0
-    return [(line_number, line.rstrip(" ")) for line_number, line in lines[first:]]
-
-
-def _find_dialect(lines: Sequence[tuple[int, str]], layout: DelimitedLayout) -> Dialect:
-    columns, delimiter, quotes = layout
-    # A carriage return in a cell that has no quotes is an error of `csv`.
-    texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
-    if delimiter == "auto":
-        delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
-    if quotes == "auto":
-        quotes = delimiter == "," or (len(delimiter) == 1 and _needs_quotes(lines, texts, delimiter))
-    return Dialect(delimiter, quotes)
-
-
-def _find_delimiter(texts: list[str], width: int | None) -> str:
-    def agreement(delimiter: str) -> tuple[bool, float]:
-        with _long_cells():
-            sizes = [len(row) for row in csv.reader(texts, delimiter=delimiter) if row]
-        size, count = Counter(sizes).most_common(1)[0]
-        return size == width or (width is None and sizes[0] > 1), count / len(sizes) if size > 1 else 0
-
-    # The first of equals
-    return max(DELIMITERS, key=agreement) if texts else ","
-
-
-def _needs_quotes(lines: Sequence[tuple[int, str]], texts: list[str], delimiter: str) -> bool:
-    if not any(text.startswith('"') or f'{delimiter}"' in text for text in texts):
-        return False
-    try:
-        rows = [row for _, row in _quoted_rows(Path(), lines, delimiter)]
-    except InputError:
-        return False
-    if len({len(row) for row in rows}) != 1:
-        return False
-    return (
-        all(re.fullmatch('".*"', cell) for cell in texts[0].split(delimiter))
-        or any(delimiter in cell or "\n" in cell for row in rows for cell in row)
-        or any(_DOUBLED.fullmatch(cell) for text in texts if '""' in text for cell in text.split(delimiter))
-    )
-
-
-def _quoted_rows(path: Path, lines: Sequence[tuple[int, str]], delimiter: str) -> Rows:
-    texts = (f"{line}\n" for _, line in lines)
-    rows = csv.reader(texts, delimiter=delimiter, strict=True, skipinitialspace=True)
-    start = 0
-    with _long_cells():
-        try:
-            for row in rows:
-                if any(map(str.strip, row)):
-                    yield lines[start][0], row
-                start = rows.line_num
-        except csv.Error as error:
-            raise InputError(f"not csv ({error})", where=path, line=lines[start][0]) from error
-
-
-def _lift_limit_of_cells() -> Callable[[], object]:
-    return partial(csv.field_size_limit, csv.field_size_limit((1 << 31) - 1))
-
-
-_long_cells = ChangeWhileUsed(_lift_limit_of_cells)
-"""A long document has more characters than Python's default, 131,072."""
-
 
 # JSON
 
@@ -342,15 +185,6 @@ def read_records(
     if format == "json":
         return read_json_records(path, encoding=encoding)
     return read_delimited(path, layout, encoding=encoding)
-
-
-def first_values(sample: FileSample) -> dict[str, Any]:
-    """Returns the values of the first record of JSON or Parquet; none of other data, or of a damaged one."""
-    with suppress(InputError):
-        if record_format(sample.files[0], encoding=sample.encoding) != "delimited":
-            record = next(read_records(sample.files[0], encoding=sample.encoding), None)
-            return record.values if record else {}
-    return {}
 
 
 def is_rejected(values: Mapping[str, Any]) -> bool:

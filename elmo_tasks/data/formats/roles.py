@@ -19,22 +19,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.data.formats import CERTAIN, LIKELY, POSSIBLE, Format
+from elmo_tasks.data.formats import Fit, Format
 from elmo_tasks.data.formats.columns import (
     BLANKS,
     DOCUMENT,
     ColumnLayout,
     Lines,
     begin_document_id,
-    first_row,
     first_sentence,
     read_conllu,
     split_cells,
     unescape,
 )
 from elmo_tasks.data.formats.records import read_json_records
+from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
-    FileSample,
     InputError,
     NoWordsError,
     counterpart,
@@ -412,38 +411,38 @@ def _from_proposition(line: int, text: str) -> RoleSentence:
 # Detection
 
 
-def _evidence(name: str, sample: FileSample) -> float:
-    likeliest, evidence = _likeliest(sample)
-    return evidence if name == likeliest else 0.0
+def _fit(name: str, sample: Sample) -> Fit:
+    likeliest, fit = _likeliest(sample)
+    return fit if name == likeliest else Fit.NO
 
 
-def _likeliest(sample: FileSample) -> tuple[str, float]:
-    """Returns the name of the format that a file looks most like, by its first sentence, and its evidence."""
-    path, first = sample.files[0], first_row(sample)
+def _likeliest(sample: Sample) -> tuple[str, Fit]:
+    """Returns the name of the format that a file looks most like, by its first sentence, and its fit."""
+    path, first = sample.files[0], sample.first_row
     if _JSON_OBJECT.match(first):
         is_labelled = '"tokens"' in first and '"predicates"' in first
-        return "json_lines", CERTAIN if is_labelled else POSSIBLE
+        return "json_lines", Fit.CERTAIN if is_labelled else Fit.POSSIBLE
     if _PROPOSITION.match(first):
-        return "he2017", CERTAIN
+        return "he2017", Fit.CERTAIN
     if counterpart(path, WORDS, PROPS) or counterpart(path, PROPS, WORDS):
-        return "conll2005", CERTAIN
+        return "conll2005", Fit.CERTAIN
     numbered, is_document = first.split("\t"), any(line.startswith(DOCUMENT) for line in sample.lines)
     if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not is_document:
-        return "dependencies", CERTAIN
-    rows = first_sentence(read_lines(path, encoding=sample.encoding))[1] if sample.lines else []
+        return "dependencies", Fit.CERTAIN
+    rows = first_sentence(enumerate(sample.all_lines))[1]
     cells = [split_cells(row, None) for row in rows]
     if {*map(len, cells)} == {1}:
-        return "words", POSSIBLE / 2
+        return "words", Fit.POSSIBLE
     layout, name = RoleColumns(CONLL_2012, None), "conll2012"
     if _names_of_2005(rows, None) is not None:
         name = "conll2005"
     elif not all(layout.fits(each) and each[2].isdecimal() for each in cells):
-        return name, POSSIBLE / 3
-    return name, CERTAIN if any("V*" in row for row in rows) else LIKELY
+        return name, Fit.NO
+    return name, Fit.CERTAIN if any("V*" in row for row in rows) else Fit.LIKELY
 
 
 FORMATS = tuple(
-    Format(name, partial(_evidence, name), read)
+    Format(name, partial(_fit, name), read)
     for name, read in (
         ("conll2012", read_columns),
         ("conll2005", _read_conll2005),

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats.records import AUTO, DelimitedLayout, RecordFormat, is_parquet, read_records
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout
+from elmo_tasks.data.formats.records import RecordFormat, is_parquet, read_records
 from elmo_tasks.data.input_files import (
     InputError,
     Record,

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats import CERTAIN, Format
-from elmo_tasks.data.input_files import FileSample, InputError, nonblank_lines, shorten, value_or_error
+from elmo_tasks.data.formats import Fit, Format
+from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten, value_or_error
 from elmo_tasks.data.tokenization import Words
 
 _PART = re.compile(r"[ \t]*(?:\([ \t]*(?P<label>[0-4])(?:[ \t]+(?P<word>[^() \t]+)[ \t]*\)|(?=[ \t]*\())|\))")
@@ -84,9 +85,9 @@ def parse(line: str) -> Tree:
     return Tree(words, list(map(Phrase, labels, starts, ends)))
 
 
-def _detect_trees(sample: FileSample) -> float:
+def _fit(sample: Sample) -> Fit:
     first = sample.lines[0] if sample.lines else ""
-    return CERTAIN if re.match(r"\s*\(\s*[0-4]\s*[(\w]", first) else 0
+    return Fit.CERTAIN if re.match(r"\s*\(\s*[0-4]\s*[(\w]", first) else Fit.NO
 
 
-FORMATS = (Format("trees", _detect_trees, read_trees),)
+FORMATS = (Format("trees", _fit, read_trees),)

@@ -1,0 +1,302 @@
+"""What the columns of a table hold: texts, labels, numbers, tags, lists, ids, dates or addresses."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Literal
+
+from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_rows
+from elmo_tasks.data.formats.records import ANSWER, is_rejected
+from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.input_files import InputError, shorten
+
+Kind = Literal[
+    "empty", "constant", "label", "labels", "text", "word", "number", "tags", "list", "id", "date", "address"
+]
+MAX_CLASSES = 200
+NAMES_OF_LABELS = (
+    *("label", "gold label", "labels", "class", "class index", "category", "target", "sentiment"),
+    *("polarity", "topic", "intent", "quality", "rating", "stars", "overall", "v1", "cats"),
+    *("entailment judgment", "entailment label"),
+)
+"""The names that published sets give to their labels, the most usual first, as `normal` writes them."""
+NAMES_OF_TEXTS = (
+    *("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "description"),
+    *("title", "v2"),
+)
+NAMES_OF_PAIRS = (
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
+    *(("sentence a", "sentence b"), ("text a", "text b"), ("claim", "evidence"), ("query", "passage")),
+    *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("context", "statement")),
+    *(("question", "answer"), ("query", "document"), ("context", "response")),
+)
+_KNOWN = {*NAMES_OF_LABELS, *NAMES_OF_TEXTS, *chain(*NAMES_OF_PAIRS)} | {
+    *("id", "idx", "index", "uid", "guid", "word", "token", "tag", "score", "date", "url", "comments"),
+    *("texts", "sentences", "reviews", "tweets", "author", "source", "language", "split"),
+}
+"""Names of columns that tell a header."""
+_TABLE_FILES = {".csv", ".tsv"}
+_REGULAR = 0.8
+"""The share of the rows of a table that have the same number of cells, at least."""
+_MOST = 0.95
+"""The share of the values that a kind needs: some may be damaged."""
+_SHORT_LABEL = 5
+"""The words of a label on average, at most."""
+_LONG_NAME = 5
+"""The words of the name of a column, at most."""
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Characters of scripts without blanks between words; two make a word."""
+_NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(?<=[\d.])(e[-+]?\d+)?%?", re.IGNORECASE)
+_WHOLE = re.compile(r"-?\d+(\.0+)?")
+_DATE = re.compile(
+    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\w{3}, \d\d? \w{3} \d{4}.*|\d\d?:\d\d(:\d\d)?.*"
+)
+_ADDRESS = re.compile(
+    r"(https?|ftp)://\S+|www\.\S+|[\w.-]+@[\w-]+\.\w+|(?=\S*/)(?=\S*\w)[\w.~-]*(/[\w.~-]+)+"
+)
+_LIST = re.compile(r"\s*(\[.*\]|\{.*\})\s*", re.DOTALL)
+_TAG = re.compile(r"[Oo]|[BIESLUMbieslum]-\S+")
+_POS = re.compile(r"[A-Z]{1,6}[$:]?|[.,:;!?()\"'`$#-]+|-[LR]RB-")
+_CODES = re.compile(r"[\w.+-]+(?:[,;|]\s*[\w.+-]+)*")
+_SENTENCE = re.compile(r"\w\W*\s.*[.?!\u3002\uff1f\uff01]\W*$", re.DOTALL)
+_MARKS = re.compile(r"[,;|]\s*")
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The values of a column in a sample, without empty ones."""
+
+    name: str
+    values: Sequence[Any]
+    num_rows: int
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """The values as labels are written."""
+        return list(map(as_label, self.values))
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """The different values, as labels, and how often they occur."""
+        return Counter(self.strings)
+
+    @property
+    def recurring(self) -> float:
+        """The share of the values that occur more than once."""
+        return sum(count for count in self.counts.values() if count > 1) / len(self.values)
+
+    @cached_property
+    def num_words(self) -> float:
+        """The words of a value on average."""
+        return sum(map(num_words, self.strings)) / max(1, len(self.strings))
+
+    @cached_property
+    def has_words(self) -> bool:
+        """Whether most values are more than a number, a code or an address."""
+        return 2 * sum(re.search(r"\s|[^\x00-\x7f]", value) is not None for value in self.strings) > len(
+            self.strings
+        )
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What the column holds: the first of these lines that is true."""
+        values, strings = self.values, self.strings
+        if not values:
+            return "empty"
+        if _most(isinstance(only_item(value), list | dict) for value in values):
+            return "labels" if self._are_lists_of_labels else "list"
+        if _most(map(_LIST.fullmatch, strings)):
+            return "list"
+        if _most(map(_ADDRESS.fullmatch, strings)):
+            return "address"
+        if _most(map(_DATE.fullmatch, strings)):
+            return "date"
+        if all(isinstance(value, bool) for value in values) or self.num_rows > 2 > len(self.counts):
+            return "label" if len(self.counts) > 1 else "constant"
+        if self.num_words > 1 and _most(map(_are_tags, strings)):
+            return "tags"
+        is_label = 2 <= len(self.counts) <= MAX_CLASSES and 2 * self.recurring >= 1
+        if _most(map(_NUMBER.fullmatch, strings)):
+            return "label" if is_label and all(map(_WHOLE.fullmatch, strings)) else "number"
+        if self._are_codes_of_labels:
+            return "labels"
+        is_label = is_label and not _most(map(_SENTENCE.search, strings))
+        if is_label and self.num_words <= _SHORT_LABEL:
+            return "label"
+        if self.has_words:
+            return "text"
+        return "id" if _most(re.search(r"\d", value) for value in strings) else "word"
+
+    @property
+    def _are_lists_of_labels(self) -> bool:
+        lists = [value for value in self.values if isinstance(value, list)]
+        parts = Counter(part for value in lists for part in value if isinstance(part, str | int))
+        return bool(lists) and max(map(len, lists)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
+
+    @property
+    def _are_codes_of_labels(self) -> bool:
+        """Whether each value is one code or several, which recur, such as `1,3`."""
+        if not _most(map(_CODES.fullmatch, self.strings)):
+            return False
+        split = [_MARKS.split(value) for value in self.strings]
+        parts = Counter(part for value in split for part in value)
+        return max(map(len, split)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
+
+    def shown(self) -> str:
+        """Returns the name, the number of different values, and three of them."""
+        examples = ", ".join(shorten(value, 30) for value, _ in self.counts.most_common(3))
+        return f"{self.name} ({len(self.counts)} different: {examples})"
+
+
+def _most(conditions: Iterator[Any] | Any) -> bool:
+    results = [bool(each) for each in conditions]
+    return sum(results) >= _MOST * len(results)
+
+
+def _recur(parts: Counter[Any]) -> bool:
+    return 2 * sum(count for count in parts.values() if count > 1) >= parts.total()
+
+
+def _are_tags(value: str) -> bool:
+    words = value.split()
+    return all(map(_TAG.fullmatch, words)) or all(map(_POS.fullmatch, words))
+
+
+def num_words(text: str) -> float:
+    """Returns the number of words of a text; in scripts without blanks two characters are a word."""
+    unspaced = len(_UNSPACED.findall(text))
+    return len(text.split()) + (unspaced / 2 if unspaced > 1 else 0)
+
+
+def only_item(value: Any) -> Any:
+    """Returns the item of a list of one, spaCy's only category that is true, and other values unchanged."""
+    if isinstance(value, dict):
+        true = [name for name, score in value.items() if isinstance(score, int | float) and score > 0]
+        return true[0] if len(true) == 1 else value
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def as_label(value: Any) -> str:
+    """Returns the label of a value: of a list of one, its only item."""
+    value = only_item(value)
+    return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of a sample by their columns."""
+
+    rows: Sequence[Mapping[str, Any]]
+    has_header: bool = True
+    problem: InputError | None = None
+    """The error of the first damaged row."""
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns by their names."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return {
+            name: Column(
+                name, [row[name] for row in self.rows if row.get(name) not in (None, "")], len(self.rows)
+            )
+            for name in names
+        }
+
+    def of_kind(self, *kinds: Kind) -> list[Column]:
+        return [column for column in self.columns.values() if column.kind in kinds]
+
+
+def read_table(sample: Sample) -> Table | None:
+    """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
+    if sample.is_json or sample.is_parquet:
+        rows = sample.records
+        if any(not is_rejected(row) for row in rows) and not is_binary(rows):
+            rows = [row for row in rows if not is_rejected(row)]
+        return Table(rows, problem=sample.problem) if rows or sample.problem else None
+    if not sample.lines:
+        return None
+    numbered = list(enumerate(sample.all_lines, start=1))
+    dialect = find_dialect(numbered, AUTO)
+    file = sample.files[0]
+    rows = [row for _, row in split_rows(file, numbered, dialect)]
+    if sample.spread:
+        del rows[-1]  # it may continue
+        rows += (row for line in sample.spread for _, row in split_rows(file, [(1, line)], dialect))
+    problem = next((row for row in rows if isinstance(row, InputError)), None)
+    cells = [[cell.strip() for cell in row] for row in rows if not isinstance(row, InputError)]
+    (width, number), *_ = Counter(map(len, cells)).most_common(1) or [(0, 0)]
+    first = cells[0] if cells else []
+    is_regular = width > 1 and number >= _REGULAR * len(rows)
+    is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
+    if not (is_regular or (is_named and width)) or _has_sentences(sample, first):
+        return None
+    has_header = _has_header(first, [row for row in cells[1:] if len(row) == width])
+    names = first if has_header else [f"column{i}" for i in range(1, width + 1)]
+    while names and not names[-1]:
+        names.pop()
+    by_name = (
+        {name: cell for name, cell in zip(names, row, strict=False) if name}
+        for row in cells[has_header:]
+        if len(names) <= len(row) and not any(row[width:])
+    )
+    return Table(list(by_name), has_header, problem)
+
+
+def _has_sentences(sample: Sample, first: Sequence[str]) -> bool:
+    """Tells whether blank lines separate the lines, as in files with a token a line."""
+    names = set(map(normal, first))
+    has_names = not names.isdisjoint(NAMES_OF_LABELS) and not names.isdisjoint(NAMES_OF_TEXTS)
+    return sample.has_blank_lines and not has_names and not any('"' in line for line in sample.lines)
+
+
+def _has_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Tells whether the first row names the columns: the first of these lines that is true says it."""
+    names = [(index, cell) for index, cell in enumerate(first) if cell]
+    columns = {
+        index: Column("", [row[index] for row in rows if index < len(row) and row[index]], len(rows))
+        for index, _ in names
+    }
+    filled = [(cell, columns[index]) for index, cell in names if columns[index].values]
+    if [cell for _, cell in names] == [str(number) for number in range(len(names))] and len(names) > 1:
+        return True  # pandas numbers columns without names
+    if any(num_words(cell) > _LONG_NAME or _NUMBER.fullmatch(cell) for _, cell in names):
+        return False
+    if len({cell for _, cell in names}) < len(names):
+        return False
+    if any(normal(cell) in _KNOWN and cell not in column.counts for cell, column in filled):
+        return True
+    if any(not _is_like(cell, column) for cell, column in filled):
+        return True
+    if any(cell in column.counts or num_words(cell) > 3 for cell, column in filled):
+        return False
+    return True
+
+
+def _is_like(cell: str, column: Column) -> bool:
+    """Tells whether the first cell of a column may be one of its values, and not its name."""
+    if column.kind == "text":
+        return num_words(cell) > 1 or column.num_words < 3
+    pattern = {"number": _NUMBER, "date": _DATE, "address": _ADDRESS, "list": _LIST, "tags": _TAG}.get(
+        column.kind
+    )
+    if column.kind == "label" and all(map(_WHOLE.fullmatch, column.counts)):
+        pattern = _WHOLE
+    if column.kind == "id" and all(re.search(r"\d", value) for value in column.strings):
+        pattern = re.compile(r".*\d.*")
+    return pattern is None or pattern.fullmatch(cell) is not None
+
+
+def normal(name: str) -> str:
+    """Returns the name of a column in small letters, with blanks between its words."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.strip("\ufeff\"' "))
+    return re.sub(r"[\W_]+", " ", words.lower()).strip()
+
+
+def is_binary(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Tells whether the annotators of Prodigy accepted or rejected one label for all texts."""
+    are_judged = "reject" in {row.get(ANSWER) for row in rows}
+    return are_judged and len({as_label(row.get("label")) for row in rows}) == 1

@@ -1,0 +1,139 @@
+"""A sample of data of an unknown format: what all formats look at, read and decoded once."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from elmo_tasks.data.formats.records import class_names, is_parquet, read_records, record_format
+from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding, parse_json
+
+HEAD = 1000
+"""The lines at the beginning of a file that are looked at."""
+_PLACES, _LINES_OF_PLACE, _BYTES_OF_PLACE = 40, 10, 1 << 14
+"""The places of a file behind its head that are looked at."""
+_RECORDS = 500
+_SEPARATORS = ("#", "-DOCSTART-")
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first lines of data of an unknown format, and lines and records spread over the rest."""
+
+    files: Sequence[Path]
+    encoding: str
+    all_lines: Sequence[str]
+    """The first lines of the first file; none if it is not a text."""
+    label: str | None = None
+    """The column of the labels, if it is chosen."""
+    texts: Sequence[str] = ()
+    """The columns of the texts, if they are chosen."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The first lines that are not blank."""
+        return list(filter(str.strip, self.all_lines))
+
+    @cached_property
+    def spread(self) -> list[str]:
+        """Lines at places all over the rest of the first file; none of a packed file."""
+        return _lines_at_places(self.files[0], self.encoding) if len(self.all_lines) == HEAD else []
+
+    @cached_property
+    def has_blank_lines(self) -> bool:
+        """Whether there are blank lines between others, as between sentences with a token a line."""
+        return "\n\n" in "\n".join(map(str.strip, self.all_lines)).strip()
+
+    @cached_property
+    def first_row(self) -> str:
+        """The first line that is neither a comment nor between documents; empty if there is none."""
+        return next((line for line in self.lines if not line.startswith(_SEPARATORS)), "")
+
+    @cached_property
+    def first_cells(self) -> set[str]:
+        """The cells of the first line, which may name columns, in small letters."""
+        cells = re.split("[,;|\t]", self.lines[0].lower()) if self.lines else ()
+        return {cell.strip("\"' ") for cell in cells}
+
+    @cached_property
+    def is_json(self) -> bool:
+        return self._record_format == "json"
+
+    @cached_property
+    def is_parquet(self) -> bool:
+        return self._record_format == "parquet"
+
+    @cached_property
+    def _record_format(self) -> str:
+        file = self.files[0]
+        return record_format(file, encoding=self.encoding) if self.lines or is_parquet(file) else ""
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """Records of JSON and Parquet, without damaged ones; a single value of JSON is read whole."""
+        return self._records_and_problem[0]
+
+    @cached_property
+    def problem(self) -> InputError | None:
+        """The error of the first damaged record of JSON or Parquet, or of a value that is not JSON."""
+        return self._records_and_problem[1]
+
+    @cached_property
+    def _records_and_problem(self) -> tuple[list[dict[str, Any]], InputError | None]:
+        records: list[dict[str, Any]] = []
+        problem: InputError | None = None
+        if self.is_json or self.is_parquet:
+            try:
+                for record in islice(read_records(self.files[0], encoding=self.encoding), _RECORDS):
+                    values = record.make(dict)
+                    if isinstance(values, InputError):
+                        problem = problem or values
+                    else:
+                        records.append(values)
+            except InputError as error:
+                problem = error
+        for line in self.spread if self.is_json else ():
+            if line.startswith("{") and line.endswith("}"):
+                records.append(parse_json(line, self.files[0], 1))
+        return records, problem
+
+    @cached_property
+    def first_values(self) -> dict[str, Any]:
+        """The values of the first record of JSON or Parquet; none of other data."""
+        return self.records[0] if self.records else {}
+
+    @cached_property
+    def names_of_classes(self) -> Mapping[str, list[str]]:
+        """The names of the classes in columns of Parquet."""
+        return class_names(self.files[0]) if self.is_parquet else {}
+
+
+def sample_of(path: str | list[str], label: str | None = None, texts: Sequence[str] = ()) -> Sample:
+    """Returns a sample of the data at a path; without a file it is an `InputError`."""
+    files = input_files(path)
+    encodings = {likely_encoding(file) or "ascii" for file in files} - {"ascii"}
+    return sample_of_files(files, encodings.pop() if len(encodings) == 1 else "utf-8", label, texts)
+
+
+def sample_of_files(
+    files: Sequence[Path], encoding: str, label: str | None = None, texts: Sequence[str] = ()
+) -> Sample:
+    """Returns a sample of files in an encoding."""
+    return Sample(files, encoding, first_lines(files[0], HEAD, encoding), label, texts)
+
+
+def _lines_at_places(path: Path, encoding: str) -> list[str]:
+    lines: list[str] = []
+    with open(path, "rb") as file:
+        if file.read(6).startswith(_PACKED) or encoding.startswith("utf-16"):
+            return lines
+        size = file.seek(0, 2)
+        for place in range(1, _PLACES):
+            file.seek(size * place // _PLACES)
+            whole_lines = file.read(_BYTES_OF_PLACE).decode(encoding, "replace").split("\n")[1:-1]
+            lines += (line.removesuffix("\r") for line in whole_lines[:_LINES_OF_PLACE])
+    return lines

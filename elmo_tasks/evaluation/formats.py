@@ -1,0 +1,113 @@
+"""Data of the probes and of the evaluation of word vectors: which samples are of which kind, and their readers."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from elmo_tasks.data.formats import Fit
+from elmo_tasks.data.formats.columns import is_conllu, split_cells
+from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
+from elmo_tasks.evaluation.words import is_number, read_analogies, read_pairs
+
+_USE = {"sentence1", "sentence2", "start1", "start2", "end1", "end2"}
+_SENSE = {"lemma", "tokens", "index", "sense"}
+_POS_TAG = re.compile(r"[A-Z]{1,6}[$+:-]?[A-Z]*|[^\w\s]+")
+_MOST = 0.95
+_LONGEST = 3
+"""The words of an entry of a set of similarity, such as `New York City`."""
+
+
+class ProbeFormat(NamedTuple):
+    """Data that a command reads, other than the readers of configs."""
+
+    name: str
+    fit: Callable[[Sample], Fit]
+    read: Callable[[str], Sequence[Any]]
+    command: str
+
+
+def _fit_uses(sample: Sample) -> Fit:
+    is_of_wic = sample.files[0].name.endswith(".data.txt") and re.search(r"\t\d+-\d+\t", sample.first_row)
+    return Fit.CERTAIN if is_of_wic or {*sample.first_values, *sample.first_cells} >= _USE else Fit.NO
+
+
+def _fit_senses(sample: Sample) -> Fit:
+    is_xml = sample.files[0].name.removesuffix(".gz").endswith(".data.xml")
+    return Fit.CERTAIN if is_xml or sample.first_values.keys() >= _SENSE else Fit.NO
+
+
+def _fit_pos(sample: Sample) -> Fit:
+    if is_conllu(sample.lines):
+        return Fit.LIKELY
+    rows = [split_cells(line, None) for line in sample.lines if not line.startswith("#")]
+    tags = {row[-1] for row in rows if len(row) == 2}
+    are_pairs = sample.has_blank_lines and sum(len(row) == 2 for row in rows) > _MOST * len(rows)
+    are_tags = len(tags) > 1 and "O" not in tags and all(map(_POS_TAG.fullmatch, tags))
+    return Fit.LIKELY if are_pairs and are_tags else Fit.NO
+
+
+def _rows(sample: Sample) -> list[list[str]]:
+    """Returns the cells of lines of words without a delimiter, or with tabs or commas between them."""
+    if sample.has_blank_lines or sample.is_json:
+        return []
+    lines = [line.strip() for line in sample.lines if not line.startswith(("#", ":"))]
+    delimiter = next(
+        (mark for mark in ("\t", ";", ",") if lines and all(mark in line for line in lines)), None
+    )
+    return [[cell.strip() for cell in line.split(delimiter)] for line in lines]
+
+
+def _fit_similarity(sample: Sample) -> Fit:
+    table = read_table(sample)
+    if table is not None and table.has_header:
+        texts = [
+            column for column in table.of_kind("text") if not any("<b>" in each for each in column.strings)
+        ]
+        words = [each for each in table.of_kind("word", "text", "label", "id") if each.num_words <= _LONGEST]
+        pairs = [each for each in words if not all(map(_is_number, each.strings))]
+        numbers = [each for each in table.columns.values() if all(map(_is_number, each.strings))]
+        long = [each for each in texts if each.num_words > _LONGEST]
+        are_words = len(pairs) > 1 and not long and 2 * len(pairs[0].counts) > len(table.rows) ** 0.5
+        are_rows = len({tuple(str(row.get(each.name)) for each in pairs[:2]) for row in table.rows})
+        return Fit.LIKELY if are_words and numbers and 2 * are_rows > len(table.rows) else Fit.NO
+    rows = _rows(sample)
+    pairs_of_rows = {
+        tuple(row[:2]) for row in rows if len(row) > 2 and any(is_number(row, i) for i in (2, -1))
+    }
+    are_short = all(word.count(" ") < _LONGEST for pair in pairs_of_rows for word in pair)
+    are_words = not any(_is_number(word) for pair in pairs_of_rows for word in pair)
+    is_likely = rows and len(pairs_of_rows) > 0.8 * len(rows) and are_short and are_words
+    return Fit.LIKELY if is_likely else Fit.NO
+
+
+def _is_number(text: str) -> bool:
+    return is_number([text], 0)
+
+
+def _fit_analogies(sample: Sample) -> Fit:
+    if sample.lines and sample.lines[0].startswith(":"):
+        return Fit.CERTAIN
+    rows = _rows(sample)
+    if not rows or any(" " in cell for row in rows for cell in row):
+        return Fit.NO
+    if all(len(row) == 4 for row in rows):
+        return Fit.LIKELY if not any(_is_number(cell) for row in rows for cell in row) else Fit.NO
+    are_pairs = all(len(row) == 2 for row in rows) and 2 * len({row[1] for row in rows}) > len(rows)
+    return Fit.POSSIBLE if are_pairs and not any(map(_is_number, sum(rows, []))) else Fit.NO
+
+
+PROBES = (
+    ProbeFormat("words in context", _fit_uses, read_use_pairs, "allennlp elmo probe wic {path} {path}"),
+    ProbeFormat("word senses", _fit_senses, read_senses, "allennlp elmo probe wsd {path} {path}"),
+    ProbeFormat(
+        "parts of speech",
+        _fit_pos,
+        partial(read_tagged, column="upos"),
+        "allennlp elmo probe pos {path} {path}",
+    ),
+    ProbeFormat("similarity", _fit_similarity, read_pairs, "allennlp elmo intrinsic --wordsim {path}"),
+    ProbeFormat("analogies", _fit_analogies, read_analogies, "allennlp elmo intrinsic --analogies {path}"),
+)
