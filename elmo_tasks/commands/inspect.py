@@ -19,6 +19,7 @@ from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.containers import container
 from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.sample import Sample, sample_of
 from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
@@ -39,7 +40,7 @@ CONFIGS = {
 """The tasks, and a config of each; of those that fit equally well the first is taken."""
 _VERBS = {"classification": "classify", "ner": "tag"}
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
-_TEXT = "text for a biLM"
+_TEXT, _UNLABELLED = "text for a biLM", "texts without labels"
 _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
@@ -146,14 +147,23 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
     readings: list[Reading] = []
     problems: list[tuple[Fit, InputError]] = []
     for task in tasks:
-        fit, candidates, problem, doubt = reader_class(task).find(sample)
-        if problem is not None:
+        fit, candidates, problem, doubt, texts = reader_class(task).find(sample)
+        if texts:
+            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, {"text": texts[0]}))
+        elif problem is not None:
             problems.append((fit, problem))
-        elif fit > Fit.NO:
+        elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
             readings += [Reading(task, fit, keys, doubt) for keys in candidates]
     least = max((reading.fit for reading in readings), default=Fit.NO)
     return readings, next(
         (each for fit, each in sorted(problems, key=lambda pair: -pair[0]) if fit >= least), None
+    )
+
+
+def _is_list(sample: Sample) -> bool:
+    """Tells whether the lines are a list of words, such as a vocabulary, without sentences."""
+    return not (sample.has_blank_lines or sample.is_json) and all(
+        len(line.split()) == 1 for line in sample.lines
     )
 
 
@@ -181,9 +191,7 @@ def read_best(
         except (ConfigurationError, ValueError, OSError) as failure:
             error = error or failure
             continue
-        others = [
-            each for each in readings[index + 1 :] if each.fit > Fit.POSSIBLE or each.fit == reading.fit
-        ]
+        others = _others(reading, readings[index + 1 :])
         return inspection, [_other(path, each, sample) for each in others]
     raise error or InputError(f"this is {container(sample)}, which no task reads", where=path, remedy=_DATA)
 
@@ -193,7 +201,17 @@ def _others(chosen: Reading, readings: Iterable[Reading]) -> Iterator[Reading]:
     tasks: set[str] = set()
     for reading in readings:
         is_likely = reading.fit == chosen.fit or (reading.fit > Fit.POSSIBLE and reading.probe is None)
-        if is_likely and reading.task not in tasks:
+        if is_likely and reading.task not in (_UNLABELLED, *tasks):
+            yield reading
+            tasks |= {reading.task} - {chosen.task}
+
+
+def _others(chosen: Reading, readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Yields other readings that may be meant: all of the chosen task, and of each other task the first."""
+    tasks: set[str] = set()
+    for reading in readings:
+        is_likely = reading.fit == chosen.fit or (reading.fit > Fit.POSSIBLE and reading.probe is None)
+        if is_likely and reading.task not in (_UNLABELLED, *tasks):
             yield reading
             tasks |= {reading.task} - {chosen.task}
 
@@ -222,6 +240,8 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
     """Reads data in a way that was found."""
     if reading.task == _TEXT:
         return _read_text(path, sample)
+    if reading.task == _UNLABELLED:
+        return _read_unlabelled(path, reading.keys["text"], sample)
     if reading.probe:
         return Inspection(
             task=reading.task,
@@ -337,6 +357,20 @@ def _read_text(path: str, sample: Sample) -> Inspection:
     )
 
 
+def _read_unlabelled(path: str, column: str, sample: Sample) -> Inspection:
+    records = [record for file in sample.files for record in read_records(file, encoding=sample.encoding)]
+    texts = [values[column] for record in records if not isinstance(values := record.make(dict), InputError)]
+    return Inspection(
+        task=_UNLABELLED,
+        format=_UNLABELLED,
+        encoding=sample.encoding,
+        records=len(records),
+        tokens=sum(len(str(text).split()) for text in texts),
+        columns={"texts": [column]},
+        command=shlex.join(["allennlp", "predict", "elmo:topics", path, "--text", column]),
+    )
+
+
 def description(path: str, inspection: Inspection) -> list[str]:
     """Returns lines that tell what the data are."""
     if inspection.command:
@@ -344,6 +378,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         return [
             f"{path}: {inspection.task}, {inspection.encoding}",
             f"  {inspection.records:,} records{tokens}",
+            *(f"  {role}: {', '.join(names)}" for role, names in inspection.columns.items()),
         ]
     labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])

@@ -41,6 +41,8 @@ _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
 _OFFICE = (".xlsx", ".ods", ".docx", ".odt")
 """Office documents, which are zip archives."""
+_ABOUT = re.compile(r"(readme|licen[cs]e|copying|changelog|authors)([._-].*)?|.*\.(md|conf)", re.IGNORECASE)
+"""Files about the data, and brat's own configuration."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
 _SAMPLE = 1 << 16
@@ -119,7 +121,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     Returns the files at `path`, in a fixed order. An archive counts as a folder.
 
     - A file; `fixtures/...` also finds the files of the project.
-    - A folder: all files below it, at any depth, except hidden ones (a leading dot), pipes and devices.
+    - A folder: all files below it, at any depth, except hidden ones (a leading dot), pipes and devices, and
+      README, LICENSE and the like.
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, kept in AllenNLP's cache.
     - `archive.zip!member` or `(archive.zip)#member`, also in a `.tar.gz` or at a URL: a file or folder in it.
@@ -139,7 +142,9 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
         paths = [_fetch(text)]
     else:
         paths = [_content(match) for match in glob.glob(text, recursive=True)]
-    files = sorted({file for file_or_folder in paths for file in _below(file_or_folder)})
+    files = sorted(
+        {file for path in paths for file in (_data_below(path) if os.path.isdir(path) else [Path(path)])}
+    )
     if not files:
         remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
         raise InputError("there is no such file", where=path, remedy=remedy)
@@ -278,10 +283,17 @@ def _decodes(line: bytes, encoding: str) -> bool:
     return True
 
 
+def _data_below(folder: str) -> list[Path]:
+    """Returns the files below a folder, without those that describe it, unless there are no others."""
+    files = _below(folder)
+    data = [file for file in files if not _ABOUT.fullmatch(file.name)]
+    if 0 < len(data) < len(files):
+        logger.info("%s: %d files left out, such as README and LICENSE", folder, len(files) - len(data))
+    return data or files
+
+
 def _below(path: str) -> list[Path]:
-    """Returns `path`, or the files below it, without pipes and devices. Links are followed once."""
-    if not os.path.isdir(path):
-        return [Path(path)]
+    """Returns the files below a folder, without pipes and devices. Links are followed once."""
     files: list[Path] = []
     visited: set[str] = set()
     for folder, subfolders, names in os.walk(path, followlinks=True):

@@ -21,7 +21,7 @@ from elmo_tasks.data.formats.columns import (
     ColumnLayout,
     EntityOptions,
     EntitySentence,
-    column_keys,
+    find_columns,
     gold_files,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
@@ -114,8 +114,8 @@ class NerReader(TaskReader):
         """
         format = best_format(cls.formats, sample)
         if format.name == "columns":
-            lines = sample.lines + sample.spread
-            return Finding(format.fit(sample), column_keys(lines, sample.label, sample.texts))
+            candidates, doubt = find_columns(sample)
+            return Finding(format.fit(sample), candidates or [{}], doubt=doubt)
         tokenizer = None
         if format.name in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.records))

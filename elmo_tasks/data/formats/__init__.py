@@ -67,3 +67,5 @@ class Finding(NamedTuple):
     problem: InputError | None = None
     """Why it cannot read data that look like its own."""
     doubt: Doubt | None = None
+    texts: Sequence[str] = ()
+    """The columns of texts without labels, which can be predicted."""

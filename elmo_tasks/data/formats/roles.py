@@ -170,7 +170,7 @@ def read_columns(
         for line_number, line in lines:
             # A line that begins a document still ends the sentence before it.
             yield line_number, line
-            if line[:1] == "#" and line.startswith(DOCUMENT):
+            if line[:1] == "#" and DOCUMENT.match(line):
                 document = begin_document_id(line) or ""
 
     numbers: Counter[str] = Counter()
@@ -426,7 +426,7 @@ def _likeliest(sample: Sample) -> tuple[str, Fit]:
         return "he2017", Fit.CERTAIN
     if counterpart(path, WORDS, PROPS) or counterpart(path, PROPS, WORDS):
         return "conll2005", Fit.CERTAIN
-    numbered, is_document = first.split("\t"), any(line.startswith(DOCUMENT) for line in sample.lines)
+    numbered, is_document = first.split("\t"), any(DOCUMENT.match(line) for line in sample.lines)
     if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not is_document:
         return "dependencies", Fit.CERTAIN
     rows = first_sentence(enumerate(sample.all_lines))[1]

@@ -16,7 +16,7 @@ HEAD = 1000
 _PLACES, _LINES_OF_PLACE, _BYTES_OF_PLACE = 40, 10, 1 << 14
 """The places of a file behind its head that are looked at."""
 _RECORDS = 500
-_SEPARATORS = ("#", "-DOCSTART-")
+_SEPARATOR = re.compile(r"#|(\d+[ \t]+)?-DOCSTART-")
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 
 
@@ -51,7 +51,7 @@ class Sample:
     @cached_property
     def first_row(self) -> str:
         """The first line that is neither a comment nor between documents; empty if there is none."""
-        return next((line for line in self.lines if not line.startswith(_SEPARATORS)), "")
+        return next((line for line in self.lines if not _SEPARATOR.match(line)), "")
 
     @cached_property
     def first_cells(self) -> set[str]:

@@ -60,7 +60,6 @@ _SHOWN = 5
 """The choices that a doubt shows."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
-_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 _LABEL = re.compile(r"[\w.+-]+")
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
@@ -168,6 +167,8 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         for label, texts, _ in readings
         if texts
     ]
+    if not candidates and (texts := _unlabelled(table, labels)):
+        return Finding(Fit.NO, texts=[column.name for column in texts])
     if not candidates:
         has_texts = bool(table.of_kind("text")) and (not sample.label or bool(labels))
         return Finding(Fit.LIKELY if has_texts else Fit.POSSIBLE, problem=_problem(file, table, labels))
@@ -309,6 +310,9 @@ def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
         return InputError(
             f"no column has texts for the labels in {labels[0].name!r}", where=file, remedy=remedy
         )
+    if not texts and (lists := table.of_kind("list")):
+        problem = f"the cells of {lists[0].name!r} hold lists"
+        return InputError(problem, where=file, remedy="export JSON Lines or Parquet, which keep lists")
     if not texts:
         return InputError(f"this is a table with {columns}, none of which has texts", where=file)
     for column in table.of_kind("labels"):
@@ -323,7 +327,15 @@ def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
         if is_label_name(column.name) and column.values and column not in texts:
             what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
             return InputError(what, where=file, remedy="--label names another column")
-    return InputError(f"these are texts without labels, in {columns}", where=file, remedy=_USE_OF_TEXTS)
+    return InputError(f"no column has classes, of {columns}", where=file, remedy="--label names it")
+
+
+def _unlabelled(table: Table, labels: Sequence[Column]) -> list[Column]:
+    """Returns the columns of texts if nothing in a table looks like labels, such as scores."""
+    texts = table.of_kind("text")
+    others = [column for column in table.columns.values() if column not in texts and column.kind != "empty"]
+    has_labels = labels or table.of_kind("labels") or any(is_label_name(column.name) for column in others)
+    return [] if has_labels or _scores(table) else texts
 
 
 def _scores(table: Table) -> Column | None:
@@ -337,11 +349,6 @@ def _scores(table: Table) -> Column | None:
 def _are_scores(file: Path, column: Column) -> InputError:
     problem = f"the column {column.name!r} has scores, which are not classes"
     return InputError(problem, where=file, remedy="--label names another column")
-
-
-_USE_OF_TEXTS = (
-    "predict them by a trained model, see `allennlp elmo models`, or name the column of labels with --label"
-)
 
 
 def _several_labels(file: Path, what: str) -> InputError:
@@ -424,7 +431,7 @@ def _classes_of_paths(sample: Sample) -> set[str]:
     """Returns the names of folders, or else of files, if they may be classes."""
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
-    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
+    files = [file for file in sample.files if file.parent in innermost]
     if len(files) < 2 or any(file.suffix in _TABLE_FILES for file in files):
         return set()
     for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
