@@ -13,7 +13,7 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats import Finding, Format, best_format
+from elmo_tasks.data.formats import Finding, Fit, Format, best_format
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
@@ -115,7 +115,11 @@ class NerReader(TaskReader):
         format = best_format(cls.formats, sample)
         if format.name == "columns":
             candidates, doubt = find_columns(sample)
-            return Finding(format.fit(sample), candidates or [{}], doubt=doubt)
+            fit, problem = format.fit(sample), None
+            if fit is Fit.NO and sample.has_blank_lines:
+                what = "there are lines in columns, but no column has nothing but O and tags such as B-PER"
+                fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
+            return Finding(fit, candidates or [{}], problem, doubt)
         tokenizer = None
         if format.name in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.records))

@@ -67,5 +67,5 @@ class Finding(NamedTuple):
     problem: InputError | None = None
     """Why it cannot read data that look like its own."""
     doubt: Doubt | None = None
-    texts: Sequence[str] = ()
-    """The columns of texts without labels, which can be predicted."""
+    unlabelled: dict[str, Any] | None = None
+    """The column `text` of texts without labels, and all `columns` if the file does not name them."""

@@ -463,7 +463,9 @@ def fit_columns(sample: Sample) -> Fit:
         sizes = {len(split_cells(row, None)) for row in rows}
         return Fit.POSSIBLE if sample.has_blank_lines and sizes in ({1}, {len(CONLL_2003) - 1}) else Fit.NO
     tags = set(layouts[0].tags)
-    return Fit.CERTAIN if any(map(_TAG.fullmatch, tags)) and not tags & _CHUNKS else Fit.LIKELY
+    if not any(map(_TAG.fullmatch, tags)):
+        return Fit.LIKELY if sample.has_blank_lines else Fit.NO
+    return Fit.LIKELY if tags & _CHUNKS else Fit.CERTAIN
 
 
 def fit_conll2012(sample: Sample) -> Fit:

@@ -115,7 +115,7 @@ class Column:
             return "address"
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
-        if all(isinstance(value, bool) for value in values) or self.num_rows > 2 > len(self.counts):
+        if all(isinstance(value, bool) for value in values) or self.num_rows > 1 == len(self.counts):
             return "label" if len(self.counts) > 1 else "constant"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
             return "tags"

@@ -168,7 +168,8 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         if texts
     ]
     if not candidates and (texts := _unlabelled(table, labels)):
-        return Finding(Fit.NO, texts=[column.name for column in texts])
+        columns = [] if table.has_header else list(table.columns)
+        return Finding(Fit.NO, unlabelled={"text": texts[0].name, "columns": columns})
     if not candidates:
         has_texts = bool(table.of_kind("text")) and (not sample.label or bool(labels))
         return Finding(Fit.LIKELY if has_texts else Fit.POSSIBLE, problem=_problem(file, table, labels))
@@ -212,8 +213,8 @@ def _may_be_labels(table: Table, column: Column) -> bool:
     is_named = table.has_header and is_label_name(column.name)
     if column.kind != "label":
         # Few records have few texts a class.
-        are_classes = column.kind in ("word", "id") and 1 < len(column.counts) <= MAX_CLASSES
-        return is_named and are_classes and name not in NAMES_OF_TEXTS
+        is_short = column.kind in ("word", "id") or (column.kind == "text" and column.num_words <= 2)
+        return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES and name not in NAMES_OF_TEXTS
     if {value.lower() for value in column.counts} <= _SPLITS:
         return False
     is_other = table.has_header and (_IDS.fullmatch(name) or name in NAMES_OF_TEXTS)
@@ -318,6 +319,9 @@ def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
     for column in table.of_kind("labels"):
         several = next(value for value in column.values if re.search("[,;|]", as_label(value)))
         return _several_labels(file, f"{several} in the column {column.name!r}")
+    for column in table.of_kind("tags"):
+        problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
+        return InputError(problem, where=file)
     if scores := _scores(table):
         return _are_scores(file, scores)
     for column in table.of_kind("constant"):
@@ -334,7 +338,11 @@ def _unlabelled(table: Table, labels: Sequence[Column]) -> list[Column]:
     """Returns the columns of texts if nothing in a table looks like labels, such as scores."""
     texts = table.of_kind("text")
     others = [column for column in table.columns.values() if column not in texts and column.kind != "empty"]
-    has_labels = labels or table.of_kind("labels") or any(is_label_name(column.name) for column in others)
+    has_labels = (
+        labels
+        or table.of_kind("labels", "tags", "list")
+        or any(is_label_name(column.name) for column in others)
+    )
     return [] if has_labels or _scores(table) else texts
 
 
