@@ -1,8 +1,9 @@
-"""Data of the probes and of the evaluation of word vectors: which samples are of which kind, and their readers."""
+"""Data of the probes and of the evaluation of word vectors: which samples are theirs, and their readers."""
 
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats import Fit
@@ -75,7 +76,7 @@ def _fit_similarity(sample: Sample) -> Fit:
 
 
 def _is_pair(row: Sequence[str]) -> bool:
-    """Tells whether a row has two words or more, and a number, but no sentence, except with the word marked."""
+    """Tells whether a row has two words or more, and a number, but no sentence without a marked word."""
     words = [cell for cell in row if cell and not _is_number(cell)]
     are_short = all("<b>" in cell or (cell.count(" ") < _LONGEST and cell[-1] not in ".?!") for cell in words)
     return are_short and len(words) > 1 and len(words) < len([cell for cell in row if cell])
@@ -94,7 +95,7 @@ def _fit_analogies(sample: Sample) -> Fit:
     if all(len(row) == 4 for row in rows):
         return Fit.LIKELY if not any(_is_number(cell) for row in rows for cell in row) else Fit.NO
     are_pairs = all(len(row) == 2 for row in rows) and 2 * len({row[1] for row in rows}) > len(rows)
-    return Fit.POSSIBLE if are_pairs and not any(map(_is_number, sum(rows, []))) else Fit.NO
+    return Fit.POSSIBLE if are_pairs and not any(map(_is_number, chain(*rows))) else Fit.NO
 
 
 PROBES = (

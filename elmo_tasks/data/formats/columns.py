@@ -408,7 +408,7 @@ def found_columns(
         tags = [index for index, name in enumerate(names) if name == label] or tags
         words = [index for index, name in enumerate(names) if name in texts] or words
     marked = {tag: Counter(row[tag] for row in rows if row[tag] not in _NOTHING) for tag in tags}
-    for tag in sorted(reversed(tags), key=lambda tag: -marked[tag].total()) if words else ():
+    for tag in sorted(tags, key=lambda tag: (-marked[tag].total(), -tag)) if words else ():
         if (width, words[0], tag) == (4, 0, 3):
             names = list(CONLL_2003)
         else:

@@ -53,7 +53,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(?<=[\d.])(e[-+]?\d+)?%?", re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d+(\.0+)?")
 _DATE = re.compile(
-    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\w{3}, \d\d? \w{3} \d{4}.*|\d\d?:\d\d(:\d\d)?.*"
+    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?"
+    r"|\w{3}, \d\d? \w{3} \d{4}.*|\d\d?:\d\d(:\d\d)?.*"
 )
 _ADDRESS = re.compile(
     r"(https?|ftp)://\S+|www\.\S+|[\w.-]+@[\w-]+\.\w+|(?=\S*/)(?=\S*\w)[\w.~-]*(/[\w.~-]+)+"
@@ -271,9 +272,7 @@ def _has_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(not _is_like(cell, column) for cell, column in filled):
         return True
-    if any(cell in column.counts or num_words(cell) > 3 for cell, column in filled):
-        return False
-    return True
+    return not any(cell in column.counts or num_words(cell) > 3 for cell, column in filled)
 
 
 def _is_like(cell: str, column: Column) -> bool:

@@ -96,9 +96,8 @@ class Sample:
                         records.append(values)
             except InputError as error:
                 problem = error
-        for line in self.spread if self.is_json else ():
-            if line.startswith("{") and line.endswith("}"):
-                records.append(parse_json(line, self.files[0], 1))
+        lines = (line for line in self.spread if line.startswith("{") and line.endswith("}"))
+        records += (parse_json(line, self.files[0], 1) for line in lines if self.is_json)
         return records, problem
 
     @cached_property

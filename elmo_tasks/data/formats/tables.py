@@ -125,7 +125,8 @@ def _find_roles(sample: Sample, table: Table, roles: Mapping[str, str], keys: di
     elif not of_snli and (roles["premise"] == "premise" or _are_entailment(classes)):
         keys["classes"] = sorted(classes)
     elif not of_snli:
-        problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {roles['label']!r} are not SNLI's"
+        labels = shorten(", ".join(sorted(classes)))
+        problem = f"the labels {labels} in the column {roles['label']!r} are not SNLI's"
         remedy = (
             'say what they mean, for RTE {"classes": ["entailment", "not_entailment"], '
             '"label_names": {"0": "entailment", "1": "not_entailment"}}'
@@ -171,8 +172,7 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         columns = [] if table.has_header else list(table.columns)
         return Finding(Fit.NO, unlabelled={"text": texts[0].name, "columns": columns})
     if not candidates:
-        has_texts = bool(table.of_kind("text")) and (not sample.label or bool(labels))
-        return Finding(Fit.LIKELY if has_texts else Fit.POSSIBLE, problem=_problem(file, table, labels))
+        return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
     label, texts, text_doubt = next(reading for reading in readings if reading[1])
     scores = _scores(table)
     if scores and len(texts) == 2 and not (sample.label or is_label_name(label.name)):
@@ -300,8 +300,9 @@ def _doubt(what: str, columns: Sequence[Column]) -> Doubt | None:
     return Doubt(what, [column.shown() for column in columns], [column.name for column in columns])
 
 
-def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
+def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputError:
     """Returns what the nearest reading of a table lacks."""
+    file = sample.files[0]
     if table.problem and len(table.rows) < 2:
         return table.problem
     texts = table.of_kind("text")
@@ -311,7 +312,7 @@ def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
         return InputError(
             f"no column has texts for the labels in {labels[0].name!r}", where=file, remedy=remedy
         )
-    if not texts and (lists := table.of_kind("list")):
+    if not (texts or sample.is_json or sample.is_parquet) and (lists := table.of_kind("list")):
         problem = f"the cells of {lists[0].name!r} hold lists"
         return InputError(problem, where=file, remedy="export JSON Lines or Parquet, which keep lists")
     if not texts:
