@@ -18,6 +18,7 @@ _SENSE = {"lemma", "tokens", "index", "sense"}
 _ENTITY_TAG = re.compile(r"[BIESLUM]-\S+")
 _POS_TAG = re.compile(r"[A-Z]{1,6}[$+:-]?[A-Z]*|[^\w\s]+")
 _MOST = 0.95
+_HIGHEST = 1000
 _LONGEST = 3
 """The words of an entry of a set of similarity, such as `New York City`."""
 
@@ -71,7 +72,10 @@ def _fit_similarity(sample: Sample) -> Fit:
         rows = _rows(sample)
     rows = [row for row in rows if any(row)]
     fitting = [row for row in rows if _is_pair(row)]
+    numbers = [float(cell) for row in fitting for cell in row if _is_number(cell)]
     pairs = {tuple(cell for cell in row if not _is_number(cell))[:2] for row in fitting}
+    if numbers and max(numbers[: len(rows)]) > _HIGHEST * len(rows):
+        return Fit.NO
     return Fit.LIKELY if rows and 2 * len(pairs) > len(rows) and len(fitting) > 0.8 * len(rows) else Fit.NO
 
 

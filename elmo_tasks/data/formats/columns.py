@@ -456,8 +456,9 @@ def _are_numbers(values: set[str]) -> bool:
 
 def fit_columns(sample: Sample) -> Fit:
     """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
-    lines = sample.lines + sample.spread
-    layouts = list(found_columns(lines))
+    if sample.is_json:
+        return Fit.NO
+    layouts = list(found_columns(sample.lines + sample.spread))
     if not layouts:
         rows = first_sentence(enumerate(sample.all_lines))[1]
         sizes = {len(split_cells(row, None)) for row in rows}

@@ -231,7 +231,10 @@ def read_table(sample: Sample) -> Table | None:
     cells = [[cell.strip() for cell in row] for row in rows if not isinstance(row, InputError)]
     (width, number), *_ = Counter(map(len, cells)).most_common(1) or [(0, 0)]
     first = cells[0] if cells else []
-    is_regular = width > 1 and number >= _REGULAR * len(rows)
+    mark = dialect.delimiter
+    head = "\n".join(sample.lines)
+    is_prose = mark != "\t" and '"' not in head and 2 * head.count(f"{mark} ") > head.count(mark)
+    is_regular = width > 1 and len(rows) > 1 and number >= _REGULAR * len(rows) and not is_prose
     is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
     if not (is_regular or (is_named and width)) or _has_sentences(sample, first):
         return None

@@ -421,7 +421,7 @@ def _likeliest(sample: Sample) -> tuple[str, Fit]:
     path, first = sample.files[0], sample.first_row
     if _JSON_OBJECT.match(first):
         is_labelled = '"tokens"' in first and '"predicates"' in first
-        return "json_lines", Fit.CERTAIN if is_labelled else Fit.POSSIBLE
+        return "json_lines", Fit.CERTAIN if is_labelled else Fit.POSSIBLE if '"tokens"' in first else Fit.NO
     if _PROPOSITION.match(first):
         return "he2017", Fit.CERTAIN
     if counterpart(path, WORDS, PROPS) or counterpart(path, PROPS, WORDS):

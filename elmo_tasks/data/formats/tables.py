@@ -56,6 +56,8 @@ _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
 _MOST_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
+_LONGER = 2
+"""A text has twice as many words as its title, at least."""
 _SHOWN = 5
 """The choices that a doubt shows."""
 _UNLABELLED = {"unsup"}
@@ -250,16 +252,17 @@ def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column]
         return list(pair), None
     if len(texts) == 1:
         return texts, None
+    *_, next_longest, longest = sorted(texts, key=lambda column: column.num_words)
+    doubt = None if longest.num_words >= _LONGER * next_longest.num_words else _doubt("text", texts)
     if not table.has_header:
-        return [max(texts, key=lambda column: column.num_words)], _doubt("text", texts)
+        return [longest], doubt
     exact = [column for name in NAMES_OF_TEXTS for column in texts if normal(column.name) == name]
     named = exact or [
         column for column in texts if not set(normal(column.name).split()).isdisjoint(NAMES_OF_TEXTS)
     ]
     if exact or len(named) == 1:
         return named[:1], None
-    columns = named or texts
-    return [max(columns, key=lambda column: column.num_words)], _doubt("text", columns)
+    return [longest], doubt
 
 
 def _is_text_name(table: Table, column: Column) -> bool:
