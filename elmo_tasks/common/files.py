@@ -8,12 +8,13 @@ import json
 import os
 import re
 import shutil
+import sys
 import tarfile
 import tempfile
 import zipfile
 import zlib
 from bz2 import BZ2File
-from codecs import BOM_UTF8, lookup
+from codecs import lookup
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from gzip import GzipFile
@@ -29,6 +30,8 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 
 _PACKAGE = Path(__file__).parents[1]
 _BUNDLED = ("fixtures", "pretrained", "training_configs")
+STDIN = "standard input"
+"""The name of the input `-` in errors."""
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -52,6 +55,16 @@ def local_or_bundled(path: FilePath) -> str:
     return text
 
 
+@contextmanager
+def open_input(path: FilePath) -> Iterator[BufferedReader]:
+    """Opens a file or a pipe; for `-` standard input, which stays open."""
+    if path == "-":
+        yield cast(BufferedReader, sys.stdin.buffer)
+        return
+    with open(path, "rb") as file:
+        yield file
+
+
 def decompressed(file: BufferedReader) -> BinaryIO:
     """Returns the content of a gzip, bzip2 or xz file, known by its first bytes, or else the file itself."""
     head = file.peek(10)[:10]
@@ -71,12 +84,6 @@ def is_archive(file: Path) -> bool:
             return zipfile.is_zipfile(content) or (content.seek(0) == 0 and tarfile.is_tarfile(content))
     except UNREADABLE:
         return False
-
-
-def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines with their ends, without a byte order mark before the first."""
-    for index, line in enumerate(file):
-        yield line if index else line.removeprefix(BOM_UTF8)
 
 
 def read_utf8(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
@@ -131,7 +138,7 @@ def _lines_before_feeds(path: FilePath, max_bytes: int | None, encoding: str) ->
     line_number = offset = 0
     is_utf8 = lookup(encoding).name == "utf-8"
     try:
-        with open(path, "rb") as packed:
+        with open_input(path) as packed:
             file = decompressed(packed)
             if not is_utf8:
                 for line_number, text in enumerate(

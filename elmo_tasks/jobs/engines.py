@@ -12,7 +12,7 @@ import logging
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +21,22 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import cpu_count, peak_memory
-from elmo_tasks.common.progress import progress
-from elmo_tasks.jobs.runs import Outcome, Reading, Run, Settings, Shard, default_shard_bytes, open_run
+from elmo_tasks.common.progress import input_progress
+from elmo_tasks.jobs.runs import (
+    Content,
+    Outcome,
+    Piece,
+    Reading,
+    Run,
+    Settings,
+    Shard,
+    ShardReader,
+    cut,
+    default_shard_bytes,
+    input_size,
+    open_run,
+    write_plan,
+)
 from elmo_tasks.jobs.sinks import Sink
 
 RETRIES = 4
@@ -54,7 +68,7 @@ class Job(ABC):
         """Opens, where the shards are done, what they need."""
 
     @abstractmethod
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:
         """Does a shard."""
 
 
@@ -73,12 +87,14 @@ def run_job(
     is its first one.
     """
     with engine.start(job) as workers:
-        size = shard_bytes or default_shard_bytes(sources, workers, job.reading.folder)
-        run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
-        error: Outcome | None = None
-        if shards := run.remaining():
-            with run.noting_how_to_resume():
-                error = first_error(run, engine.outcomes(job, shards, workers), name)
+        size = input_size(sources, job.reading.folder)
+        run = open_run(
+            job.sink.folder, settings, shard_bytes=shard_bytes or default_shard_bytes(size, workers)
+        )
+        pieces = engine.planned(cut(sources, run.shard_bytes, job.reading))
+        write_plan(run, settings)
+        with run.noting_how_to_resume():
+            error = first_error(run, engine.outcomes(job, run.remaining(pieces), workers), name, size)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
@@ -89,23 +105,20 @@ def run_job(
     return run
 
 
-def first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
+def first_error(
+    run: Run, outcomes: Generator[Outcome, None, None], name: str, size: int | None
+) -> Outcome | None:
     """
     Takes the outcomes of shards as they come, with a bar: of all, or of those before the first error, which
     it returns. The outcomes are closed before their engine ends.
     """
     first: Outcome | None = None
-    lines = [shard.lines for shard in run.shards]
-    done = sum(lines[number] for number in run.done)
-    with (
-        closing(outcomes),
-        progress(work=name, unit="lines", total=sum(lines), initial=done, unit_scale=True) as bar,
-    ):
+    with closing(outcomes), input_progress(name, size) as bar:
         for outcome in outcomes:
             number = outcome["number"]
             if "error" not in outcome:
-                run.done[number] = outcome
-                bar.update(lines[number])
+                run.add(outcome)
+                bar.update(run.position - bar.n)
             elif first is None or number < first["number"]:
                 first = outcome
             if first is not None and all(number in run.done for number in range(first["number"])):
@@ -122,9 +135,14 @@ class LocalEngine:
         job.open()
         yield 1
 
-    def outcomes(self, job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
+    def planned(self, pieces: Iterator[Piece]) -> Iterable[Piece]:
+        """Returns the pieces, which are read one by one when they are done."""
+        return pieces
+
+    def outcomes(self, job: Job, pieces: Iterable[Piece], workers: int) -> Generator[Outcome, None, None]:
         """Yields the outcome of each shard, as it comes."""
-        yield from map(job, shards)
+        for piece in pieces:
+            yield job(piece.shard, piece.contents)
 
 
 @dataclass(frozen=True)
@@ -142,15 +160,20 @@ class RayEngine:
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
             yield self.workers or int(ray.cluster_resources().get("CPU", 1))
 
-    def outcomes(self, job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
+    def planned(self, pieces: Iterator[Piece]) -> Iterable[Piece]:
+        """Returns the pieces without their contents, which the workers read."""
+        return [piece._replace(contents=[]) for piece in pieces]
+
+    def outcomes(self, job: Job, pieces: Iterable[Piece], workers: int) -> Generator[Outcome, None, None]:
         """Yields the outcome of each shard, as it comes. The workers end when it is closed."""
+        if not (plan := [{"shard": json.dumps(piece.shard)} for piece in pieces]):
+            return
         import ray.data
 
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         # Ray would log an error that is raised here, and SIGTERM as a fault of its own.
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-        plan = [{"shard": json.dumps(shard)} for shard in shards]
         data = ray.data.from_items(plan, override_num_blocks=len(plan))
         with warnings.catch_warnings():
             # The one way to bound the retries. Ray 2.64 drops it, and requirements/direct.in holds Ray back.
@@ -161,7 +184,7 @@ class RayEngine:
                 fn_constructor_args=([ray.put(job)],),
                 batch_size=1,
                 compute=ray.data.ActorPoolStrategy(
-                    size=min(workers, len(shards)), max_tasks_in_flight_per_actor=2
+                    size=min(workers, len(plan)), max_tasks_in_flight_per_actor=2
                 ),
                 num_cpus=1,
                 num_gpus=int(job.on_gpu),
@@ -182,6 +205,7 @@ class _Worker:
 
         torch.set_num_threads(1)
         self._job: Job = ray.get(references[0])
+        self._reader = ShardReader(self._job.reading)
         self._error = None
         try:
             self._job.open()
@@ -197,7 +221,7 @@ class _Worker:
         if self._error is not None:
             return {"number": shard.number, "error": self._error}
         try:
-            outcome = self._job(shard)
+            outcome = self._job(shard, self._reader.lines(shard))
         except ERRORS_OF_USERS as error:
             outcome = {"error": str(error)}
         return outcome | {

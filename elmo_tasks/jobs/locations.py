@@ -80,8 +80,10 @@ def open_source(source: str, folder: str) -> BufferedReader:
     return BufferedReader(store.open(path, "rb"), 1 << 20)
 
 
-def byte_size(source: str, folder: str) -> int:
-    """Returns the size of one of `input_sources`. A relative path starts at `folder`."""
+def byte_size(source: str, folder: str) -> int | None:
+    """Returns the size of one of `input_sources`; `None` for a pipe. A relative path starts at `folder`."""
+    if source == "-" or Path(folder, source).is_fifo():
+        return None
     store, path = _store_of(source if _REMOTE.match(source) else os.path.join(folder, source))
     return store.size(path) or 0
 

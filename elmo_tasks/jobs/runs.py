@@ -7,25 +7,26 @@ depend on the input and their size alone. Each has a hash of its content, so tha
 notices an input that has changed.
 
 A run works in a folder: OUT itself if that is a folder of parts, else OUT.partial. `prepare_folder` removes
-an earlier run that is not resumed. `open_run` writes the plan, which has the settings, or compares the plan
-of a run that was stopped with its own. Each shard that is done leaves a note with hash and counts,
-written when its content is on the disk. A run that is resumed does the shards that have no such note.
+an earlier run that is not resumed. `open_run` compares the settings in the plan of a run that was stopped
+with its own; a new run writes a plan. Each shard that is done leaves a note with hash and counts, written
+when its content is on the disk. A run that is resumed does the shards that have no such note.
 """
 
 import json
+import os
 import re
-from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from io import BufferedReader
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError, errors_as
-from elmo_tasks.common.files import UNREADABLE, decompressed, json_value, not_utf8
+from elmo_tasks.common.files import STDIN, UNREADABLE, json_value, not_utf8, open_input
+from elmo_tasks.common.lines import InputLines
 from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
 """The default size of a shard is between these: some 3,000 and 180,000 words of English."""
+PIPE_BYTES = 1 << 17
+"""The default size of a shard of a pipe."""
 SHARDS_OF_A_WORKER = 16
 TEXT_COLUMNS = ("tokens", "text", "sentence")
 _UNREADABLE = (*UNREADABLE, ValueError, NotImplementedError)  # the last two from pyarrow
@@ -42,7 +45,10 @@ _ROWS = 1024
 """The rows of a Parquet file that become Python objects at a time."""
 
 Content = Any
-"""A line in bytes; or a row of a Parquet file: the value in one column, or a dictionary of all columns."""
+"""
+A line in bytes; or a row of a Parquet file: the value in one column, or a dictionary of all columns. The last
+of `objects` may be the error of reading.
+"""
 
 
 class Shard(NamedTuple):
@@ -75,8 +81,8 @@ class Reading(NamedTuple):
 
     folder : the folder at which relative paths start.
     column : the column of Parquet files that is read, by default the first of `TEXT_COLUMNS` that is there.
-    objects : the lines are JSON: blank ones do not count, and a row of Parquet is an object of all its
-        columns.
+    objects : the lines are JSON: blank ones do not count, a row of Parquet is an object of all its columns,
+        and an error of reading comes after the lines before it.
     multiple : the lines of a shard that count are a multiple of this, unless its source ends: batches are
         not cut.
     check_utf8 : a byte that is not UTF-8 is an error when the shards are made.
@@ -89,25 +95,48 @@ class Reading(NamedTuple):
     check_utf8: bool = False
 
 
-def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> int:
-    """Returns a size that gives every worker several shards. Relative paths start at `folder`."""
-    total = sum(byte_size(source, folder) for source in sources)
-    return min(max(total // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
+def input_size(sources: Iterable[str], folder: str) -> int | None:
+    """Returns the bytes of all sources; `None` if one is a pipe. Relative paths start at `folder`."""
+    sizes = [byte_size(source, folder) for source in sources]
+    return None if None in sizes else sum(filter(None, sizes))
 
 
-def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
-    """Returns the shards of all sources in their order: the lines that reach `size` bytes."""
-    shards: list[Shard] = []
+def default_shard_bytes(size: int | None, workers: int) -> int:
+    """Returns a size that gives every worker several shards of an input."""
+    if size is None:
+        return PIPE_BYTES
+    return min(max(size // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
+
+
+class Piece(NamedTuple):
+    """A shard with its content, and how far it moves the bar: its bytes, packed, or the lines of a pipe."""
+
+    shard: Shard
+    contents: list[Content]
+    steps: int
+
+
+def cut(sources: Iterable[str], size: int, reading: Reading) -> Iterator[Piece]:
+    """
+    Yields all sources in their order, read once, in shards: the lines that reach `size` bytes. `ElmoError`: a
+    source cannot be read.
+    """
+    number = 0
     for source in sources:
-        start, line = 0, 1
-        with _errors_of(where=source), open_source(source, reading.folder) as file:
-            for block in _blocks(_records_of(file, source, reading)(start, line), size, reading):
+        is_stdin = source == "-"
+        with (
+            _errors_of(where=source),
+            open_input(source) if is_stdin else open_source(source, reading.folder) as file,
+        ):
+            records = _records_of(file, STDIN if is_stdin else source, reading)
+            start, line, position = 0, 1, 0
+            for contents in _blocks(records, size, reading):
                 if reading.check_utf8:
-                    _check_utf8(source, start, line, block)
-                shards.append(Shard(len(shards), source, start, line, len(block), _digest(block)))
-                start += sum(len(record.packed) for record in block)
-                line += len(block)
-    return shards
+                    _check_utf8(source, start, line, contents)
+                shard = Shard(number, records.name, start, line, len(contents), _digest(contents))
+                yield Piece(shard, contents, records.position - position)
+                start, line, position = records.offset, records.number + 1, records.position
+                number += 1
 
 
 class ShardReader:
@@ -115,56 +144,56 @@ class ShardReader:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._source: str | None = None
-        self._records: Callable[[int, int], Iterator[_Record]]
+        self._records: _Records | None = None
 
     def lines(self, shard: Shard) -> list[Content]:
         """Returns the lines; `ElmoError` if the source cannot be read, or has changed."""
         with _errors_of(where=shard.source):
-            if self._source != shard.source:
+            if self._records is None or self._records.name != shard.source:
                 file = open_source(shard.source, self._reading.folder)
                 self._records = _records_of(file, shard.source, self._reading)
-                self._source = shard.source
-            block = list(islice(self._records(shard.start, shard.line), shard.lines))
-        if _digest(block) != shard.digest:
+            self._records.seek(shard.start, shard.line - 1)
+            contents = list(islice(_contents(self._records, self._reading), shard.lines))
+        if _digest(contents) != shard.digest:
             raise ElmoError(
                 "the text has changed since the run began",
                 where=shard.source,
                 line=shard.line,
                 remedy="use --force to start over",
             )
-        return [record.content for record in block]
+        return contents
 
 
-class _Record(NamedTuple):
-    """A line or a row, and the bytes that show whether it has changed."""
-
-    content: Content
-    packed: bytes
-
-
-def _blocks(records: Iterable[_Record], size: int, reading: Reading) -> Iterator[list[_Record]]:
-    block: list[_Record] = []
-    length = counted = 0
-    for record in records:
-        block.append(record)
-        length += len(record.packed)
-        counted += _counts(record, reading)
-        if length >= size and counted % reading.multiple == 0:
+def _blocks(records: "_Records", size: int, reading: Reading) -> Iterator[list[Content]]:
+    block: list[Content] = []
+    start = counted = 0
+    for content in _contents(records, reading):
+        block.append(content)
+        counted += _counts(content, reading)
+        if records.offset - start >= size and counted % reading.multiple == 0:
             yield block
-            block, length, counted = [], 0, 0
+            block, start, counted = [], records.offset, 0
     if block:
         yield block
 
 
-def _counts(record: _Record, reading: Reading) -> bool:
-    if not reading.objects or not isinstance(record.content, bytes):
+def _contents(records: "_Records", reading: Reading) -> Iterator[Content]:
+    try:
+        yield from records
+    except _UNREADABLE as error:
+        if not reading.objects:
+            raise
+        yield ElmoError(str(error))
+
+
+def _counts(content: Content, reading: Reading) -> bool:
+    if not reading.objects or not isinstance(content, bytes):
         return True
-    return bool(record.content.decode("utf-8", "surrogateescape").strip())
+    return bool(content.decode("utf-8", "surrogateescape").strip())
 
 
-def _check_utf8(source: str, start: int, line: int, block: list[_Record]) -> None:
-    text = b"".join(record.packed for record in block)
+def _check_utf8(source: str, start: int, line: int, contents: list[Content]) -> None:
+    text = b"\n".join(map(_packed, contents))
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -172,46 +201,52 @@ def _check_utf8(source: str, start: int, line: int, block: list[_Record]) -> Non
         raise ElmoError(not_utf8(error, start), where=source, line=line) from error
 
 
-def _digest(block: list[_Record]) -> str:
-    return blake2b(b"".join(record.packed for record in block), digest_size=16).hexdigest()
+def _packed(content: Content) -> bytes:
+    return content if isinstance(content, bytes) else json.dumps(content, default=str).encode()
 
 
-def _records_of(file: BufferedReader, name: str, reading: Reading) -> Callable[[int, int], Iterator[_Record]]:
-    """Returns how records are read from a start on. The first bytes tell the kind of a file, not its name."""
+def _digest(contents: list[Content]) -> str:
+    """Returns the hash by which a run that is resumed notices that the input has changed."""
+    return blake2b(b"\n".join(map(_packed, contents)), digest_size=16).hexdigest()
+
+
+def _records_of(file: BufferedReader, name: str, reading: Reading) -> "_Records":
+    """Returns the lines or rows of a file. Its first bytes tell its kind, not its name."""
     if file.peek(4).startswith(b"PAR1"):
-        return _ParquetRows(file, name, reading).records
-    return partial(_lines, decompressed(file))
-
-
-def _lines(file: BinaryIO, start: int, line: int) -> Iterator[_Record]:
-    """Yields the lines from the byte `start` on, where line `line` begins."""
-    file.seek(start)
-    for packed in file:
-        content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
-        yield _Record(content.removesuffix(b"\n"), packed)
-        line += 1
+        return _ParquetRows(file, name, reading)
+    return InputLines(file, name)
 
 
 class _ParquetRows:
+    """The rows of a Parquet file, as `InputLines` has the lines of a text. Their offset is that of JSON."""
+
     def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
         remedy = "install it: make install EXTRAS='ray'"
         with errors_as(ElmoError, "Parquet files need pyarrow", ImportError, where=name, remedy=remedy):
             from pyarrow.parquet import ParquetFile
-        self._name = name
+        self.name = name
+        self.number = self.offset = self.position = 0
+        self._size = file.seek(0, os.SEEK_END)
         self._file = ParquetFile(file)
         self._reading = reading
         self._group: tuple[int, Table] | None = None
 
-    def records(self, start: int, line: int) -> Iterator[_Record]:
-        """Yields the rows from row `line` on, from 1."""
-        skip = line - 1
+    def seek(self, offset: int, number: int) -> None:
+        self.offset, self.number = offset, number
+
+    def __iter__(self) -> Iterator[Content]:
+        """Yields the rows after row `number`."""
+        skip = self.number
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
             if skip < rows:
                 for batch in self._read_group(group).slice(skip).to_batches(_ROWS):
                     content = batch if self._reading.objects else batch.column(0)
                     for row in content.to_pylist():
-                        yield _Record(row, json.dumps(row, default=str).encode())
+                        self.number += 1
+                        self.offset += len(_packed(row))
+                        self.position = self._size * self.number // self._file.metadata.num_rows
+                        yield row
             skip = max(skip - rows, 0)
 
     def _read_group(self, group: int) -> "Table":
@@ -229,10 +264,12 @@ class _ParquetRows:
                 return name
         raise ElmoError(
             f"none of the columns {', '.join(names)} is named {' or '.join(wanted)}",
-            where=self._name,
+            where=self.name,
             remedy="name a column by --column",
         )
 
+
+_Records = InputLines | _ParquetRows
 
 PLAN = "_plan.json"
 """The plan of a run. A later run needs the files in a folder that has a plan."""
@@ -294,12 +331,32 @@ class Run:
     """A run that `open_run` has opened."""
 
     folder: Folder
-    shards: list[Shard]
+    shard_bytes: int
+    noted: dict[int, tuple[Shard, Outcome]] = field(default_factory=dict)
+    """The shards that an earlier process has done, and their outcomes, by their numbers."""
+    shards: list[Shard] = field(default_factory=list)
+    """The shards that were read so far."""
     done: dict[int, Outcome] = field(default_factory=dict)
-    """The outcomes of the shards that are done, by their numbers."""
+    """The outcomes of those that are done, by their numbers."""
+    position: int = 0
+    """The sum of the `steps` of those that are done."""
+    _steps: list[int] = field(default_factory=list)
 
-    def remaining(self) -> list[Shard]:
-        return [shard for shard in self.shards if shard.number not in self.done]
+    def remaining(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        """Yields the pieces that are not done. If the input of a shard has changed, it is done again."""
+        for piece in pieces:
+            self.shards.append(piece.shard)
+            self._steps.append(piece.steps)
+            shard, outcome = self.noted.get(piece.shard.number, (None, {}))
+            if shard == piece.shard:
+                self.add(outcome)
+            else:
+                yield piece
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a shard as done."""
+        self.done[outcome["number"]] = outcome
+        self.position += self._steps[outcome["number"]]
 
     def total(self, count: str) -> int:
         return sum(outcome[count] for outcome in self.done.values())
@@ -311,38 +368,31 @@ class Run:
             yield
         except BaseException as error:
             done = sum(self.shards[number].lines for number in self.done)
-            error.add_note(
-                f"{done:,} of {sum(shard.lines for shard in self.shards):,} lines are done; the same "
-                "command with --resume continues from there"
-            )
+            error.add_note(f"{done:,} lines are done; the same command with --resume continues from there")
             raise
 
 
-def open_run(
-    folder: Folder, sources: Sequence[str], settings: Settings, *, reading: Reading, shard_bytes: int
-) -> Run:
+def open_run(folder: Folder, settings: Settings, *, shard_bytes: int) -> Run:
     """
-    Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again. A
-    run with other settings is an `ElmoError`.
+    Opens the run whose plan is in the folder, whose shards keep their size, or a new one. A run with other
+    settings is an `ElmoError`.
     """
     names = folder.names()
     if PLAN not in names:
-        shards = make_shards(sources, shard_bytes, reading)
-        folder.create()
-        write_json(folder, PLAN, {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes})
-        return Run(folder=folder, shards=shards)
+        return Run(folder=folder, shard_bytes=shard_bytes)
     plan = read_json(folder, PLAN)
     _check_settings(folder, plan, settings)
-    shards = make_shards(sources, plan["shard_bytes"], reading)
     # What workers that were killed had begun
     folder.remove(name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
-    done = {}
-    for name in filter(_NOTE.fullmatch, names):
-        note = read_json(folder, name)
-        shard = Shard(*note["shard"])
-        if shards[shard.number : shard.number + 1] == [shard]:
-            done[shard.number] = note["outcome"]
-    return Run(folder=folder, shards=shards, done=done)
+    notes = [read_json(folder, name) for name in filter(_NOTE.fullmatch, names)]
+    noted = {note["outcome"]["number"]: (Shard(*note["shard"]), note["outcome"]) for note in notes}
+    return Run(folder=folder, shard_bytes=plan["shard_bytes"], noted=noted)
+
+
+def write_plan(run: Run, settings: Settings) -> None:
+    run.folder.create()
+    plan = {"version": VERSION, "settings": settings, "shard_bytes": run.shard_bytes}
+    write_json(run.folder, PLAN, plan)
 
 
 def note_name(number: int) -> str:

@@ -34,7 +34,7 @@ def test_standard_input(elmo, tmp_path, monkeypatch, capsys):
     assert Path("out").read_text().count("\n") == 1
     feed_stdin(monkeypatch, b'\n{"sentence": 5}\n')
     assert elmo("predict", archive, "-", "bad") == 1
-    assert mentions(capsys.readouterr().err, "error: stdin, line 2: ", '"sentence"', "5")
+    assert mentions(capsys.readouterr().err, "error: standard input, line 2: ", '"sentence"', "5")
 
 
 def test_an_error_names_one_of_several_files_and_its_line_can_be_mended(elmo, tmp_path, capsys):

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from itertools import pairwise
 
 import pytest
@@ -10,13 +11,23 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.runs import Reading, ShardReader, make_shards
+from elmo_tasks.jobs.runs import Reading, Shard, ShardReader, cut
+
+
+def make_shards(sources: list[str], size: int, reading: Reading) -> list[Shard]:
+    return [piece.shard for piece in cut(sources, size, reading)]
+
+
+def paths(sources: list[str], reading: Reading) -> list[str]:
+    return [os.path.join(reading.folder, source) for source in sources]
 
 
 def read(sources, size, reading, order=None):
     """The lines of all shards, with their numbers as the shards have them."""
-    shards, reader = make_shards(sources, size, reading), ShardReader(reading)
-    lines = []
+    pieces, reader = list(cut(sources, size, reading)), ShardReader(reading)
+    shards, lines = [piece.shard for piece in pieces], []
+    assert sum(piece.steps for piece in pieces) == sum(map(os.path.getsize, paths(sources, reading)))
+    assert all(piece.contents == ShardReader(reading).lines(piece.shard) for piece in pieces)
     for shard in order(shards) if order else shards:
         content = reader.lines(shard)
         assert len(content) == shard.lines
