@@ -147,9 +147,6 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     if not files:
         remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
         raise InputError("there is no such file", where=path, remedy=remedy)
-    for file in files:
-        if is_archive(file):
-            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return files
 
 
@@ -321,7 +318,10 @@ def _decodes(line: bytes, encoding: str) -> bool:
 
 
 def _below(path: str) -> list[Path]:
-    """Returns `path`, or the files below it, without pipes and devices. Links are followed once."""
+    """
+    Returns `path`, or the files below it, without pipes and devices. Links are followed once. An archive
+    among the files is an `InputError`.
+    """
     if not os.path.isdir(path):
         return [Path(path)]
     files: list[Path] = []
@@ -335,6 +335,9 @@ def _below(path: str) -> list[Path]:
         paths = (Path(folder, name) for name in names if not name.startswith("."))
         # A link that leads nowhere is an error of reading it.
         files.extend(path for path in paths if path.is_file() or not path.exists())
+    for file in files:
+        if is_archive(file):
+            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return sorted(files)
 
 
@@ -359,12 +362,12 @@ def _fetch(text: str) -> str:
     # Each kind of store and archive raises its own classes, with no common base.
     with errors_as(InputError, "cannot be fetched", where=text):
         file = Path(cached_path(name))
-        if not in_archive and not is_archive(file):
-            return str(file)
+        if not in_archive:
+            return _content(str(file))
         path = (folder := _unpacked(file)) / member
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
             raise FileNotFoundError(f"{member!r} not found in {name}")
-        return str(path)
+        return _content(str(path))
 
 
 def parse_json(text: str, path: str | Path, line: int) -> Any:
