@@ -212,8 +212,8 @@ def command(shards: str, words: list[str]) -> None:
 
         first_error = engines.first_error
 
-        def noted(run: engines.Run, outcomes: Any, name: str, size: int | None) -> engines.Outcome | None:
-            error = first_error(run, outcomes, name, size)
+        def noted(run: engines.Run, outcomes: Any, name: str) -> engines.Outcome | None:
+            error = first_error(run, outcomes, name)
             done.extend(run.done.values())
             return error
 

@@ -55,14 +55,9 @@ def local_or_bundled(path: FilePath) -> str:
     return text
 
 
-@contextmanager
-def open_input(path: FilePath) -> Iterator[BufferedReader]:
-    """Opens a file or a pipe; for `-` standard input, which stays open."""
-    if path == "-":
-        yield cast(BufferedReader, sys.stdin.buffer)
-        return
-    with open(path, "rb") as file:
-        yield file
+def open_input(path: FilePath) -> BufferedReader:
+    """Opens a file or a pipe, or standard input for `-`."""
+    return cast(BufferedReader, sys.stdin.buffer) if path == "-" else open(path, "rb")
 
 
 def decompressed(file: BufferedReader) -> BinaryIO:

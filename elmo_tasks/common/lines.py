@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from io import BufferedReader, BytesIO
 from typing import BinaryIO
 
-from elmo_tasks.common.files import decompressed
+from elmo_tasks.common.files import STDIN, decompressed
 from elmo_tasks.common.progress import input_progress
 
 _BLOCK = 1 << 16
@@ -21,7 +21,7 @@ class InputLines:
     """
 
     def __init__(self, file: BufferedReader, name: str) -> None:
-        self.name = name
+        self.name = STDIN if name == "-" else name
         self.number = 0
         """The number of the last line, from 1."""
         self.offset = 0

@@ -31,11 +31,7 @@ from elmo_tasks.jobs.runs import (
     Settings,
     Shard,
     ShardReader,
-    cut,
-    default_shard_bytes,
-    input_size,
     open_run,
-    write_plan,
 )
 from elmo_tasks.jobs.sinks import Sink
 
@@ -87,14 +83,12 @@ def run_job(
     is its first one.
     """
     with engine.start(job) as workers:
-        size = input_size(sources, job.reading.folder)
-        run = open_run(
-            job.sink.folder, settings, shard_bytes=shard_bytes or default_shard_bytes(size, workers)
-        )
-        pieces = engine.planned(cut(sources, run.shard_bytes, job.reading))
-        write_plan(run, settings)
+        folder, reading = job.sink.folder, job.reading
+        run = open_run(folder, sources, settings, reading=reading, shard_bytes=shard_bytes, workers=workers)
+        run.pieces = engine.planned(run.pieces)
+        run.write_plan()
         with run.noting_how_to_resume():
-            error = first_error(run, engine.outcomes(job, run.remaining(pieces), workers), name, size)
+            error = first_error(run, engine.outcomes(job, run.remaining(), workers), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
@@ -105,15 +99,13 @@ def run_job(
     return run
 
 
-def first_error(
-    run: Run, outcomes: Generator[Outcome, None, None], name: str, size: int | None
-) -> Outcome | None:
+def first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -> Outcome | None:
     """
     Takes the outcomes of shards as they come, with a bar: of all, or of those before the first error, which
     it returns. The outcomes are closed before their engine ends.
     """
     first: Outcome | None = None
-    with closing(outcomes), input_progress(name, size) as bar:
+    with closing(outcomes), input_progress(name, run.size) as bar:
         for outcome in outcomes:
             number = outcome["number"]
             if "error" not in outcome:
@@ -135,7 +127,7 @@ class LocalEngine:
         job.open()
         yield 1
 
-    def planned(self, pieces: Iterator[Piece]) -> Iterable[Piece]:
+    def planned(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
         """Returns the pieces, which are read one by one when they are done."""
         return pieces
 
@@ -160,7 +152,7 @@ class RayEngine:
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
             yield self.workers or int(ray.cluster_resources().get("CPU", 1))
 
-    def planned(self, pieces: Iterator[Piece]) -> Iterable[Piece]:
+    def planned(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
         """Returns the pieces without their contents, which the workers read."""
         return [piece._replace(contents=[]) for piece in pieces]
 

@@ -15,7 +15,7 @@ when its content is on the disk. A run that is resumed does the shards that have
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,9 +25,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError, errors_as
-from elmo_tasks.common.files import STDIN, UNREADABLE, json_value, not_utf8, open_input
+from elmo_tasks.common.files import UNREADABLE, json_value, not_utf8
 from elmo_tasks.common.lines import InputLines
-from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
+from elmo_tasks.jobs.locations import MARK, WORK, Folder, exists, input_size, open_source
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -95,19 +95,6 @@ class Reading(NamedTuple):
     check_utf8: bool = False
 
 
-def input_size(sources: Iterable[str], folder: str) -> int | None:
-    """Returns the bytes of all sources; `None` if one is a pipe. Relative paths start at `folder`."""
-    sizes = [byte_size(source, folder) for source in sources]
-    return None if None in sizes else sum(filter(None, sizes))
-
-
-def default_shard_bytes(size: int | None, workers: int) -> int:
-    """Returns a size that gives every worker several shards of an input."""
-    if size is None:
-        return PIPE_BYTES
-    return min(max(size // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
-
-
 class Piece(NamedTuple):
     """A shard with its content, and how far it moves the bar: its bytes, packed, or the lines of a pipe."""
 
@@ -123,17 +110,13 @@ def cut(sources: Iterable[str], size: int, reading: Reading) -> Iterator[Piece]:
     """
     number = 0
     for source in sources:
-        is_stdin = source == "-"
-        with (
-            _errors_of(where=source),
-            open_input(source) if is_stdin else open_source(source, reading.folder) as file,
-        ):
-            records = _records_of(file, STDIN if is_stdin else source, reading)
+        with _errors_of(where=source), open_source(source, reading.folder) as file:
+            records = _records_of(file, source, reading)
             start, line, position = 0, 1, 0
             for contents in _blocks(records, size, reading):
-                if reading.check_utf8:
-                    _check_utf8(source, start, line, contents)
                 shard = Shard(number, records.name, start, line, len(contents), _digest(contents))
+                if reading.check_utf8:
+                    _check_utf8(shard, contents)
                 yield Piece(shard, contents, records.position - position)
                 start, line, position = records.offset, records.number + 1, records.position
                 number += 1
@@ -155,12 +138,8 @@ class ShardReader:
             self._records.seek(shard.start, shard.line - 1)
             contents = list(islice(_contents(self._records, self._reading), shard.lines))
         if _digest(contents) != shard.digest:
-            raise ElmoError(
-                "the text has changed since the run began",
-                where=shard.source,
-                line=shard.line,
-                remedy="use --force to start over",
-            )
+            what, remedy = "the text has changed since the run began", "use --force to start over"
+            raise ElmoError(what, where=shard.source, line=shard.line, remedy=remedy)
         return contents
 
 
@@ -169,7 +148,7 @@ def _blocks(records: "_Records", size: int, reading: Reading) -> Iterator[list[C
     start = counted = 0
     for content in _contents(records, reading):
         block.append(content)
-        counted += _counts(content, reading)
+        counted += not isinstance(content, bytes) or bool(content.decode("utf-8", "replace").strip())
         if records.offset - start >= size and counted % reading.multiple == 0:
             yield block
             block, start, counted = [], records.offset, 0
@@ -186,19 +165,13 @@ def _contents(records: "_Records", reading: Reading) -> Iterator[Content]:
         yield ElmoError(str(error))
 
 
-def _counts(content: Content, reading: Reading) -> bool:
-    if not reading.objects or not isinstance(content, bytes):
-        return True
-    return bool(content.decode("utf-8", "surrogateescape").strip())
-
-
-def _check_utf8(source: str, start: int, line: int, contents: list[Content]) -> None:
+def _check_utf8(shard: Shard, contents: list[Content]) -> None:
     text = b"\n".join(map(_packed, contents))
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
-        line += text.count(b"\n", 0, error.start)
-        raise ElmoError(not_utf8(error, start), where=source, line=line) from error
+        line = shard.line + text.count(b"\n", 0, error.start)
+        raise ElmoError(not_utf8(error, shard.start), where=shard.source, line=line) from error
 
 
 def _packed(content: Content) -> bytes:
@@ -331,7 +304,11 @@ class Run:
     """A run that `open_run` has opened."""
 
     folder: Folder
-    shard_bytes: int
+    plan: dict[str, Any]
+    pieces: Iterable[Piece]
+    """The input, which is read while the shards are done."""
+    size: int | None
+    """The bytes of the input; `None` for a pipe."""
     noted: dict[int, tuple[Shard, Outcome]] = field(default_factory=dict)
     """The shards that an earlier process has done, and their outcomes, by their numbers."""
     shards: list[Shard] = field(default_factory=list)
@@ -342,9 +319,13 @@ class Run:
     """The sum of the `steps` of those that are done."""
     _steps: list[int] = field(default_factory=list)
 
-    def remaining(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    def write_plan(self) -> None:
+        self.folder.create()
+        write_json(self.folder, PLAN, self.plan)
+
+    def remaining(self) -> Iterator[Piece]:
         """Yields the pieces that are not done. If the input of a shard has changed, it is done again."""
-        for piece in pieces:
+        for piece in self.pieces:
             self.shards.append(piece.shard)
             self._steps.append(piece.steps)
             shard, outcome = self.noted.get(piece.shard.number, (None, {}))
@@ -372,27 +353,35 @@ class Run:
             raise
 
 
-def open_run(folder: Folder, settings: Settings, *, shard_bytes: int) -> Run:
+def open_run(
+    folder: Folder,
+    sources: Sequence[str],
+    settings: Settings,
+    *,
+    reading: Reading,
+    shard_bytes: int | None = None,
+    workers: int = 1,
+) -> Run:
     """
-    Opens the run whose plan is in the folder, whose shards keep their size, or a new one. A run with other
-    settings is an `ElmoError`.
+    Opens the run whose plan is in the folder, or a new one, whose shards have `shard_bytes` or, by default, a
+    size that gives every worker several. A run with other settings is an `ElmoError`.
     """
     names = folder.names()
-    if PLAN not in names:
-        return Run(folder=folder, shard_bytes=shard_bytes)
-    plan = read_json(folder, PLAN)
-    _check_settings(folder, plan, settings)
-    # What workers that were killed had begun
-    folder.remove(name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
-    notes = [read_json(folder, name) for name in filter(_NOTE.fullmatch, names)]
-    noted = {note["outcome"]["number"]: (Shard(*note["shard"]), note["outcome"]) for note in notes}
-    return Run(folder=folder, shard_bytes=plan["shard_bytes"], noted=noted)
-
-
-def write_plan(run: Run, settings: Settings) -> None:
-    run.folder.create()
-    plan = {"version": VERSION, "settings": settings, "shard_bytes": run.shard_bytes}
-    write_json(run.folder, PLAN, plan)
+    size = input_size(sources, reading.folder)
+    default = PIPE_BYTES if size is None else size // (SHARDS_OF_A_WORKER * workers)
+    shard_bytes = shard_bytes or min(max(default, MIN_BYTES), MAX_BYTES)
+    plan: dict[str, Any] = {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes}
+    noted = {}
+    if PLAN in names:
+        plan = read_json(folder, PLAN)
+        _check_settings(folder, plan, settings)
+        # What workers that were killed had begun
+        began = (name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
+        folder.remove(began)
+        for note in (read_json(folder, name) for name in filter(_NOTE.fullmatch, names)):
+            noted[note["outcome"]["number"]] = Shard(*note["shard"]), note["outcome"]
+    pieces = cut(sources, plan["shard_bytes"], reading)
+    return Run(folder=folder, plan=plan, pieces=pieces, size=size, noted=noted)
 
 
 def note_name(number: int) -> str:

@@ -13,7 +13,7 @@ from allennlp.data.fields import MetadataField
 from allennlp.predictors import Predictor
 
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path
-from elmo_tasks.common.files import STDIN, UNREADABLE, local_or_bundled, not_utf8, open_input
+from elmo_tasks.common.files import UNREADABLE, local_or_bundled, not_utf8, open_input
 from elmo_tasks.common.lines import InputLines
 from elmo_tasks.data.fields import Metadata, NoPrediction
 from elmo_tasks.data.input_files import InputError, ids_of, printable, shorten
@@ -119,4 +119,4 @@ def open_lines(path: str) -> Iterator[InputLines]:
     if os.path.isdir(file):
         raise InputError(f"{path} is a folder, not a file of JSON Lines")
     with open_input(file) as opened:
-        yield InputLines(opened, STDIN if path == "-" else path)
+        yield InputLines(opened, path)

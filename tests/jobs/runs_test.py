@@ -14,10 +14,8 @@ from elmo_tasks.jobs.runs import (
     Reading,
     Run,
     Shard,
-    cut,
     open_run,
     prepare_folder,
-    write_plan,
 )
 from elmo_tasks.jobs.sinks import JsonLinesSink
 
@@ -27,14 +25,13 @@ SETTINGS = {"--layers": "all", "the biLM": "x"}
 def opened(folder: Path, *, size: int = 4, settings: dict = SETTINGS, **ways: bool) -> Run:
     out = Folder(str(folder / "out"))
     assert prepare_folder(out, **{"resume": False, "force": False} | ways)
-    run = open_run(out, settings, shard_bytes=size)
-    write_plan(run, settings)
+    run = open_run(out, ["text"], settings, reading=Reading(str(folder)), shard_bytes=size)
+    run.write_plan()
     return run
 
 
-def remaining(run: Run, folder: Path) -> list[Shard]:
-    pieces = cut(["text"], run.shard_bytes, Reading(str(folder)))
-    return [piece.shard for piece in run.remaining(pieces)]
+def remaining(run: Run) -> list[Shard]:
+    return [piece.shard for piece in run.remaining()]
 
 
 @pytest.fixture
@@ -42,7 +39,7 @@ def stopped(tmp_path) -> Path:
     """The folder of a text, and of a run in `out` that has done two of its four shards."""
     (tmp_path / "text").write_text("one\ntwo\nthree\nfour\n")
     run = opened(tmp_path)
-    assert [shard.line for shard in remaining(run, tmp_path)] == [1, 2, 3, 4]
+    assert [shard.line for shard in remaining(run)] == [1, 2, 3, 4]
     for number in (0, 2):
         JsonLinesSink(run.folder, "").done(run.shards[number], {"tokens": 5}, rejects=[{}], state=[1.5])
     return tmp_path
@@ -52,11 +49,11 @@ def test_a_run_is_resumed_where_shards_have_no_note(stopped):
     (stopped / "out/_part-000001.parquet.machine.7").write_bytes(b"half")
     # A shard has the size of the plan.
     run = opened(stopped, resume=True, size=100)
-    assert [shard.number for shard in remaining(run, stopped)] == [1, 3]
+    assert [shard.number for shard in remaining(run)] == [1, 3]
     assert not (stopped / "out/_part-000001.parquet.machine.7").exists()
     run.add({"number": 1, "tokens": 2})
     assert run.total("tokens") == 12
-    assert len(remaining(opened(stopped, force=True), stopped)) == 4
+    assert len(remaining(opened(stopped, force=True))) == 4
     assert [path.name for path in (stopped / "out").iterdir()] == [PLAN]
 
 
@@ -77,7 +74,7 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
 
 def test_shards_whose_input_has_changed_are_done_again(stopped):
     (stopped / "text").write_text("one\nTWO\nThree\n")
-    assert [shard.number for shard in remaining(opened(stopped, resume=True), stopped)] == [1, 2]
+    assert [shard.number for shard in remaining(opened(stopped, resume=True))] == [1, 2]
 
 
 RULES = [
