@@ -12,7 +12,7 @@ import logging
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,6 @@ from elmo_tasks.common.progress import input_progress
 from elmo_tasks.jobs.runs import (
     Content,
     Outcome,
-    Piece,
     Reading,
     Run,
     Settings,
@@ -85,10 +84,8 @@ def run_job(
     with engine.start(job) as workers:
         folder, reading = job.sink.folder, job.reading
         run = open_run(folder, sources, settings, reading=reading, shard_bytes=shard_bytes, workers=workers)
-        run.pieces = engine.planned(run.pieces)
-        run.write_plan()
         with run.noting_how_to_resume():
-            error = first_error(run, engine.outcomes(job, run.remaining(), workers), name)
+            error = first_error(run, engine.outcomes(job, run, workers), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
@@ -127,13 +124,10 @@ class LocalEngine:
         job.open()
         yield 1
 
-    def planned(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
-        """Returns the pieces, which are read one by one when they are done."""
-        return pieces
-
-    def outcomes(self, job: Job, pieces: Iterable[Piece], workers: int) -> Generator[Outcome, None, None]:
-        """Yields the outcome of each shard, as it comes."""
-        for piece in pieces:
+    def outcomes(self, job: Job, run: Run, workers: int) -> Generator[Outcome, None, None]:
+        """Yields the outcome of each shard that is left, as it is read."""
+        run.write_plan()
+        for piece in run.remaining():
             yield job(piece.shard, piece.contents)
 
 
@@ -152,13 +146,14 @@ class RayEngine:
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
             yield self.workers or int(ray.cluster_resources().get("CPU", 1))
 
-    def planned(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
-        """Returns the pieces without their contents, which the workers read."""
-        return [piece._replace(contents=[]) for piece in pieces]
-
-    def outcomes(self, job: Job, pieces: Iterable[Piece], workers: int) -> Generator[Outcome, None, None]:
-        """Yields the outcome of each shard, as it comes. The workers end when it is closed."""
-        if not (plan := [{"shard": json.dumps(piece.shard)} for piece in pieces]):
+    def outcomes(self, job: Job, run: Run, workers: int) -> Generator[Outcome, None, None]:
+        """
+        Yields the outcome of each shard that is left, as it comes. The shards are made first, and their
+        contents are read again by the workers, which end when the generator is closed.
+        """
+        plan = [{"shard": json.dumps(piece.shard)} for piece in run.remaining()]
+        run.write_plan()
+        if not plan:
             return
         import ray.data
 

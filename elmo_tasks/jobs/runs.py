@@ -305,8 +305,8 @@ class Run:
 
     folder: Folder
     plan: dict[str, Any]
-    pieces: Iterable[Piece]
-    """The input, which is read while the shards are done."""
+    pieces: Iterator[Piece]
+    """The input, which is read once."""
     size: int | None
     """The bytes of the input; `None` for a pipe."""
     noted: dict[int, tuple[Shard, Outcome]] = field(default_factory=dict)
