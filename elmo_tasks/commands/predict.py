@@ -42,7 +42,7 @@ from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.predictor import InputRecord, attempt, with_place
+from elmo_tasks.pipeline.predictor import InputRecord, attempt, value_of, with_place
 from elmo_tasks.pipeline.stream import json_records, open_lines, predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
@@ -193,14 +193,14 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            for record in json_records(predictor, lines.with_bar("explain"), lines.name):
-                result = with_place(attempt(explainer, record.content), record.where)
-                if isinstance(result, Exception):
-                    problem = result
-                    break
-                explained.append(result)
-            if problem is not None and not explained:
-                raise problem
+            try:
+                for record in json_records(predictor, lines.with_bar("explain"), lines.name):
+                    result = with_place(attempt(explainer, record.content), record.where)
+                    explained.append(value_of(result))
+            except ConfigurationError as error:
+                if not explained:
+                    raise
+                problem = error
             content = (json.dumps(explanation, ensure_ascii=False) + "\n" for explanation in explained)
             path.write_text("".join(content), encoding="utf-8")
             html.write_text(render(explained), encoding="utf-8")
