@@ -375,10 +375,10 @@ def open_run(
     if PLAN in names:
         plan = read_json(folder, PLAN)
         _check_settings(folder, plan, settings)
+        notes = set(filter(_NOTE.fullmatch, names))
         # What workers that were killed had begun
-        began = (name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
-        folder.remove(began)
-        for note in (read_json(folder, name) for name in filter(_NOTE.fullmatch, names)):
+        folder.remove(name for name in names - notes if name.startswith(("_part-", "__")))
+        for note in (read_json(folder, name) for name in notes):
             noted[note["outcome"]["number"]] = Shard(*note["shard"]), note["outcome"]
     pieces = cut(sources, plan["shard_bytes"], reading)
     return Run(folder=folder, plan=plan, pieces=pieces, size=size, noted=noted)

@@ -50,6 +50,7 @@ def test_a_run_is_resumed_where_shards_have_no_note(stopped):
     # A shard has the size of the plan.
     run = opened(stopped, resume=True, size=100)
     assert [shard.number for shard in remaining(run)] == [1, 3]
+    assert run.position == len(b"one\nthree\n")
     assert not (stopped / "out/_part-000001.parquet.machine.7").exists()
     run.add({"number": 1, "tokens": 2})
     assert run.total("tokens") == 12
