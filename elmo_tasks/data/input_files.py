@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -148,9 +148,6 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     if not files:
         remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
         raise InputError("there is no such file", where=path, remedy=remedy)
-    for file in files:
-        if is_archive(file):
-            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return files
 
 
@@ -166,11 +163,18 @@ def read_lines(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, see `common.files.text_lines`, whose errors are `InputError`s here.
+    Yields the numbered lines of a text, see `common.files.line_blocks`, whose errors are `InputError`s here.
     If the text is not of the encoding that a reader gives, the error names one that fits.
     """
+    blocks = common_files.line_blocks(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
+    return chain.from_iterable(_with_input_errors(path, blocks, encoding))
+
+
+def _with_input_errors(
+    path: str | os.PathLike[str], blocks: Iterator[Made], encoding: str | None
+) -> Iterator[Made]:
     try:
-        yield from common_files.text_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
+        yield from blocks
     except ElmoError as error:
         input_error = InputError.of(error)
         is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
@@ -293,7 +297,10 @@ def _data_below(folder: str) -> list[Path]:
 
 
 def _below(path: str) -> list[Path]:
-    """Returns the files below a folder, without pipes and devices. Links are followed once."""
+    """
+    Returns the files below a folder, without pipes and devices. Links are followed once. An archive among the
+    files is an `InputError`.
+    """
     files: list[Path] = []
     visited: set[str] = set()
     for folder, subfolders, names in os.walk(path, followlinks=True):
@@ -305,6 +312,9 @@ def _below(path: str) -> list[Path]:
         paths = (Path(folder, name) for name in names if not name.startswith("."))
         # A link that leads nowhere is an error of reading it.
         files.extend(path for path in paths if path.is_file() or not path.exists())
+    for file in files:
+        if is_archive(file):
+            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return sorted(files)
 
 
@@ -329,12 +339,12 @@ def _fetch(text: str) -> str:
     # Each kind of store and archive raises its own classes, with no common base.
     with errors_as(InputError, "cannot be fetched", where=text):
         file = Path(cached_path(name))
-        if not in_archive and not is_archive(file):
-            return str(file)
+        if not in_archive:
+            return _content(str(file))
         path = (folder := _unpacked(file)) / member
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
             raise FileNotFoundError(f"{member!r} not found in {name}")
-        return str(path)
+        return _content(str(path))
 
 
 def parse_json(text: str, path: str | Path, line: int) -> Any:

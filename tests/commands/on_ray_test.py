@@ -18,8 +18,7 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import engines
 from elmo_tasks.jobs.engines import RayEngine
-from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import Shard
+from elmo_tasks.jobs.runs import open_run
 from tests.commands.texts import LINES, default_bilm, encode, tiny
 from tests.conftest import environment
 from tests.errors import mentions
@@ -228,9 +227,9 @@ def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
     engine, job = RayEngine(), Stumble(tmp_path, deaths=0)
     with engine.start(job) as workers:
         assert workers == 2
-        shards = [Shard(n, "text", 0, 1, 1, "") for n in (0, 3)]
-        Folder(f"{tmp_path}/part").create()
-        done = list(engine.outcomes(job, shards, workers))
+        run = open_run(job.sink.folder, ["text"], {}, reading=job.reading, shard_bytes=1)
+        run.pieces = (piece for piece in run.pieces if piece.shard.number in (0, 3))
+        done = list(engine.outcomes(job, run, workers))
     assert sorted(outcome["number"] for outcome in done) == [0, 3]
     assert all(outcome["peak_memory"] > 1 << 20 for outcome in done)
 

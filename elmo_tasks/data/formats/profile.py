@@ -5,11 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_rows
+from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_lines, split_rows
 from elmo_tasks.data.formats.records import ANSWER, is_rejected
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError, shorten
@@ -211,6 +211,7 @@ class Table:
         return [column for column in self.columns.values() if column.kind in kinds]
 
 
+@lru_cache(maxsize=1)
 def read_table(sample: Sample) -> Table | None:
     """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
     if sample.is_json or sample.is_parquet:
@@ -218,7 +219,7 @@ def read_table(sample: Sample) -> Table | None:
         if any(not is_rejected(row) for row in rows) and not is_binary(rows):
             rows = [row for row in rows if not is_rejected(row)]
         return Table(rows, problem=sample.problem) if rows or sample.problem else None
-    if not sample.lines:
+    if not sample.lines or _has_sentences(sample):
         return None
     numbered = list(enumerate(sample.all_lines, start=1))
     dialect = find_dialect(numbered, AUTO)
@@ -226,7 +227,7 @@ def read_table(sample: Sample) -> Table | None:
     rows = [row for _, row in split_rows(file, numbered, dialect)]
     if sample.spread:
         del rows[-1]  # it may continue
-        rows += (row for line in sample.spread for _, row in split_rows(file, [(1, line)], dialect))
+        rows += split_lines(sample.spread, dialect)
     problem = next((row for row in rows if isinstance(row, InputError)), None)
     cells = [[cell.strip() for cell in row] for row in rows if not isinstance(row, InputError)]
     (width, number), *_ = Counter(map(len, cells)).most_common(1) or [(0, 0)]
@@ -236,7 +237,7 @@ def read_table(sample: Sample) -> Table | None:
     is_prose = mark != "\t" and '"' not in head and 2 * head.count(f"{mark} ") > head.count(mark)
     is_regular = width > 1 and len(rows) > 1 and number >= _REGULAR * len(rows) and not is_prose
     is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
-    if not (is_regular or (is_named and width)) or _has_sentences(sample, first):
+    if not (is_regular or (is_named and width)):
         return None
     has_header = _has_header(first, [row for row in cells[1:] if len(row) == width])
     names = first if has_header else [f"column{i}" for i in range(1, width + 1)]
@@ -250,9 +251,9 @@ def read_table(sample: Sample) -> Table | None:
     return Table(list(by_name), has_header, problem)
 
 
-def _has_sentences(sample: Sample, first: Sequence[str]) -> bool:
+def _has_sentences(sample: Sample) -> bool:
     """Tells whether blank lines separate the lines, as in files with a token a line."""
-    names = set(map(normal, first))
+    names = set(map(normal, sample.first_cells))
     has_names = not names.isdisjoint(NAMES_OF_LABELS) and not names.isdisjoint(NAMES_OF_TEXTS)
     return sample.has_blank_lines and not has_names and not any('"' in line for line in sample.lines)
 

@@ -25,7 +25,7 @@ _STEP = 400
 _MOST_BYTES = 1 << 26
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """The first lines of data of an unknown format, and lines and records spread over the rest."""
 
