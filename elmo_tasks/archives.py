@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
@@ -246,6 +247,8 @@ _SAFE: dict[str, tuple[bool | None, ...]] = {
 The safe values of arguments with which transformers runs code from others, AllenNLP's models run a scorer by
 a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock.
 """
+_OF_SPACY = ("language", "model", "tokenizer")
+"""The keys of a model of spaCy, which is a package."""
 _resolve_class_name = Registrable.resolve_class_name.__func__
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
 """The names in the overrides of the user, while an archive is opened; otherwise `None`."""
@@ -357,12 +360,33 @@ def _check_value(path: tuple[str, ...], value: object) -> None:
         _take_cached_files()
     if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
         raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=_REMEDY)
+    if isinstance(value, str) and len(path) > 1:
+        if _is_device(value):
+            raise ConfigError(f"an archive may not read {value}, which is no file", key=key, remedy=_REMEDY)
+        if path[-1] in _OF_SPACY and _is_other_package(value):
+            raise ConfigError(f"{value!r} is not a model of spaCy", key=key, remedy=_REMEDY)
     # These are built when the archive is open already; `resolve_registered` knows no archive then.
     late = path[0] in ("evaluation", "data_loader", "validation_data_loader")
     if isinstance(value, str) and path[0] != "trainer":  # nothing in it is built
         names_type = (path[-1] == "type" and "." in value) or (late and _DOTTED.fullmatch(value))
         if names_type and not any(value in registry for registry in Registrable._registry.values()):
             raise _unregistered(key, value)
+
+
+def _is_device(name: str) -> bool:
+    """Tells whether something like `/dev/zero`, which may have no end, is at a path."""
+    path = os.path.expanduser(name.removeprefix("file://"))
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def _is_other_package(name: str) -> bool:
+    """Tells whether spaCy would import an installed package by its name that is no model."""
+    try:
+        distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return False
+    registered = any(name in registry for registry in Registrable._registry.values())
+    return not registered and name not in entry_points(group="spacy_models").names
 
 
 def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
