@@ -108,7 +108,7 @@ class _Loader(Loader):
             sys.meta_path = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
             for other in list(sys.modules.values()):
                 if type(other) is _Waiting:
-                    other.__class__ = ModuleType
+                    other.__class__ = ModuleType  # type: ignore[assignment]
         elif type(module) is ModuleType:
             module.__class__ = _Waiting
 
@@ -119,7 +119,7 @@ class _Waiting(ModuleType):
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("__") and not hasattr(_thread, "imports"):
             import_suite()
-            self.__class__ = ModuleType
+            self.__class__ = ModuleType  # type: ignore[assignment]
         return ModuleType.__getattribute__(self, name)
 
 
