@@ -10,14 +10,14 @@ from allennlp.evaluation import SimpleEvaluator
 from allennlp.models.archival import Archive
 
 from elmo_tasks import __version__
-from elmo_tasks.archives import (
+from elmo_tasks.archives.opening import (
     archive_errors,
     extracted_archive,
     packed_archive,
-    slim,
     trained_archives,
     trained_card,
 )
+from elmo_tasks.archives.slim import slim
 from elmo_tasks.commands.base import (
     DType,
     Input,

@@ -11,7 +11,7 @@ import torch
 from allennlp.common import file_utils
 from packaging.requirements import Requirement
 
-from elmo_tasks.archives import trained_archives
+from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import cpu_count

@@ -13,7 +13,8 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_weights_path
 
-from elmo_tasks.archives import open_archive, whole_state
+from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.slim import whole_state
 from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.errors import FilePath

@@ -84,7 +84,7 @@ class ArchivePipe(FilesPipe):
         import torch
         from allennlp.models.archival import archive_model
 
-        from elmo_tasks.archives import local_archive
+        from elmo_tasks.archives.opening import local_archive
 
         path = local_archive(source)
         if path.is_file():

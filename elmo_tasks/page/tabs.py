@@ -8,7 +8,7 @@ from typing import NamedTuple
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives import TRAINED, trained_archives, trained_card
+from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.strict_params import ConfigError

@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
-from elmo_tasks.archives import TRAINED, open_archive, trained_archives, trained_card
+from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.progress import progress
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt
 from elmo_tasks.pipeline.trained import task_predictor
