@@ -72,7 +72,6 @@ class ClassificationReader(LabelledTextReader):
     def text_to_instance(
         self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
     ) -> Instance:
-        """Makes the instance of a sentence, or of a pair if the reader has `pairs`."""
         if (sentence2 is not None) != self.pairs:
             needed = "pairs of sentences" if self.pairs else "single sentences"
             raise ConfigurationError(f"the reader reads {needed}")

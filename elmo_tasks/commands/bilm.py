@@ -186,10 +186,7 @@ def average_with(trained: Trained, folder: Path) -> None:
 def write_bilm(
     folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
 ) -> None:
-    """
-    Writes `options.json`, `weights.hdf5` with checksums and, for a softmax or word input, `vocab.txt`;
-    `ElmoError` for values that `dtype` cannot hold, or words that no file of one word a line can.
-    """
+    """Writes the files; `ElmoError` for values that `dtype` cannot hold, and words that no line can."""
     options = bilm.options.to_json()
     for bound in ("cell_clip", "proj_clip"):
         # All readers take null for no bound; to bilm-tf 0 is a bound that leaves nothing.

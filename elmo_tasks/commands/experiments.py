@@ -171,7 +171,7 @@ class Compare(RunVerb):
 
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
-    """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
+    """Trains vectors of the size of the embedding named `tokens`."""
     needed = "the config needs an embedding and an indexer named 'tokens'"
     with errors_as(ConfigError, needed, KeyError, where=method):
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
@@ -183,10 +183,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
 def text_vectors(
     config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
 ) -> str:
-    """
-    Returns the file, in `output`, of vectors that are trained on the training data as the reader sees it. Its
-    name tells text and size, so that the same vectors are trained once. `folder` is a folder to work in.
-    """
+    """Returns a file in `output` that is named by text and size, so that vectors are trained once."""
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
     with open(folder / "sentences.txt", "wb") as file:
@@ -202,7 +199,6 @@ def text_vectors(
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """Returns the overrides that start word vectors from a file, and give them its size."""
     return {f"{_TOKENS_KEY}.pretrained_file": file, f"{_TOKENS_KEY}.embedding_dim": vector_size(file)}
 
 
@@ -305,7 +301,6 @@ def _runs_of(setting: Setting, runs: list[TrainingRun]) -> list[TrainingRun]:
 
 
 def _epochs_to_best(run: TrainingRun, other: TrainingRun) -> int | None:
-    """Returns the number of epochs after which a run reaches the best score of `other`."""
     metric = validation_metric(run.config)
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
     wanted = score(other)

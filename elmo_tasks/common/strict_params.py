@@ -57,10 +57,7 @@ class StrictParams(FromParams):
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: object) -> None:
-        """
-        Changes a block before it is checked: old names of keys become the current ones. `extras` are what
-        AllenNLP passes on to everything that it builds, such as `serialization_dir`.
-        """
+        """Gives old keys their new names. `extras` are AllenNLP's, such as `serialization_dir`."""
         for old, new in cls.renamed_keys.items():
             if old in params and new not in params:
                 params[new] = params.pop(old, keep_as_dict=True)

@@ -27,7 +27,6 @@ class Table:
         return [row[index] for row in self.rows]
 
     def where(self, name: str, *values: Cell) -> "Table":
-        """Returns the rows whose cell in the column is one of `values`."""
         rows = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
         return Table(self.columns, rows)
 

@@ -86,7 +86,6 @@ class CorefDocument(Metadata):
 
 
 def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
-    """Checks clusters, joins those with a mention in common, and sorts them in the order of the text."""
     if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
         raise InputError(f'"clusters" is not a list of lists of mentions: {shorten_json(clusters)}')
     cluster_of: dict[TokenSpan, set[TokenSpan]] = {}
@@ -149,10 +148,7 @@ def is_pronoun(words: Words, span: TokenSpan) -> bool:
 
 
 def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[TokenSpan]]:
-    """
-    Maps each personal and possessive pronoun, by its token, to the mentions of its cluster that are not
-    pronouns. It leaves out pronouns within the first of these, and pronouns for which there is none.
-    """
+    """Maps personal and possessive pronouns, by their tokens, to the other mentions of their clusters."""
     names_of: dict[int, list[TokenSpan]] = {}
     for cluster in clusters:
         names = [span for span in cluster if not is_pronoun(words, span)]
@@ -164,10 +160,7 @@ def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, li
 
 
 def replace_pronouns(document: CorefDocument, names: Mapping[int, TokenSpan]) -> str:
-    """
-    Replaces pronouns, each given by its token, by a mention, and possessives by a mention with 's: `Ana lost
-    Ana's keys.` The next word tells whether `her` is possessive.
-    """
+    """Replaces pronouns, given by their tokens, and possessives with 's: `Ana lost Ana's keys`."""
     words = document.words
     sentence_starts = {0, *accumulate(map(len, document.sentences))}
     replacements: dict[int, str] = {}

@@ -232,7 +232,6 @@ class CorefModel(ElmoModel):
     def _names(
         self, document: CorefDocument, clusters: list[Cluster], scores: Scores
     ) -> dict[int, tuple[TokenSpan, float]]:
-        """See `CorefResult.names`."""
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         index_of = {span: index for index, span in enumerate(spans)}
         pronouns = [index for index, span in enumerate(spans) if is_pronoun(document.words, span)]
@@ -367,7 +366,7 @@ def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
 
 
 def clusters_from_links(spans: Sequence[TokenSpan], antecedents: Sequence[int]) -> list[Cluster]:
-    """Returns the clusters that links make; `antecedents` has the index of each, -1 for none."""
+    """`antecedents` has the index of each span's antecedent, -1 for none."""
     clusters: list[Cluster] = []
     cluster_of: dict[int, Cluster] = {}
     for index, antecedent in enumerate(antecedents):

@@ -36,7 +36,6 @@ class CorefGradients(Gradients):
         return [self.metadata_of(instance).words.words]
 
     def observe(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Shows the layer all sentences as one text."""
         return list(torch.cat(super().observe([torch.cat(texts)])).split(list(map(len, texts))))
 
     def observed_methods(self) -> dict[str, Callable[..., Any]]:
@@ -98,7 +97,6 @@ class CorefPredictor(TextPredictor):
         ]
 
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
-        """Returns the document of an input, or `None` if it has no words."""
         if "sentences" in json_dict:
             try:
                 return CorefDocument.from_record(json_dict | {"clusters": None})

@@ -200,7 +200,6 @@ def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
 
 
 def feature(num_values: int, dim: int) -> nn.Embedding:
-    """Returns trainable vectors for the `num_values` values of a feature."""
     embedding = nn.Embedding(num_values, dim)
     nn.init.xavier_uniform_(embedding.weight)
     return embedding

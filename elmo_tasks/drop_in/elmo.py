@@ -181,7 +181,6 @@ def _check_supported(options: BiLmOptions, where: str) -> None:
 
 
 def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharacterEncoder:
-    """Makes AllenNLP's character encoder without reading a file."""
     encoder, tokens = _ElmoCharacterEncoder.__new__(_ElmoCharacterEncoder), options.tokens
     assert isinstance(tokens, CharacterOptions)
     nn.Module.__init__(encoder)
@@ -197,11 +196,7 @@ def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharac
 
 
 def allennlps_states(state: LstmState) -> tuple[torch.Tensor, ...]:
-    """
-    Returns a state in AllenNLP's layout.
-
-    *Shape:* `(layers, 2, batch, size)` to `(layers, batch, 2 size)`.
-    """
+    """*Shape:* a state `(layers, 2, batch, size)` to AllenNLP's `(layers, batch, 2 size)`."""
     return tuple(part.transpose(1, 2).flatten(2) for part in state)
 
 

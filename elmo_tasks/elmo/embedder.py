@@ -353,9 +353,7 @@ def _check_state_options(elmo: Elmo, state: dict[str, torch.Tensor], prefix: str
 
 
 def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
-    """Returns the content of `options.json` that the buffer `options` of an `Elmo` holds."""
-    content: dict[str, Any] = json.loads(bytes(buffer.tolist()))
-    return content
+    return json.loads(bytes(buffer.tolist()))
 
 
 class LayerEncoder(Protocol):

@@ -71,7 +71,6 @@ class Layers(nn.Module):
         return self.bilm.encode(ids)
 
     def example(self) -> torch.Tensor:
-        """Returns ids with which the graph is traced."""
         return self.bilm.padded_ids([["An", "example"], ["Yes"]]).long()
 
 

@@ -40,10 +40,7 @@ DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
 @contextmanager
 def local_file(source: Source) -> Iterator[Path]:
-    """
-    Gives the local file of a source. An `ElmoError` about the file names the source instead. If nothing is
-    there, that is a `FileNotFoundError`.
-    """
+    """Gives the local file of a source. An `ElmoError` about the file names the source instead."""
     path = _fetched(os.fspath(source))
     try:
         yield path
@@ -138,10 +135,7 @@ def read_bilm(
     trainable: bool = False,
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
-    """
-    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random; a frozen one then logs a
-    warning.
-    """
+    """Reads a biLM. Without `weight_file` its weights are random, of which a frozen one warns."""
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
         return trained_copy(frozen) if trainable else frozen
@@ -201,10 +195,7 @@ def read_chosen_bilm(
     precision: str,
     names: str,
 ) -> FrozenBiLm:
-    """
-    Reads a frozen biLM, by default the shipped one. For `names` see `check_together`, for errors also
-    `read_frozen_bilm`.
-    """
+    """Reads a frozen biLM, by default the shipped one; for `names` see `check_together`."""
     check_together(options_file, weight_file, names=names)
     options = read_options(options_file or DEFAULT_OPTIONS, weight_file)
     return read_frozen_bilm(options, weight_file or DEFAULT_WEIGHTS, vocabulary_file, precision=precision)
@@ -220,7 +211,6 @@ def _check_vocabulary(vocabulary_file: Source | None, *, needed: bool) -> None:
 
 
 def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Reads the softmax in a file of weights, see `weight_file.softmax_in`."""
     with local_file(weight_file) as path:
         return hdf5.softmax_in(path, options)
 
@@ -228,10 +218,7 @@ def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tenso
 def read_initial_state(
     source: Source, options: BiLmOptions, bilm: FrozenBiLm | TrainedBiLm | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Reads the state that each sentence starts from, see `weight_file.initial_state_in`. The state of other
-    weights than the weights of `bilm` is an `ElmoError`.
-    """
+    """Reads the state of `initial_state_in`; the state of other weights is an `ElmoError`."""
     with local_file(source) as path:
         hidden, cell, origin = hdf5.initial_state_in(path, options)
         if bilm is not None and origin not in (None, bilm.digest()):
@@ -247,10 +234,7 @@ def read_initial_state(
 
 
 def move_to(bilm: FrozenBiLm, device: Device, *, option: str) -> FrozenBiLm:
-    """
-    Moves a biLM to a device, and returns it. A device that is not there, or lacks products of the biLM's
-    precision, is an `ElmoError`; `option` is the option that names the device.
-    """
+    """Moves a biLM to a device that has products of its precision; `option` names the device in errors."""
     chosen = chosen_device(device, option=option)
     # Where it is there already, its weights may be packed.
     if bilm.device != chosen:

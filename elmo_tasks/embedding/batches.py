@@ -55,10 +55,8 @@ def batches_by_length(
     numbered: Iterable[NumberedSentence], tokens: int, *, sentences: int = sys.maxsize
 ) -> Iterator[list[NumberedSentence]]:
     """
-    Yields batches of sentences of similar length, longest first. Sentences without words are left out.
-
-    A batch has at most `tokens` positions, padding included, or one sentence that is longer; and at most
-    `sentences` sentences.
+    Yields batches of similar length, longest first, of at most `tokens` positions, padding included, or one
+    longer sentence. Sentences without words are left out.
     """
 
     def length(sentence: NumberedSentence) -> int:
@@ -99,7 +97,6 @@ class BatchEncoder:
 
     @property
     def num_layers(self) -> int:
-        """The layers of a vector."""
         return self.bilm.num_layers if self.layers == "all" else 1
 
     def shape(self, tokens: int) -> tuple[int, ...]:

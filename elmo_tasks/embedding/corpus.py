@@ -83,7 +83,6 @@ class Corpus:
 
     @cached_property
     def _starts(self) -> Sequence[int]:
-        """The first byte of each line."""
         with open(self.path, "rb") as file:
             return array("Q", accumulate(map(len, file), initial=0))
 

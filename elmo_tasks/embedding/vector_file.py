@@ -43,11 +43,7 @@ def check_name(output: FilePath) -> None:
 
 
 def check_writable(folder: Path, text: Corpus, *, size: int, with_index: bool) -> None:
-    """
-    Raises `ElmoError` if the vectors of a text, `size` bytes in all files together, cannot be written to
-    `folder`: the disk is too small, `sentence_to_index` would be too long, or a key of the text is not the
-    name of a dataset.
-    """
+    """Raises `ElmoError` if the disk, HDF5 or a key of the text forbids vectors of `size` bytes in all."""
     index = sum(map(len, text.sentence_to_index())) if with_index else 0
     if index > _MAX_INDEX:
         raise ElmoError(

@@ -438,10 +438,7 @@ def _tagged_sentence(file: Path, rows: list[tuple[int, str, str]], column: str) 
 
 
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:
-    """
-    Counts the correct tags in `dev` if each word gets its most frequent tag in `train`, and an unknown word
-    the most frequent of all tags. Of equally frequent tags the one seen first is taken.
-    """
+    """Counts correct answers if a word has its most frequent tag, an unknown word that of all words."""
     by_word: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:
         for word, tag in zip(sentence.words, sentence.tags, strict=True):

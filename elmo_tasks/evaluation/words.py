@@ -56,10 +56,7 @@ class Correlation(NamedTuple):
 
 
 def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[WordPair]) -> Correlation:
-    """
-    Returns Spearman's rank correlation of cosines and scores, with ties as SciPy treats them. `words` are the
-    words of the vectors' rows, among them all words of the pairs.
-    """
+    """Correlates cosines with scores, ties as in SciPy. `words` are those of the vectors' rows."""
     rows = {word: row for row, word in enumerate(words)}
     # (pairs, 2)
     ids = torch.tensor([[rows[pair.first], rows[pair.second]] for pair in pairs])
@@ -397,9 +394,8 @@ def nearest_tokens(
     encoder: VectorEncoder, queries: Sequence[Occurrence], blocks: Iterable[TextBlock], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
-    Finds the `count` tokens of a text with the highest cosines, for each query and each row, best first; of
-    equally near tokens the first in the text comes first. `blocks` are those of `text_blocks` with the same
-    encoder. The query's own token is left out, in every line that has the query's sentence.
+    Finds the `count` nearest tokens of a text for each query and row, best first, of equal ones the first in
+    the text. `blocks` are of `text_blocks` with the same encoder. The query's own token is left out.
     """
     encoded = encoder.encode_items(queries, lambda query: query.words)
     # (queries, rows, dim)

@@ -184,10 +184,7 @@ class BiLmModel(StrictParams, Model):
         return self.training and device.type == "cuda"
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """
-        Returns perplexity, accuracy and the share of unknown words: in evaluation over all targets, and
-        `FrequentWords` if asked for; in training over some targets of each block, with dropout.
-        """
+        """In training they count some targets of each block, with dropout; in evaluation all targets."""
         metrics = (self.training_perplexity if self.training else self.perplexity).get_metric(reset)
         if reset:
             self._warn_of_unknown(metrics.get("unknown_words", 0.0))

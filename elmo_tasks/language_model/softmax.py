@@ -44,10 +44,7 @@ class Softmax(Registrable, nn.Module):
 
     @torch.no_grad()
     def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Scores the targets under the whole vocabulary, without a graph. *Shape:* the log probability of each
-        target, `(rows,)`, and the most probable class, `(rows,)` int64.
-        """
+        """*Shape:* the log probability of each target and the most probable class, `(rows,)` each."""
         with torch.autocast(vectors.device.type, enabled=False):
             chunks = zip(
                 self._own_precision(vectors).split(self.exact_rows),

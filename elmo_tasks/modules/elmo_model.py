@@ -259,10 +259,7 @@ class ElmoModel(TaskModel):
 
 
 def average_with_logits(members: list[Scores]) -> Scores:
-    """
-    Returns `ElmoModel.average`, and for `logits` the logarithm of the mean of the members' probabilities,
-    which is finite however far the logits are apart.
-    """
+    """Averages probabilities in place of `logits`; finite, however far these are apart."""
     mean = ElmoModel.average(members)
     logits = torch.stack([scores["logits"] for scores in members])
     return mean | {"logits": logits.log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(members))}

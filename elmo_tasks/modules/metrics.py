@@ -67,7 +67,6 @@ class LabelCounts:
         return type(self)(**sums)
 
     def labels(self) -> list[str]:
-        """Returns the labels of the gold and the predicted items, sorted."""
         return sorted(self.gold.keys() | self.predicted.keys())
 
     def scores_by_label(self) -> dict[str, float]:

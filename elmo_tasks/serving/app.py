@@ -122,10 +122,7 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
 
 
 async def until_gone(request: Request, answer: Awaitable[Answered]) -> Answered:
-    """
-    Returns the answer to a request whose body is read. It is cancelled when the client goes before, with
-    nginx's status for it: nobody waits for inputs that are still in the queue.
-    """
+    """Answers a request, until the client goes: then with nginx's status, as nobody waits for the queue."""
     work = asyncio.ensure_future(answer)
     gone: asyncio.Future[Any] = asyncio.ensure_future(_end_of_client(request))
     try:

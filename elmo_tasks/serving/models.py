@@ -59,10 +59,7 @@ class ServedModel(Queue):
     schema: dict[str, Any]
 
     async def lines(self, inputs: list[JsonDict], *, explain: bool = False) -> list[str]:
-        """
-        Returns the result of each input, in order, as `allennlp predict` or `elmo explain` writes it.
-        `HTTPException`: an input cannot be answered, or not in time.
-        """
+        """Returns lines of `allennlp predict` or `elmo explain`; `HTTPException` if refused or late."""
         async with in_time(self.limits):
             answers = await self.answer([Query(content, explain) for content in inputs])
         for index, answer in enumerate(answers, start=1):
@@ -91,7 +88,6 @@ def local_model(predictor: TaskPredictor, limits: Limits) -> ServedModel:
 def served(
     predictor: TaskPredictor, answer: Callable[[list[Query]], Awaitable[list[Reply]]], limits: Limits
 ) -> ServedModel:
-    """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
     # The parameters are the predictor's: an input cannot give them.
     description, _, _ = (inspect.getdoc(predictor) or "").partition("\n\n# Parameters")
     return ServedModel(

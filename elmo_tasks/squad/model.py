@@ -310,7 +310,6 @@ class SquadModel(ElmoModel):
 
 
 def _answers(outputs: Outputs) -> list[list[SpanAnswer]]:
-    """Returns the best answers of each question, the best first."""
     answers = [
         [
             _answer_at(question.passage, bounds, score)
@@ -445,11 +444,7 @@ class Windows:
         self._rows = self.of_token * self.size + indices - self.first
 
     def split(self, values: torch.Tensor) -> torch.Tensor:
-        """
-        Cuts passages into windows.
-
-        *Shape:* `(passages, tokens, ...)` to `(passages, windows, size, ...)`, 0 after the end.
-        """
+        """*Shape:* `(passages, tokens, ...)` to `(passages, windows, size, ...)`, 0 after the end."""
         if self.count == 1:
             return values.unsqueeze(1)
         features = values.dim() - 2
@@ -459,10 +454,8 @@ class Windows:
 
     def join(self, values: torch.Tensor, passages: torch.Tensor) -> torch.Tensor:
         """
-        Returns the values of each token from its window; values at padding are arbitrary.
-
-        *Shape:* `(rows, windows, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens,
-        ...)`.
+        *Shape:* `(rows, windows, size, ...)`, and the passage of each row `(rows,)`, to each token's value in
+        its window, `(rows, tokens, ...)`, arbitrary at padding.
         """
         if self.count == 1:
             return values.squeeze(1)
@@ -472,11 +465,9 @@ class Windows:
 
 def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torch.Tensor:
     """
-    Returns the score of every span of at most `longest` tokens: the sum of the scores of its start and its
-    end. Index `[i, k]` is the span of `k + 1` tokens that starts at token `i`.
+    Adds the scores of start and end: index `[i, k]` is the span of `k + 1` tokens that starts at token `i`.
 
-    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`, minus infinity
-    without a span.
+    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`.
     """
     # (batch, tokens, longest)
     ends = F.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
@@ -485,9 +476,8 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torc
 
 def best_spans(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Returns the scores `(batch, n)` of the best spans, the best first, and their first and last tokens,
-    `(batch, n, 2)`, from the `scores` of `span_scores`. There may be fewer; spans of equal scores come
-    in any order.
+    Returns the best `scores` of `span_scores`, `(batch, at most n)`, the best first, and their first and last
+    tokens, `(batch, n, 2)`. Spans of equal scores come in any order.
     """
     longest = scores.size(2)
     best, indices = scores.flatten(1).topk(min(n, scores[0].numel()), dim=1)

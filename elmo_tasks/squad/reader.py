@@ -194,7 +194,6 @@ class SquadReader(TaskReader):
         return "parquet" if is_parquet(files[0]) else "json"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
-        """Yields whether a question has an answer."""
         answers = instance["metadata"].metadata.answers
         if answers is not None:
             yield "answer" if answers else "no answer"

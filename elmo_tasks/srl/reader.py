@@ -53,12 +53,10 @@ class SrlProposition(Metadata):
 
     @property
     def verb_index(self) -> int | None:
-        """The predicate, by AllenNLP's name."""
         return self.predicate
 
     @property
     def verb(self) -> str | None:
-        """The word of the predicate, by AllenNLP's name."""
         return None if self.predicate is None else self.words[self.predicate]
 
     def __len__(self) -> int:

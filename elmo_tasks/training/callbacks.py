@@ -344,8 +344,5 @@ def _attempt(call: str) -> Iterator[None]:
 
 
 def _mlflow_name(key: str) -> str:
-    """
-    Returns a name that MLflow accepts, since a single bad name makes it refuse all metrics of an epoch. Other
-    characters are written as code points, so that different keys stay different.
-    """
+    """Writes characters that MLflow refuses as code points: one bad name would lose an epoch's metrics."""
     return re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)

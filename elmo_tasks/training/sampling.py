@@ -78,7 +78,6 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         return batches
 
     def _check_any(self, batches: int) -> None:
-        """Raises `ConfigurationError` in a process that has no batch."""
         if not batches:
             ways = "a smaller batch_size, or no drop_last" if self.drop_last else "or more data"
             raise ConfigurationError(f"{_this_process()} has no batch; use fewer processes, {ways}")

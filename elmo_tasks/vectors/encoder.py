@@ -50,10 +50,7 @@ class VectorEncoder(ABC):
         """Tells which words have a vector of their own. *Shape:* `(words,)`."""
 
     def occurrence(self, vectors: torch.Tensor, start: int, end: int) -> torch.Tensor:
-        """
-        Represents the tokens `[start, end)` in their sentence by the mean of their vectors.
-        *Shape:* `(rows, tokens, dim)` to `(rows, dim)`.
-        """
+        """Returns the mean of the tokens `[start, end)`. *Shape:* `(rows, tokens, dim)` to `(rows, dim)`."""
         return vectors[:, start:end].mean(dim=1)
 
     def encode_items(
@@ -176,10 +173,7 @@ def out_of_context(encoder: VectorEncoder, words: Sequence[str]) -> list[WordVec
 def in_contexts(
     encoder: VectorEncoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
-    """
-    Averages the vectors of words over their occurrences in a text, for each row. A word without occurrences
-    is not known. `lines`, a sentence each, are read twice; see `sample_occurrences`.
-    """
+    """Averages the vectors of words over a sample of their occurrences; `lines` are read twice."""
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
     chosen = (
         (line_index, _tokens(line)) for line_index, line in enumerate(lines) if line_index in occurrences
@@ -200,11 +194,8 @@ def sample_occurrences(
     lines: Iterable[Sentence], words: Sequence[str], *, limit: int, seed: int
 ) -> dict[int, list[tuple[int, int]]]:
     """
-    Finds words in a text: for each line that has some of them, their positions in it, and their indices in
-    `words`.
-
-    If a word has more than `limit` occurrences, `limit` of them are drawn, all with the same chance. If it
-    never occurs in this spelling, case is ignored.
+    Returns for each line the positions of words in it, and their indices in `words`. `limit` occurrences of a
+    word are drawn, all with the same chance. If it never occurs in this spelling, case is ignored.
     """
     draw = random.Random(seed)
     exact = {word: _Sample() for word in words}

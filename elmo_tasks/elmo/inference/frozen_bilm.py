@@ -132,7 +132,6 @@ class FrozenBiLm(nn.Module):
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def check(self, ids: torch.Tensor) -> None:
-        """See `TokenEncoder.checked_present`."""
         self._blueprint.token_encoder.checked_present(ids)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:

@@ -115,7 +115,6 @@ class Step(NamedTuple):
 
 
 def steps_in_order(batch_sizes: list[int], *, backward: bool = False) -> list[Step]:
-    """Returns the steps from the first to the last, or from the last to the first."""
     starts = [0, *accumulate(batch_sizes)]
     order = range(len(batch_sizes))[:: -1 if backward else 1]
     shared = [min(batch_sizes[one], batch_sizes[next_one]) for one, next_one in pairwise(order)]

@@ -45,10 +45,7 @@ def trained_layer(
     *tensors: Any,
     recorded: "RecordedLayer | None" = None,
 ) -> Tensors:
-    """
-    Runs `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of
-    one length, `recorded` runs its passes.
-    """
+    """Runs `plain_lstm`, which is faster, where that computes the same; `recorded` needs equal lengths."""
     inputs, hidden, cell, weight, bias, projection = _by_direction(tensors)
     same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
     rounded = products.dtype(weight[0]) != weight[0].dtype

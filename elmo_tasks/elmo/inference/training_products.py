@@ -38,7 +38,6 @@ class Products:
         self.buffers = BufferPool()
 
     def dtype(self, like: torch.Tensor) -> torch.dtype:
-        """Returns the dtype in which tensors such as `like` are multiplied."""
         rounded = self.precision == "bfloat16" and like.dtype == torch.float32
         return torch.bfloat16 if rounded else like.dtype
 
@@ -62,7 +61,6 @@ class Workspace:
         self._taken: list[torch.Tensor] = []
 
     def empty(self, like: torch.Tensor, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Returns a tensor on the device of `like`, and of its dtype unless another is given."""
         dtype = dtype or like.dtype
         if like.device.type != "cpu":
             return torch.empty(shape, dtype=dtype, device=like.device)

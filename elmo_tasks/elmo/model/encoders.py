@@ -118,18 +118,12 @@ class TokenEncoder(nn.Module, ABC):
 
 
 def is_traced() -> bool:
-    """
-    Returns whether `torch.export` or a transform of `torch.func` runs, whose tensors have no values that
-    Python or a kernel could read.
-    """
+    """Tells whether tensors have no values yet, within `torch.export` or a transform of `torch.func`."""
     return torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active()
 
 
 def checked_words(index: int, words: Iterable[str]) -> list[str]:
-    """
-    Returns the tokens of the sentence with this index. A text, a mapping, a set, and a token that is not a
-    string are an `ElmoError`.
-    """
+    """Returns a sentence's tokens; a text, mapping or set, or a token of another type, is an `ElmoError`."""
     tokens: list[Any] = list(words) if isinstance(words, Iterable) else [words]
     if isinstance(words, str | Mapping | Set) or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
@@ -282,7 +276,6 @@ class Lookup(nn.Module):
         register_lookup(self, num_rows=num_rows)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* any, kept."""
         return looked_up(ids, self)
 
 
@@ -317,10 +310,7 @@ def character_lookup(dictionary: Dictionary, *, num_rows: int) -> dict[str, torc
 
 
 def word_lookup(dictionary: Dictionary, *, num_rows: int, length: int) -> dict[str, torch.Tensor]:
-    """
-    Returns the buffers of the `Lookup` of words, as `length` characters. Words that are too long to be read
-    whole are left out.
-    """
+    """Returns the buffers of the `Lookup` of words, without those of more than `length` characters."""
     words = [word for word in dictionary if len(word) <= length - 2]
     ids = shortened(torch.tensor(unicode_ids(words)), length)
     return _dictionary_lookup(row_keys(ids), words, dictionary, num_rows)

@@ -342,7 +342,6 @@ def _is_plain(weight: Any) -> bool:
 
 
 def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
-    """Returns the content of the file of sizes, and its name for errors."""
     path = folder.json(CONFIG).get("config_path")
     name = str(path).replace("\\", "/").rpartition("/")[2]
     for candidate in (str(path), name):
@@ -364,10 +363,7 @@ def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
 def _dictionary(
     folder: BiLmFolder, name: str, expected: Iterable[str] = (OUT_OF_VOCABULARY, PADDING)
 ) -> dict[str, int]:
-    """
-    Reads the row of each entry of a dictionary, which must have the `expected` ones. As in the original,
-    blanks around an entry are dropped, and a blank itself is U+3000.
-    """
+    """Reads the row of each entry. As in the original, blanks around it are dropped; U+3000 is a blank."""
     where = folder.where(name)
     lines = folder.text(name).split("\n")
     rows: dict[str, int] = {}

@@ -125,7 +125,6 @@ class BiLmOptions:
         return cls(tokens=tokens, **options | clips)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the options in the layout of `options.json`."""
         tokens = self.tokens
         lstm = {
             "cell_clip": self.cell_clip,
@@ -169,7 +168,6 @@ def _character_options(content: dict[str, Any], where: str) -> CharacterOptions:
 
 
 def _value(content: Any, path: str) -> Any:
-    """Returns the value at a path, `None` if there is none."""
     for key in path.split("."):
         content = content.get(key) if isinstance(content, dict) else None
     return content

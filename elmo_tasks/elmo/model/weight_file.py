@@ -316,10 +316,7 @@ def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str
 
 
 def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
-    """
-    Writes an array as `dtype`, or as float32 if it is a vector. Values that are not finite, or too large, are
-    an `ElmoError`.
-    """
+    """Writes a matrix as `dtype`, a vector as float32; values that it cannot hold are an `ElmoError`."""
     with np.errstate(over="ignore"):
         stored = array.astype(dtype if array.ndim > 1 else "float32")
     if not np.isfinite(stored).all():
@@ -338,7 +335,6 @@ def add_checksums(path: FilePath) -> None:
 
 
 def _datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Returns all datasets of a file by their names, at any depth."""
     items: dict[str, h5py.Dataset] = {}
     file.visititems(items.__setitem__)
     return {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
