@@ -276,11 +276,9 @@ class Ablate(RunVerb):
 
 def sample_table(runs: list[TrainingRun], own: Setting, samples: dict[float, int]) -> Table:
     """
-    Makes the table of the paper's Figure 1, with a row for each fraction, without ELMo and with it: the
-    `mean_and_deviation` of the best scores on the validation data, and the mean number of epochs up to them;
-    the mean number of epochs in which ELMo reaches the best score without it, from the same seed, or nothing
-    if a seed never does; and the score of each seed. `own` is the setting with ELMo. `samples` has the number
-    of training instances of each fraction.
+    Makes the paper's Figure 1: for each fraction, without and with ELMo, the best validation scores, the
+    epochs up to them, and those in which ELMo reaches the best score without it, if every seed does.
+    `samples` has the size of each fraction.
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)

@@ -46,11 +46,9 @@ def batch_sizes(
 
 def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Deduplicates rows of ids as `torch.unique(dim=0)` does, but ten times as fast, by a 64-bit key of each
-    row. If two different rows share a key, whole rows are compared.
-
-    *Shape:* ids `(rows, columns)` to the distinct rows `(distinct, columns)`, in no particular order, and for
-    each row its index among them `(rows,)`.
+    Deduplicates rows ten times as fast as `torch.unique(dim=0)`, by 64-bit keys; rows are compared if two
+    share a key. *Shape:* ids `(rows, columns)` to `(distinct, columns)`, in no particular order, and the
+    index of each row, `(rows,)`.
     """
     example, index = one_of_each(row_keys(rows))
     distinct = rows[example]

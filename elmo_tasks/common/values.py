@@ -153,11 +153,7 @@ def check_block(
 
 
 def check_value(value: object, kind: Kind, path: str) -> None:
-    """
-    Raises `ElmoError`, with the path, for a value that is not of the `kind`, the annotation of its parameter.
-    The value for a class is a block: AllenNLP checks it in `from_params`; of a class without it, the block is
-    checked here.
-    """
+    """Checks a value, but not the block of a class with `from_params`, which AllenNLP checks in there."""
     if get_origin(kind) in (Union, UnionType):
         kinds = [member for member in get_args(kind) if _is_of(value, _split(member)[0])]
         if len(kinds) > 1 and any(_fits(value, member, path) for member in kinds):

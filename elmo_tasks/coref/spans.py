@@ -126,10 +126,8 @@ class MentionFinder(nn.Module):
 
 def candidate_spans(lengths: torch.Tensor, width: int) -> torch.Tensor:
     """
-    Returns all spans of at most `width` tokens within a sentence, sorted by their first and last token.
-
-    *Shape:* tokens of each sentence `(sentences,)` to first and last token `(spans, 2)`, both inclusive and
-    counted from the start of the text.
+    Finds the spans of at most `width` tokens within a sentence, sorted. *Shape:* tokens of each sentence
+    `(sentences,)` to first and last token in the text, both inclusive, `(spans, 2)`.
     """
     # (tokens, 1): the end of the token's sentence
     ends = lengths.cumsum(0).repeat_interleave(lengths).unsqueeze(1)

@@ -66,10 +66,7 @@ def _fetched(source: str) -> Path:
 
 @cache
 def limit_http_waits() -> None:
-    """
-    Lets `cached_path` give up on an HTTP host that refuses or does not answer after some seconds instead of
-    half a minute or more. Then it takes the file from its cache, if it is there.
-    """
+    """Lets `cached_path` take a file from its cache if a host does not answer for some seconds."""
     from cached_path.schemes import http
 
     original = http.session_with_backoff
@@ -85,10 +82,7 @@ def limit_http_waits() -> None:
 
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
-    """
-    Raises `ElmoError`, with the `names` of options and weights, if one of them is given and the other is
-    `None`, unless the weights are a folder or zip of both.
-    """
+    """Refuses one without the other, unless the weights are a folder or zip of both."""
     if (options is None) == (weight_file is None):
         return
     if weight_file is not None:
@@ -102,9 +96,8 @@ def check_together(options: Source | None, weight_file: Source | None, *, names:
 
 def read_options(source: Source | dict[str, Any], weight_file: Source | None = None) -> BiLmOptions:
     """
-    Reads an `options.json`, one in a folder or a zip, or takes the options themselves. With the default
-    options and a `weight_file` that is a folder or a zip, the options in there are read. For errors see
-    `BiLmOptions.read` and `folders.options_in`.
+    Reads an `options.json`, one in a folder or zip, or takes the options themselves. A `weight_file` that is
+    a folder or zip comes before the default options.
     """
     if isinstance(source, dict):
         return BiLmOptions.read(source)
@@ -165,13 +158,9 @@ def read_frozen_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm:
     """
-    Reads a frozen biLM from official HDF5 weights and, if it reads words, its vocabulary; or from a folder or
-    a zip with `OPTIONS`, one of `WEIGHTS` and, if it reads words, one of `VOCABULARIES`; or from one of
-    ELMoForManyLangs.
-
-    # Raises
-    `ElmoError`: see `FrozenBiLm.read` and `folders.weights_in`; a biLM that reads words without a
-    vocabulary, or one that reads characters with a vocabulary.
+    Reads official HDF5 weights and, if the biLM reads words, its vocabulary; or a folder or zip with
+    `OPTIONS`, one of `WEIGHTS` and of `VOCABULARIES`; or one of ELMoForManyLangs. A vocabulary is an
+    `ElmoError` where it is missing or not needed.
     """
     with local_file(weight_file) as path, opened_folder(path) as folder:
         if folder is not None and folders.is_many_langs(folder):

@@ -89,9 +89,8 @@ class Corpus:
 
 def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
     """
-    Writes the lines to `folder`. Either all of them have a key, or none has. A line of more than `MAX_TOKENS`
-    tokens, with a line break within it, or with characters that UTF-8 cannot hold, and a key with a NUL are
-    an `ElmoError`, with file and line.
+    Writes lines, of which all have a key or none. A line that `MAX_TOKENS`, UTF-8 or line breaks forbid is an
+    `ElmoError`.
     """
     tokens = count = 0
     has_keys = False

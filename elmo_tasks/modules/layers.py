@@ -114,8 +114,8 @@ def _call_without_gradients(
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
     """
-    Returns for each row of flattened `(tokens, batch)` the row that replaces it when the real steps are
-    reversed and padding stays. *Shape:* `(batch, tokens)` to `(tokens * batch,)`.
+    Replaces rows of flattened `(tokens, batch)`: real steps are reversed, padding stays. *Shape:* `(batch,
+    tokens)` to `(tokens * batch,)`.
     """
     batch, tokens = mask.shape
     lengths = mask.sum(dim=1)

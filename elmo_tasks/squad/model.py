@@ -229,11 +229,9 @@ class SquadModel(ElmoModel):
         self, merged: torch.Tensor, start_states: torch.Tensor, end_states: torch.Tensor, mask: torch.Tensor
     ) -> Scores:
         """
-        Returns log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a
-        token, minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and
-        with `no_answer` that there is none, `(batch,)`: then the starts share the rest of the probability.
-
-        *Shape:* `merged` and the states, each `(batch, tokens, its size)`, `mask` `(batch, tokens)`.
+        Returns log probabilities: `start` and `end` `(batch, tokens)`, minus infinity at padding; `spans`, as
+        in `span_scores`; with `no_answer` that of none, `(batch,)`, after which the starts share the rest of
+        the probability.
         """
         # (batch, tokens)
         start_scores, end_scores = (

@@ -165,11 +165,9 @@ class SrlReader(TaskReader):
         tags: list[str] | None = None,
     ) -> Instance:
         """
-        Returns the instance of a predicate, by its index among the words, or, as AllenNLP's predictor gives
-        it, by a list that has 1 there; without `tags` for prediction.
-
-        # Raises
-        `ConfigurationError`: no words, no such index, or tags that are not IOB2, one a word.
+        Returns the instance of a predicate, by its index, or by AllenNLP's list that has 1 there; without
+        `tags` for prediction. No words, no such index, and tags that are not IOB2, one a word, are a
+        `ConfigurationError`.
         """
         words = [str(word) for word in words]
         if isinstance(predicate, list):

@@ -152,10 +152,8 @@ def ppmi_svd(
 
 def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "sparse.csr_array":
     """
-    Counts how often each of `words` occurs near each other one: at most `window` words apart, on either side,
-    not counting words that are not in the list.
-
-    *Shape:* `(words, words)`, symmetric.
+    Counts how often `words` are at most `window` of these words apart, on either side. *Shape:* `(words,
+    words)`.
     """
     from scipy import sparse
 

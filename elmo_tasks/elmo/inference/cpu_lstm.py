@@ -141,10 +141,7 @@ class CpuLstm:
 
 @contextmanager
 def all_threads(threads: int) -> Iterator[bool]:
-    """
-    Gives each operation of this thread all its `threads`, and yields true; or yields false where another
-    caller has several already.
-    """
+    """Gives this thread's operations all `threads`, and yields true; false where others have several."""
     before, is_locked = torch.get_num_threads(), False
     try:
         is_locked = threads > 1 and _all_threads.acquire(blocking=False)

@@ -58,11 +58,7 @@ class PackedSteps(NamedTuple):
         )
 
     def unpacked(self, packed: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """
-        Lays the sequences end to end, both directions side by side.
-
-        *Shape:* packed rows `(steps, size)` of each direction to `(steps, 2 size)`.
-        """
+        """*Shape:* packed `(steps, size)` of each direction to `(steps, 2 size)`, laid end to end."""
         directions = [part.index_select(0, rows) for part, rows in zip(packed, self.rows, strict=True)]
         return torch.cat(directions, dim=1)
 

@@ -65,11 +65,8 @@ def plain_lstm(
     inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> Tensors:
     """
-    Runs an LSTM without projections.
-
-    *Shape:* `inputs` `(steps, batch, size)`; the hidden and the cell at the start, `(batch, size)` each; the
-    `weight` and the `bias` of a `ProjectedLstm`, `(4 size, 2 size)` and `(4 size,)`. Returns the outputs, and
-    the hidden and the cell at the end, of the same shapes.
+    Runs an LSTM without projection, of the weights of a `ProjectedLstm`. *Shape:* `inputs` `(steps, batch,
+    size)`, hidden and cell `(batch, size)`, to outputs, hidden and cell of the same shapes.
     """
     weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
     outputs, *ends = torch.lstm(

@@ -87,9 +87,8 @@ class Workspace:
 
 def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """
-    Computes `inputs @ weight.T + bias`, without gradients, of tensors of one dtype.
-
-    *Shape:* `(rows, in)`, `(out, in)`, which may be a transposed view, and `(out,)` to `(rows, out)`.
+    Computes `inputs @ weight.T + bias` without gradients, in one dtype. *Shape:* `(rows, in)`, `(out, in)`,
+    which may be a transposed view, and `(out,)` to `(rows, out)`.
     """
     onednn = inputs.device.type == "cpu" and inputs.dtype in _onednn_dtypes() and inputs.numel() > 0
     function, arguments = kernel_call(weight, onednn, bias)

@@ -63,12 +63,8 @@ _POSITIVE = (1 << 63) - 1
 
 def character_ids(words: Iterable[str]) -> np.ndarray:
     """
-    Returns the official character ids of words.
-
-    Any string has a defined result: the empty one is the begin and the end mark alone, `<S>` and `</S>`
-    are the sentence boundaries, a word longer than 48 UTF-8 bytes is cut.
-
-    *Shape:* `(len(words), 50)`, `int16`, read-only.
+    Returns the official ids, also of the empty word. Words of more than 48 bytes are cut, and `<S>` and
+    `</S>` are the boundaries. *Shape:* `(len(words), 50)`, `int16`, read-only.
     """
     encoded = b"".join(map(_encode, words))
     return np.frombuffer(encoded, dtype=np.int16).reshape(-1, CHARACTERS_PER_WORD)
@@ -98,9 +94,7 @@ def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
 
 def unicode_ids(words: Iterable[str]) -> np.ndarray:
     """
-    Returns the ids of the Unicode characters of words. Any string has a defined result: `<bos>` and `<eos>`
-    are the sentence boundaries, a word longer than 48 characters is cut.
-
+    Returns the ids of characters. Words of more than 48 are cut, and `<bos>` and `<eos>` are the boundaries.
     *Shape:* `(len(words), 50)`, `int32`, read-only.
     """
     encoded = b"".join(map(_encode_unicode, words))

@@ -115,10 +115,7 @@ class BiLmFolder:
         return self.where(names[0]) if names else path
 
     def file(self, *names: str, max_bytes: int = MAX_UNPACKED_BYTES) -> Path:
-        """
-        Returns the first of these files that exists, unpacked if need be. It is an `ElmoError` if none
-        exists, or it is damaged, or larger than `max_bytes` in a zip.
-        """
+        """Returns the first of these files that exists, unpacked from a zip if it has at most `max_bytes`."""
         name = next(filter(self.has, names), None)
         if name is None:
             raise ElmoError(f"{' or '.join(names)} is missing", where=self._path)
@@ -221,10 +218,7 @@ def options_in(folder: BiLmFolder) -> BiLmOptions:
 
 
 def weights_in(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
-    """
-    Reads the weights and dictionaries, by their names in a `BiLm(options)`. A folder of other options, and a
-    weight that is missing, unknown, or of another shape or kind, are an `ElmoError`.
-    """
+    """Reads the weights and dictionaries of a biLM of these `options`, by their names in a `BiLm`."""
     if options != options_in(folder):
         raise ElmoError("the options belong to another biLM", where=folder.where(CONFIG))
     weights = _State(folder, TOKEN_WEIGHTS)

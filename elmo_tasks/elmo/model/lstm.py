@@ -94,11 +94,7 @@ class ProjectedLstm(nn.Module):
     def step(
         self, rows: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Computes one step.
-
-        *Shape:* `rows`, `hidden` `(batch, projection_dim)`, `cell` `(batch, dim)`, to hidden and cell.
-        """
+        """*Shape:* rows and hidden `(batch, projection_dim)`, cell `(batch, dim)`, to hidden and cell."""
         gates = F.linear(torch.cat([rows, hidden], dim=1), self.weight, self.bias)
         # four times (batch, dim)
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)

@@ -65,9 +65,7 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
 
 def softmax_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     """
-    Reads the softmax of an official HDF5 file; `None` if it holds none. For errors see `read_array`.
-
-    *Shape:* weight `(words, projection_dim)` and bias `(words,)`, in the order of the vocabulary.
+    Reads the softmax, `None` if there is none. *Shape:* weight `(words, projection_dim)` and bias `(words,)`.
     """
     with opened(source, "biLM weights") as file:
         shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
@@ -102,11 +100,8 @@ def write_weights(
 
 def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor, str | None]:
     """
-    Reads the state that each sentence starts from, as `allennlp elmo calibrate` writes it: the datasets
-    `hidden` and `memory` of an HDF5 file, and the digest of the biLM that it is of, if the file says it. For
-    errors see `read_array`.
-
-    *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
+    Reads the state of `allennlp elmo calibrate`, and the digest of its biLM, if the file has it. *Shape:*
+    `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
     """
     sizes = {"hidden": options.projection_dim, "memory": options.dim}
     with opened(source, "an LSTM state") as file:
