@@ -17,8 +17,6 @@ Text = str | list[str]
 
 @dataclass
 class ClassifierText(Metadata):
-    """The metadata of an instance."""
-
     sentence1: list[str]
     sentence2: list[str] | None = None
 

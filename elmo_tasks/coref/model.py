@@ -275,8 +275,11 @@ class CorefModel(ElmoModel):
         first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
         columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
         max_antecedents = max(1, int(pairs_of_row.max()))
-        # (pairs of any,)
-        pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
+        # (pairs of all members,) to the log-sum-exp of each pair, (pairs of any,)
+        values = torch.cat(log_probabilities)
+        top = values.new_full(distinct.shape, -torch.inf).scatter_reduce(0, pair_index, values, "amax")
+        scaled = (values - top[pair_index]).exp()
+        pair_sums = values.new_zeros(distinct.shape).index_add(0, pair_index, scaled).log() + top
         # (spans of any, 1 + max_antecedents), (spans of any, max_antecedents)
         row_sums = pair_sums.new_full((size, 1 + max_antecedents), -torch.inf)
         row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
@@ -377,9 +380,3 @@ def clusters_from_links(spans: Sequence[TokenSpan], antecedents: Sequence[int]) 
             cluster_of[index] = cluster_of[antecedent]
             cluster_of[index].append(spans[index])
     return sorted(map(sorted, clusters))
-
-
-def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
-    """Returns the log-sum-exp of each group. *Shape:* values and groups, `(values,)`, to `(size,)`."""
-    top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
-    return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top

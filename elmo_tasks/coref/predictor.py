@@ -111,7 +111,11 @@ class CorefPredictor(TextPredictor):
             words, paragraphs = self._paragraphs(require(json_dict, "document", str, _INPUT_FORMS))
         if not words.words:
             return None
-        sentences = [sentence for paragraph in paragraphs for sentence in self._sentences(paragraph)]
+        sentences = [
+            paragraph[sentence.start : sentence.end]
+            for paragraph in paragraphs
+            for sentence in sentence_rules().analyze(paragraph).sents
+        ]
         return CorefDocument.of(sentences, id=json_dict.get("doc_key", ""), words=words)
 
     def _paragraphs(self, text: str) -> tuple[Words, list[list[str]]]:
@@ -123,6 +127,3 @@ class CorefPredictor(TextPredictor):
         ]
         words = [paragraph.words for _, paragraph in paragraphs]
         return Words(text, list(chain.from_iterable(words)), offsets), words
-
-    def _sentences(self, words: list[str]) -> list[list[str]]:
-        return [words[sentence.start : sentence.end] for sentence in sentence_rules().analyze(words).sents]

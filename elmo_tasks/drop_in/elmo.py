@@ -127,7 +127,9 @@ class ElmoBiLm(_ElmoBiLm):
         if lstm.stateful and lstm._states is not None:
             lstm._states = tuple(state.to(embedding) for state in lstm._states)
             rows = torch.arange(len(inputs), device=inputs.device)
-            before = _state(lstm._get_initial_states(len(inputs), len(inputs), rows))
+            states = lstm._get_initial_states(len(inputs), len(inputs), rows)
+            # (layers, batch, 2 size) to (layers, 2, batch, size)
+            before = LstmState(*(part.unflatten(2, (2, -1)).transpose(1, 2) for part in states))
         trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights())
         if trained:
             self._frozen_copy.forget()
@@ -198,11 +200,6 @@ def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharac
 def allennlps_states(state: LstmState) -> tuple[torch.Tensor, ...]:
     """*Shape:* a state `(layers, 2, batch, size)` to AllenNLP's `(layers, batch, 2 size)`."""
     return tuple(part.transpose(1, 2).flatten(2) for part in state)
-
-
-def _state(states: tuple[torch.Tensor, ...]) -> LstmState:
-    """*Shape:* AllenNLP's `(layers, batch, 2 size)` to `(layers, 2, batch, size)`."""
-    return LstmState(*(part.unflatten(2, (2, -1)).transpose(1, 2) for part in states))
 
 
 def _to_allennlps(weights: dict[str, torch.Tensor], options: BiLmOptions) -> StateDict:

@@ -104,8 +104,8 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
     sources = [source]
     if source == DEFAULT_OPTIONS and weight_file is not None and weight_file != DEFAULT_WEIGHTS:
         sources = [weight_file, source]
-    for each in sources:
-        with local_file(each) as path, opened_folder(path) as folder:
+    for options_source in sources:
+        with local_file(options_source) as path, opened_folder(path) as folder:
             if folder is not None:
                 if folders.is_many_langs(folder):
                     return folders.options_in(folder)

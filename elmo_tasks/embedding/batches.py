@@ -116,7 +116,7 @@ class BatchEncoder:
         without_words = np.zeros((self.num_layers, int(self.pool != "none"), dim), self.dtype)
         vectors = {sentence.number: without_words for sentence in window}
         if self.stateful:
-            batches: Iterable[list[NumberedSentence]] = ([each] for each in window if each.words)
+            batches: Iterable[list[NumberedSentence]] = ([sentence] for sentence in window if sentence.words)
         else:
             batches = batches_by_length(window, self.batch_tokens, sentences=self.batch_sentences)
         for batch in batches:

@@ -102,10 +102,10 @@ def write_vectors(
             dataset = h5d.create(file.id, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
             offsets.append(dataset.get_offset())
     with open(path, "r+b") as content:
-        for offset, each in zip(offsets, vectors, strict=False):
+        for offset, layers in zip(offsets, vectors, strict=False):
             content.seek(offset)
             # Each layer is a block of its own, so that they need not be copied together.
-            content.writelines(np.ascontiguousarray(part).data for part in each)
+            content.writelines(np.ascontiguousarray(layer).data for layer in layers)
         if with_index:
             content.seek(offsets[-1])
             content.writelines(text.sentence_to_index())

@@ -61,8 +61,6 @@ class Target(NamedTuple):
 
 
 class SenseSentence(NamedTuple):
-    """A sentence, and its words with senses."""
-
     words: list[str]
     targets: list[Target]
 
@@ -400,8 +398,6 @@ TOLERANCE = 1e-4
 
 
 class TaggedSentence(NamedTuple):
-    """Words and their tags."""
-
     words: list[str]
     tags: list[str]
 

@@ -40,8 +40,6 @@ _SYNTACTIC = re.compile(r"gram|[ID]\d\d |(JJ|NN|VB)[A-Z]*_")
 
 
 class WordPair(NamedTuple):
-    """Two words and their score."""
-
     first: str
     second: str
     score: float
@@ -144,12 +142,12 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
             for column, name in enumerate(names)
             if not is_number(data, column) and name not in _NOT_WORD_NAMES
         ]
-        others = []
+        texts = []
         for column in words:
             cells = [row[column].lower() if column < len(row) else "" for row in rows]
             if not all(cell in _POS_TAGS or len(cell) == 1 for cell in cells):
-                others.append(column)
-        words = others if len(others) >= 2 else words
+                texts.append(column)
+        words = texts if len(texts) >= 2 else words
     if len(words) < 2:
         return None
     numbers = sorted(_numbers(data))
@@ -188,8 +186,6 @@ class Analogy(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """The result of a method in a section."""
-
     section: str
     method: str
     correct: int

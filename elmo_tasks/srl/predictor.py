@@ -97,9 +97,9 @@ class SrlPredictor(SentencePredictor):
             for index, content in enumerate(contents)
             if isinstance(content, SrlText) and content.predicates is None
         ]
-        found = self._find_predicates([contents[index].words.words for index in unmarked])
+        predicates_of_texts = self._find_predicates([contents[index].words.words for index in unmarked])
         completed = list(contents)
-        for index, predicates in zip(unmarked, found, strict=True):
+        for index, predicates in zip(unmarked, predicates_of_texts, strict=True):
             is_error = isinstance(predicates, Exception)
             completed[index] = predicates if is_error else contents[index]._replace(predicates=predicates)
         return completed

@@ -137,8 +137,8 @@ class SrlReader(TaskReader):
             indices = [predicate.index for predicate in sentence.predicates] + sentence.without_arguments
             instances = [_instance(words, tokens, index, None) for index in indices]
             reason = "" if instances else "no predicate is marked in the sentence"
-            found = instances if sentence.marked else None
-            yield SentenceInstance(join_words(words), found, reason, sentence.ids)
+            propositions = instances if sentence.marked else None
+            yield SentenceInstance(join_words(words), propositions, reason, sentence.ids)
             return
         for predicate, tags_of_predicate in zip(sentence.predicates, tags, strict=True):
             yield _instance(words, tokens, predicate.index, tags_of_predicate)
@@ -249,8 +249,8 @@ def _tags(sentence: RoleSentence, arguments: list[RoleArgument] | None, counts: 
         problem = f"{spans[i].label} is inside of {outer.label}"
         counts.count_oddity("arguments inside of others left out", sentence.lines[spans[i].start], problem)
     if all(len(argument.spans) == 1 for argument in arguments):
-        kept = [span for i, span in enumerate(spans) if i not in outer_of]
-        return from_spans(kept, len(sentence.words), Scheme.IOB2)
+        outer_spans = [span for i, span in enumerate(spans) if i not in outer_of]
+        return from_spans(outer_spans, len(sentence.words), Scheme.IOB2)
     numbers = iter(range(len(spans)))
     remaining = [
         RoleArgument(label, tuple(part for part in parts if next(numbers) not in outer_of))

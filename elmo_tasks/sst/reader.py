@@ -27,8 +27,6 @@ _LEFT_OUT = "neutral left out"
 
 @dataclass
 class SstSentence(Metadata):
-    """The metadata of an instance."""
-
     words: list[str]
 
     def __len__(self) -> int:

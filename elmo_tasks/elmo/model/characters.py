@@ -53,7 +53,7 @@ SPECIAL_IDS = {
 """The ids of the entries of a dictionary that are not characters."""
 
 _ID_OF_BOUNDARY = dict(zip((BEGIN_SENTENCE, END_SENTENCE), BOUNDARY_IDS, strict=True))
-_AS_BYTES = [np.int16(each).tobytes() for each in range(NUM_CHARACTERS)]
+_AS_BYTES = [np.int16(character).tobytes() for character in range(NUM_CHARACTERS)]
 """The bytes of each id in an `int16` array, so that a word, and a sentence, is one `join`."""
 _AFTER_A_WORD = [
     _AS_BYTES[END_WORD] + _AS_BYTES[PADDING_ID] * padding for padding in range(CHARACTERS_PER_WORD - 1)

@@ -193,7 +193,8 @@ def is_many_langs(folder: BiLmFolder) -> bool:
 def options_in(folder: BiLmFolder) -> BiLmOptions:
     """Reads the sizes of a biLM; a wrong file, or a biLM of an unsupported kind, is an `ElmoError`."""
     config, where = _config_and_path(folder)
-    encoder, tokens = (_section(config, name) for name in ("encoder", "token_embedder"))
+    sections = (config.get(name) for name in ("encoder", "token_embedder"))
+    encoder, tokens = (section if isinstance(section, dict) else {} for section in sections)
     if encoder.get("dim") == encoder.get("projection_dim"):
         problem = f"encoder.dim and encoder.projection_dim are both {encoder.get('dim')}; they must differ"
         raise ElmoError(problem, where=where)
@@ -305,7 +306,9 @@ class _State:
             problem = f"is missing; its shape is {shape}"
         elif not _is_plain(weight):
             problem = "is not a plain tensor of floating point"
-        elif not _has_shape(weight, shape):
+        elif len(weight.shape) != len(shape) or any(
+            size not in (None, actual) for size, actual in zip(shape, weight.shape, strict=True)
+        ):
             problem = f"has the shape {tuple(weight.shape)} instead of {shape}"
         elif not (weight.float().abs() <= MAX_WEIGHT).all():
             problem = "holds values that are not finite or too large"
@@ -317,12 +320,6 @@ class _State:
         if self._weights:
             surplus = ", ".join(self._weights)
             raise ElmoError(f"a biLM of this configuration has no place for {surplus}", where=self.where)
-
-
-def _has_shape(weight: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
-    return weight.dim() == len(shape) and all(
-        expected in (None, size) for expected, size in zip(shape, weight.shape, strict=True)
-    )
 
 
 def _is_plain(weight: Any) -> bool:
@@ -347,11 +344,6 @@ def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
         f"config_path, {name!r}, is missing; add the file to the folder, or use one of " + ", ".join(SHIPPED),
         where=folder.where(CONFIG),
     )
-
-
-def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
-    section = config.get(name)
-    return section if isinstance(section, dict) else {}
 
 
 def _dictionary(

@@ -176,11 +176,12 @@ def _value(content: Any, path: str) -> Any:
 def _read(options: type[Any], content: dict[str, Any], where: str) -> dict[str, Any]:
     """Returns the values of the fields with a path; a wrong or missing one is an `ElmoError`."""
     kinds, values = get_type_hints(options, include_extras=True), {}
-    for each in fields(options):
-        if (path := each.metadata.get("path")) is not None:
+    for option in fields(options):
+        if (path := option.metadata.get("path")) is not None:
             value = _value(content, path)
-            values[each.name] = each.default if value is None and each.default is not MISSING else value
-            _check(values[each.name], kinds[each.name], path, where)
+            value = option.default if value is None and option.default is not MISSING else value
+            _check(value, kinds[option.name], path, where)
+            values[option.name] = value
     return values
 
 

@@ -246,10 +246,10 @@ class _Writing(FileIO):
     error: OSError | None = None
 
     def write(self, content: Any) -> int:
-        rest = memoryview(content).cast("B")
+        unwritten = memoryview(content).cast("B")
         try:
-            while rest:
-                rest = rest[super().write(rest) :]
+            while unwritten:
+                unwritten = unwritten[super().write(unwritten) :]
         except OSError as error:
             self.error = self.error or error
         return memoryview(content).nbytes
