@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
@@ -70,7 +69,4 @@ class ClassificationReader(LabelledTextReader):
     def text_to_instance(
         self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
     ) -> Instance:
-        if (sentence2 is not None) != self.pairs:
-            needed = "pairs of sentences" if self.pairs else "single sentences"
-            raise ConfigurationError(f"the reader reads {needed}")
         return self.instance([text for text in (sentence1, sentence2) if text is not None], label)

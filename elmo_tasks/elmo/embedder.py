@@ -188,7 +188,7 @@ class Elmo(nn.Module):
         self._register_load_state_dict_pre_hook(_check_state_options, with_module=True)
 
     @classmethod
-    def from_params(cls, params: Any, **extras: Any) -> "Elmo":
+    def from_params(cls, params: Any, **extras: object) -> "Elmo":
         """Builds the object of a config block, AllenNLP's `Params`, which is checked as by `StrictParams`."""
         from elmo_tasks.common.strict_params import build_from_block  # needs AllenNLP
 
@@ -317,7 +317,7 @@ class OutsideTransforms(Function):
 
     @staticmethod
     def vmap(
-        info: Any,
+        info: object,
         in_dims: tuple[Any, ...],
         encode: Any,
         bilm: FrozenBiLm,
@@ -382,7 +382,7 @@ class OneAtATime:
     def __init__(self) -> None:
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return OneAtATime, ()
 
     def __enter__(self) -> None:

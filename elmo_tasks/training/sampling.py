@@ -44,7 +44,7 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         "padding_noise": NonNegativeFloat,
     }
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self._max_batches: dict[int, int] = {}
         """The largest number of batches of any worker, by the number of this worker's instances."""
@@ -131,7 +131,7 @@ class GroupedBucketSampler(ElmoBucketSampler):
     The others : see `ElmoBucketSampler`.
     """
 
-    def __init__(self, *, group: Name, **kwargs: Any) -> None:
+    def __init__(self, *, group: Name, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.group = group
 
@@ -190,7 +190,7 @@ class SampleReader(ShardedReader):
             self.wrapped_reader.sampled(drawn)
         yield from drawn
 
-    def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
+    def text_to_instance(self, *inputs: object, **named_inputs: object) -> Instance:
         return self.wrapped_reader.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:

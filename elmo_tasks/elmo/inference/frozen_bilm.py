@@ -163,7 +163,7 @@ class FrozenBiLm(nn.Module):
         present = self._blueprint.token_encoder.checked_present(ids)
         # Tensors that are made in inference mode could not be written into.
         with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
-            kernels, layers = self._prepared(), self._zero_layers(present)
+            kernels, layers = self.prepare(), self._zero_layers(present)
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
             for rows, lengths, positions in _parts(present):
                 before = LstmState(after.hidden[:, :, rows], after.cell[:, :, rows])
@@ -182,7 +182,7 @@ class FrozenBiLm(nn.Module):
             return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
         present = self._blueprint.token_encoder.checked_present(ids)
         with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
-            kernels, layers = self._prepared(), self._zero_layers(present)
+            kernels, layers = self.prepare(), self._zero_layers(present)
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
             for rows, lengths, positions in _parts(present):
@@ -206,11 +206,8 @@ class FrozenBiLm(nn.Module):
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._blueprint.state_dict() if name in weights}
 
-    def prepare(self) -> None:
+    def prepare(self) -> "Kernels":
         """Packs the weights, which the first use would do; for errors see `check_precision`."""
-        self._prepared()
-
-    def _prepared(self) -> "Kernels":
         kernels = self._kernels
         if kernels is not None:
             return kernels

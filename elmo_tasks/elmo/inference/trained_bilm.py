@@ -359,7 +359,7 @@ class FrozenCopy:
     def __init__(self) -> None:
         self._cached: tuple[FrozenBiLm, list[Any], torch.Tensor] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy makes a frozen biLM of its own weights."""
         return FrozenCopy, ()
 

@@ -296,7 +296,7 @@ class RecordedLayer(LayerPasses):
         self._forward_graph = CudaGraph(self._run_forward, capacity=1)
         self._backward_graph = CudaGraph(self._run_backward, capacity=1)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy makes its own recordings."""
         return RecordedLayer, (self.clips, self.products)
 

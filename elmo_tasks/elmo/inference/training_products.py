@@ -48,7 +48,7 @@ class BufferPool:
     def __init__(self) -> None:
         self.free: list[torch.Tensor] = []
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy begins without memory."""
         return BufferPool, ()
 
