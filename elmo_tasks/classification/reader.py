@@ -69,4 +69,5 @@ class ClassificationReader(LabelledTextReader):
     def text_to_instance(
         self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
     ) -> Instance:
+        """Makes the instance of a sentence, or of a pair if the reader has `pairs`."""
         return self.instance([text for text in (sentence1, sentence2) if text is not None], label)

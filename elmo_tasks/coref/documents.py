@@ -30,7 +30,6 @@ class CorefDocument(Metadata):
     words: Words = field(kw_only=True)
     """All tokens, with their offsets in the text."""
     joined: int = 0
-    """The number of annotated clusters that were joined to others."""
 
     def __len__(self) -> int:
         return len(self.words.words)

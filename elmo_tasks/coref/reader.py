@@ -68,6 +68,7 @@ class CorefReader(TaskReader):
             yield from ("cluster", *["mention"] * len(cluster))
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
+        """Makes the instance of one document; without gold clusters for prediction."""
         ids = {NO_SPEAKER: UNKNOWN_SPEAKER}
         speakers = [ids.setdefault(speaker, len(ids)) for speaker in document.speakers]
         genre = self.genre_pattern.search(document.id)

@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
 Precision = Literal["float32", "bfloat16"]
-"""The precision of a frozen biLM's products."""
 
 OPTIONS = "options.json"
 WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")

@@ -71,29 +71,20 @@ def batches_by_length(
 @dataclass(kw_only=True)
 class BatchEncoder:
     """
-    Computes the vectors of windows of sentences, which it sorts by length into batches.
-
-    # Parameters
-
-    bilm : frozen.
-    start : the state in which a sentence starts, `(layers, 2, 1, ...)`; if `stateful`, the first one.
-    layers : one of `LAYERS`, each layer, the last one, their mean or their sum; or the number of a layer.
-    pool : one of `POOLS`: a vector of each token, or the mean of the tokens.
-    stateful : the other sentences start in the state in which the one before them ended.
-    batch_tokens, batch_sentences : the bounds of a batch, see `batches_by_length`.
-    dtype : float32, or float16.
+    Computes the vectors of windows of sentences, which it sorts by length into batches. A sentence starts in
+    the state `start`, `(layers, 2, 1, ...)`; if `stateful`, in which the one before it ended.
     """
 
     bilm: FrozenBiLm
     start: LstmState
     layers: str = "all"
+    """One of `LAYERS`, or the number of a layer."""
     pool: str = "none"
     stateful: bool = False
     batch_tokens: int = BATCH_TOKENS
     batch_sentences: int = sys.maxsize
     dtype: str = "float32"
     state: LstmState | None = None
-    """The state after the last sentence, if `stateful`."""
 
     @property
     def num_layers(self) -> int:

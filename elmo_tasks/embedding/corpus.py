@@ -22,7 +22,6 @@ MAX_TOKENS = 1 << 16
 """The tokens of a line at most; a longer line is a text that was not split into sentences."""
 TEXT = "text"
 END_OF_KEY = "\0"
-"""The character between the key of a line and its text."""
 
 
 class SourceLine(NamedTuple):
@@ -30,7 +29,6 @@ class SourceLine(NamedTuple):
     line_number: int
     text: str
     key: str | None = None
-    """The name of the sentence, if it has one."""
 
 
 @dataclass(kw_only=True)
@@ -43,10 +41,8 @@ class Corpus:
     path: Path
     lines: int
     tokens: int
-    """The words between white space, of all lines."""
     digest: str
     has_keys: bool
-    """True if the lines have names of their own."""
 
     def __len__(self) -> int:
         return self.lines

@@ -92,13 +92,8 @@ class BlockField(Field[Block]):
     """
     A block, whose streams may differ in their number of steps.
 
-    # Parameters
-
-    steps : *Shape:* `(4, steps)`, stream by stream: word ids of the `lexicon`.
-    lexicon : the words by their word ids.
-    lengths : the number of steps of each stream; 0 for a stream without text.
-    fresh : whether each stream begins a new passage, so that its LSTM state is zeros.
-    process : the index of the process that made the block; each has streams of its own.
+    *Shape:* `steps` `(4, steps)`, stream by stream: word ids of the `lexicon`. For each stream, `lengths` has
+    its number of steps, and `fresh` whether it begins a new passage. A `process` has streams of its own.
     """
 
     __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]

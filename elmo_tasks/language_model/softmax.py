@@ -33,7 +33,6 @@ class Softmax(Registrable, nn.Module):
     """A distribution over the classes. *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)`; in nats."""
 
     exact_rows: int
-    """The number of rows of a call of `_exact`."""
 
     def loss(
         self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None

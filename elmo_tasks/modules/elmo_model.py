@@ -102,7 +102,6 @@ class ElmoModel(TaskModel):
     """
 
     metadata_class: ClassVar[type] = object
-    """The class of the reader's metadata."""
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
     metric: CountingMetric[Any]
@@ -122,7 +121,6 @@ class ElmoModel(TaskModel):
     ) -> None:
         super().__init__(vocab, regularizer)
         self.lacks_gold = False
-        """Whether the last batch had nothing to score."""
         self._initializer = initializer
         self._fixed_sizes = {name: vocab.get_vocab_size(name) for name in self.fixed_namespaces}
         self.text_field_embedder = text_field_embedder

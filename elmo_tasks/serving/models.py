@@ -25,7 +25,6 @@ from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
 
 RETRY_SOON = {"Retry-After": "1"}
-"""Asks the client to try again in a second."""
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 
 
@@ -35,7 +34,6 @@ class Queue:
 
     limits: Limits
     taken: int = field(default=0, init=False)
-    """The number of inputs that hold a slot."""
 
     @contextmanager
     def slots(self, count: int) -> Iterator[None]:

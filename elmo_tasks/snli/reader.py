@@ -90,6 +90,7 @@ class SnliReader(LabelledTextReader):
     def text_to_instance(
         self, premise: str | list[str], hypothesis: str | list[str], label: str | None = None
     ) -> Instance:
+        """Makes the instance of one pair, see `instance`; without `label` for prediction."""
         return self.instance([premise, hypothesis], label)
 
     def tokens(self, text: str | list[str]) -> list[Token]:

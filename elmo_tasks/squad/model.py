@@ -24,7 +24,6 @@ from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.reader import SquadQuestion
 
 N_BEST = 20
-"""Maximum number of answers that a prediction lists for a question."""
 NO_ANSWER_SIZE = 80
 """Units of the hidden layer of `NoAnswerHead`, as in the paper."""
 _LOG_PROBABILITIES = {"start", "end", "spans", "no_answer"}

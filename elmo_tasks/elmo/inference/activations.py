@@ -47,7 +47,6 @@ LARGEST_FLOAT16 = 65504
 MAP_SIZE = 1 << 42
 """The address space of a database in bytes. A process that gets less encodes each sentence."""
 MAX_READERS = 1024
-"""The largest number of read transactions at the same time, in all processes together."""
 _DATA, _ABOUT, _CHECKSUM_BYTES = "data.mdb", "activations.json", 4
 _PAGES_OF_TREE = 10
 """The pages above a record that writing it copies or splits, at most."""

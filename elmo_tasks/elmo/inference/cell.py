@@ -19,7 +19,6 @@ from elmo_tasks.common.packed_weights import KernelCall, Pack, PackedWeight, Sig
 from elmo_tasks.elmo.model.lstm import LstmState
 
 ROWS_PER_PRODUCT = 128
-"""The number of rows whose inputs are projected in one product."""
 
 
 def scale_candidate_(weights: torch.Tensor, factor: float, *, gates: int = 4, dim: int = 0) -> torch.Tensor:

@@ -15,7 +15,6 @@ from elmo_tasks.elmo.model.lstm import LstmState
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
 INPUT_ROWS = sorted({padded_rows(rows) for rows in range(1, ROWS_PER_PRODUCT + 1)})
-"""The numbers of rows of the products with inputs."""
 MAX_BYTES_JOINED = 1 << 23
 """The most bytes of a joined recurrent weight: larger ones take memory and save no time."""
 MAX_THREADS_JOINED = 2

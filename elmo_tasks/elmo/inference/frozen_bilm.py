@@ -81,7 +81,6 @@ class FrozenBiLm(nn.Module):
         self.options = options
         self.precision = precision
         self.num_layers = options.n_layers + 1
-        """The number of layers: the token layer and the LSTM layers."""
         # Has the device and the type of the biLM.
         self.register_buffer("_reference", torch.empty(0), persistent=False)
         self._weights: dict[str, torch.Tensor] = dict(weights or {})

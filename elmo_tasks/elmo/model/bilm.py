@@ -25,10 +25,6 @@ class BiLm(nn.Module):
 
     Its token layer reads characters or words, as the options say. In the shapes below, `*id` is `50` for
     characters, and nothing for words.
-
-    # Parameters
-
-    options : the sizes of the biLM.
     """
 
     token_encoder: CharacterEncoder | WordEncoder

@@ -36,7 +36,6 @@ NUM_CHARACTERS = 262
 """Ids 0 to 261: 261 rows in the official weights, and the zero row of "no word"."""
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<S>", "</S>", "<UNK>"
 SPECIAL_TOKENS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
-"""The entries of every vocabulary that are not words of a text."""
 _NO_WORD = "!!!MAXTERMID"
 """A line of some vocabularies that bilm-tf passes over: it has no row."""
 BEGIN_TEXT, END_TEXT = "<bos>", "<eos>"

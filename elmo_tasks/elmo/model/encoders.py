@@ -56,13 +56,11 @@ class TokenEncoder(nn.Module, ABC):
     reads: ClassVar[str]
     """The tensor of a batch that holds the ids; `elmo_` and this name is the indexer that makes it."""
     dtype: ClassVar[torch.dtype]
-    """The type of the ids."""
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = ()
     """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
     bos_eos: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
     """The boundary tokens of a sentence: BOS and EOS."""
     num_ids: ClassVar[int | None] = None
-    """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
 
     def __init__(self) -> None:

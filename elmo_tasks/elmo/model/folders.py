@@ -83,11 +83,8 @@ class BiLmFolder:
     """
     The files of a folder or zip, by their names.
 
-    # Parameters
-
-    path : of the folder or zip.
-    scratch : the folder that a file of a zip is unpacked to when it is first used. The file gets a new name,
-        so that no member can land elsewhere. `None` for a folder.
+    A file of a zip is unpacked to `scratch` when it is first used. It gets a new name, so that no member can
+    land elsewhere.
     """
 
     def __init__(self, path: Path, scratch: Path | None = None) -> None:

@@ -42,7 +42,6 @@ class CharacterOptions:
     dim: _Units = field(metadata={"path": "char_cnn.embedding.dim"})
     """The size of a character's vector."""
     activation: Literal["relu", "tanh"] = field(metadata={"path": "char_cnn.activation"})
-    """What follows the character convolution."""
     n_highway: Annotated[int, Range(0, MAX_LAYERS)] = field(
         default=0, metadata={"path": "char_cnn.n_highway"}
     )
@@ -103,10 +102,7 @@ class BiLmOptions:
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
         """
-        Reads the content of an `options.json`. Other keys, such as the settings of the training, are ignored.
-
-        # Raises
-        `ElmoError`, with `where` and the key: a wrong or missing value.
+        Reads the content of an `options.json`; other keys, such as the settings of the training, are ignored.
         """
         tokens: CharacterOptions | WordOptions
         if content.get("char_cnn") is not None:

@@ -50,11 +50,8 @@ _FORGET_BIAS = 1.0
 
 def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    Yields the weights of an official HDF5 file, one at a time, with their names in a `BiLm(options)`.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; or a dataset for which the
-    options have no place.
+    Yields the weights of an official HDF5 file one by one, with their names in a `BiLm(options)`. A dataset
+    without a place in the options is an `ElmoError`.
     """
     layout = list(_official_layout(options))
     with opened(source, "biLM weights") as file:
@@ -268,11 +265,8 @@ def _written(path: FilePath, mode: str) -> Iterator[h5py.File]:
 
 def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndarray:
     """
-    Reads a dataset as float32. `shape` is the shape by the options.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: it is missing, of another shape, not of floating point, in
-    another file, or different from its checksum; values that are not finite or above `MAX_WEIGHT`.
+    Reads a dataset as float32. One of another shape or kind, in another file, different from its checksum, or
+    with values above `MAX_WEIGHT` is an `ElmoError`.
     """
     stored = file.get(dataset)
     # Before memory is allocated, or another file is read
