@@ -128,7 +128,6 @@ class Confusion(ModelVerb):
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
-    """A row for each gold class, from the metrics of a `ClassificationMetric`."""
     scores = ("precision", "recall", "f1")
     table = Table(("gold", *(f"as {label}" for label in labels), *scores))
     for gold in labels:

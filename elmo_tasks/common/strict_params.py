@@ -71,7 +71,6 @@ def build_from_block(cls: type[Any], params: Params, **extras: object) -> Any:
 
 
 def parameters_of(cls: type[Any], constructor: Callable[..., object] | None) -> dict[str, Parameter]:
-    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
     if constructor is not None and constructor != cls.__init__:
         return constructor_parameters(constructor)
     parameters: dict[str, Parameter] = {}
@@ -135,7 +134,6 @@ def block_errors(block: str = "") -> Iterator[None]:
 
 @contextmanager
 def jsonnet_errors(where: FilePath) -> Iterator[None]:
-    """Raises the errors of wrong Jsonnet, and of overrides that do not fit a config, as a `JsonnetError`."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

@@ -62,7 +62,6 @@ class Table:
 
 
 def shown(cell: Cell) -> str:
-    """Returns the text of a cell for people; fractions have four digits."""
     if isinstance(cell, float):
         return f"{cell:.4f}"
     return "" if cell is None else str(cell)

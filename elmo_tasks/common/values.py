@@ -101,7 +101,6 @@ _KINDS: dict[Kind, tuple[tuple[type, ...], str]] = {
 
 
 def constructor_parameters(constructor: Callable[..., object]) -> dict[str, Parameter]:
-    """Returns the parameters of a constructor by name, without `self`, `*args` and `**kwargs`."""
     parameters = inspect.signature(constructor).parameters
     variable = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
     return {

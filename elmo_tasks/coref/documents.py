@@ -72,7 +72,6 @@ class CorefDocument(Metadata):
 
     @classmethod
     def from_record(cls, values: dict[str, Any]) -> "CorefDocument":
-        """Makes the document of a record of any format, see `data.formats.coreference`."""
         content = document_values(values)
         document = cls.of(
             content["sentences"],
@@ -142,7 +141,6 @@ def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
 
 
 def is_pronoun(words: Words, span: TokenSpan) -> bool:
-    """Tells pronouns, which name nothing by themselves, from other mentions."""
     return _is_one_of(words, span, _PRONOUNS)
 
 

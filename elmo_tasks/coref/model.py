@@ -344,7 +344,7 @@ class CorefModel(ElmoModel):
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
     def _loss(self, scores: Scores, spans: list[TokenSpan], gold: list[Cluster]) -> torch.Tensor:
-        """Returns the sum over spans of -log of the probability of their gold antecedents (section 5)."""
+        # Section 5
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, pair_scores = scores["antecedents"], scores["antecedent_scores"]
         # (kept, 1)

@@ -59,7 +59,6 @@ class ElmoBiLm(_ElmoBiLm):
 
     @classmethod
     def of(cls, bilm: FrozenBiLm) -> "ElmoBiLm":
-        """Copies the weights of a biLM, without gradients, on the same device."""
         _check_supported(bilm.options, "the biLM")
         copied = cls.__new__(cls)
         copied._build(bilm, requires_grad=False, vocab_to_cache=[])

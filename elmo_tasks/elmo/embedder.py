@@ -386,7 +386,6 @@ class OneAtATime:
         return OneAtATime, ()
 
     def __enter__(self) -> None:
-        """Takes the lock; `ElmoError` if another call is under way."""
         if not self._lock.acquire(blocking=False):
             raise ElmoError(
                 "two threads called an Elmo with `stateful: true`, which carries its state from call to call",

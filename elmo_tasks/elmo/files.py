@@ -114,7 +114,6 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
 
 
 def read_words(source: Source) -> list[str]:
-    """Reads a vocabulary of bilm-tf, one word a line in the order of the table, see `vocabulary`."""
     with local_file(source) as path:
         return vocabulary(text_lines(path), where=path)
 
@@ -143,7 +142,6 @@ def read_bilm(
 
 
 def trained_copy(bilm: FrozenBiLm) -> TrainedBiLm:
-    """Returns a trainable biLM with a copy of the weights, on the same device."""
     trained = TrainedBiLm(options=bilm.options)
     trained.load_state_dict(bilm.weights())
     return trained.to(bilm.device)

@@ -21,7 +21,6 @@ WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
 
 
 def check_layers(layers: str, num_layers: int, *, option: str) -> None:
-    """Raises `ElmoError` unless `layers` is one of `LAYERS` or the number of a layer."""
     if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
         raise ElmoError(
             f"{option} is {layers!r}",

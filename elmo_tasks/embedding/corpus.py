@@ -110,7 +110,6 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
 
 
 def _problem(key: str, sentence: str, length: int) -> str:
-    """Returns what is wrong with a line of this length in tokens; an empty text if nothing is."""
     if length > MAX_TOKENS:
         return f"{length:,} tokens are more than the {MAX_TOKENS:,} of a sentence"
     if "\n" in sentence:

@@ -253,7 +253,6 @@ def _read_embedder(files: BiLmFiles, changed: tuple[int, ...]) -> ElmoEmbedder:
 
 
 def check_layer(layer: int | str, num_layers: int) -> None:
-    """Raises `ElmoError` unless `layer` is `average` or a number, negative from the top."""
     if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return
     raise ElmoError(f"layer {layer!r} must be {AVERAGE!r} or a number from {-num_layers} to {num_layers - 1}")

@@ -34,7 +34,6 @@ _METADATA = 1024
 
 
 def check_name(output: FilePath) -> None:
-    """Raises `ElmoError` if a file to write has the name of another format, such as `.npz`."""
     path = Path(output)
     if (suffix := path.suffix.lower()) in _OTHER_FORMATS:
         raise ElmoError(

@@ -133,7 +133,6 @@ class Baseline(NamedTuple):
 def sense_baseline(
     train: Iterable[SenseSentence], dev: Iterable[SenseSentence], first_senses: Mapping[str, str]
 ) -> Baseline:
-    """Answers with the lemma's most frequent sense in the training data, or else with its first sense."""
     senses_in_train = senses_by_frequency(train)
     answers = {**first_senses, **{lemma: senses[0] for lemma, senses in senses_in_train.items()}}
     targets = [target for sentence in dev for target in sentence.targets]

@@ -132,7 +132,6 @@ def _read_pairs(file: Path) -> list[WordPair]:
 
 
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
-    """Finds the columns of both words and of the score, if there are any. `data` is one of the rows."""
     names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
     words = [column for column, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
     if len(words) != 2:
@@ -170,7 +169,6 @@ def _numbers(cells: list[str]) -> set[int]:
 
 
 def is_number(cells: list[str], column: int) -> bool:
-    """Tells whether there is a finite number in a column."""
     try:
         return math.isfinite(float(cells[column]))
     except (ValueError, IndexError):
@@ -426,7 +424,6 @@ def nearest_tokens(
 
 
 def text_blocks(encoder: VectorEncoder, lines: Iterable[str]) -> Iterator[TextBlock]:
-    """Yields the vectors of a text, one tokenised sentence a line, block by block."""
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []
     sentences: list[tuple[int, list[str]]] = []

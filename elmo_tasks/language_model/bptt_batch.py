@@ -56,7 +56,6 @@ class Lexicon(dict[str, int]):
         return np.stack(rows)
 
     def encoded(self, word_ids: np.ndarray) -> np.ndarray:
-        """Looks up the character ids, or the hashes, of words by their word ids."""
         return self._encoded.rows(self.words, word_ids)
 
     def classes(self, vocab: Vocabulary, word_ids: np.ndarray) -> np.ndarray:
@@ -65,7 +64,6 @@ class Lexicon(dict[str, int]):
         return self._classes[1].rows(self.words, word_ids)
 
     def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
-        """Maps the steps of another lexicon to the word ids of this one."""
         if other is self or not steps.size:
             return steps
         used, inverse = np.unique(steps, return_inverse=True)
@@ -154,7 +152,6 @@ class BlockField(Field[Block]):
         return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
 
     def __len__(self) -> int:
-        """Counts the steps of one direction."""
         return self.steps.shape[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -209,7 +206,6 @@ def blocks(
 
 
 def empty_block(*, streams: int, input: str) -> BlockField:
-    """Makes a block of streams that have no text left."""
     return BlockField(
         steps=np.empty((len(_ORDERS), 0), np.int64),
         lexicon=Lexicon(input),

@@ -150,7 +150,6 @@ def _log_share_of_text(trainer: GradientDescentTrainer) -> None:
 
 @torch.no_grad()
 def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.device) -> dict[str, float]:
-    """Measures a biLM in evaluation mode on a whole text."""
     model.get_metrics(reset=True)
     for instance in reader.read(text):
         batch = Batch([instance])

@@ -291,7 +291,6 @@ class BiLmModel(StrictParams, Model):
         return layers[-1]
 
     def _state(self, source: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
-        """Returns the state at the end of the previous block, with zeros for fresh streams."""
         previous = self._states.get(source)
         if previous is None or previous.hidden.size(2) != len(fresh) or bool(fresh.all()):
             return self.bilm.initial_state(len(fresh))

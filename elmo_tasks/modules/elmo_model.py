@@ -292,7 +292,6 @@ class Classifier(ElmoModel):
     average = staticmethod(average_with_logits)
 
     def best_labels(self, outputs: Outputs) -> list[Label]:
-        """Returns the most probable label of each instance, and the probabilities by label."""
         rows: list[list[float]] = outputs["probabilities"].tolist()
         return [
             Label(self.labels[row.index(max(row))], dict(zip(self.labels, row, strict=True))) for row in rows
@@ -300,7 +299,6 @@ class Classifier(ElmoModel):
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:
-    """Returns `[vectors; more]`, joined along the features, or `vectors` alone."""
     return vectors if more is None else torch.cat([vectors, more], dim=-1)
 
 

@@ -70,7 +70,6 @@ class LabelCounts:
         return sorted(self.gold.keys() | self.predicted.keys())
 
     def scores_by_label(self) -> dict[str, float]:
-        """Returns `precision-LABEL`, `recall-LABEL` and `f1-LABEL` of each label that is not empty."""
         return {
             f"{name}-{label}": value
             for label in filter(None, self.labels())

@@ -87,7 +87,6 @@ class Page:
                 self._live[path] = await ask(tab.examples[0])
 
     def _add(self, app: FastAPI, path: str, name: str, ask: Ask, tab: Tab | WordsInContext) -> None:
-        """Adds a route with the form of a tab and its answer, by the template `name`."""
         self._asks[path] = ask, tab
 
         def render(
@@ -134,7 +133,6 @@ class Page:
 
 
 def _sentence(error: HTTPException) -> str:
-    """Returns the reason of a refusal in the words of a reader."""
     return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 

@@ -73,7 +73,6 @@ def _mark(span: JsonDict, label: str, name: str, colour: int = 0) -> Mark:
 
 
 def arguments(predicate_arguments: list[JsonDict], colours: Mapping[str, int]) -> Iterator[Mark]:
-    """Yields all parts of a predicate's arguments, including the predicate itself, in their colours."""
     for argument in predicate_arguments:
         label = argument["label"]
         name = role_names([label]).get(label, "")
@@ -123,5 +122,4 @@ def starred(text: str) -> Markup:
 
 
 def heat(share: float) -> str:
-    """Returns the CSS class of a share: `heat-0` to `heat-10` for 0 to 1."""
     return f"heat-{round(10 * min(1.0, max(0.0, share)))}"

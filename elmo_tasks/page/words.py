@@ -138,7 +138,6 @@ class WordsInContext:
 
 
 def read_corpus(path: FilePath) -> list[str]:
-    """Reads the lines of a text, one tokenised sentence each, with at most `MAX_WORDS`."""
     lines = [line.strip() for _, line in read_lines(path)]
     words = sum(len(line.split()) for line in lines)
     if not 0 < words <= MAX_WORDS:

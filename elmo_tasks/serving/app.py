@@ -168,7 +168,6 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 def parse_inputs(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
-    """Parses a body to one input or a list of inputs, not too many; `HTTPException` if it is neither."""
     try:
         content = json_value(body.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:
@@ -262,7 +261,6 @@ _WAITING = 1024
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """Returns a server that answers at the sockets that its `run` takes."""
     config = uvicorn.Config(
         app,
         http=cast(Any, partial(BoundedProtocol, limits, _ClosedConnections())),

@@ -37,7 +37,6 @@ class Queue:
 
     @contextmanager
     def slots(self, count: int) -> Iterator[None]:
-        """Holds slots for a number of inputs; `HTTPException` if the queue is full."""
         if self.taken + count > self.limits.max_queue:
             reason = f"{self.taken} inputs wait already, and {self.limits.max_queue} is the limit with these"
             raise HTTPException(429, reason, RETRY_SOON)
@@ -69,7 +68,6 @@ class ServedModel(Queue):
 
 @asynccontextmanager
 async def in_time(limits: Limits) -> AsyncIterator[None]:
-    """Returns a context that lasts as long as an answer may take; `HTTPException` if the time is over."""
     try:
         async with asyncio.timeout(limits.timeout):
             yield
@@ -94,7 +92,6 @@ def served(
 
 
 def request_schema(predictor: TaskPredictor) -> dict[str, Any]:
-    """Returns the JSON schema of one input in any of the predictor's forms, or of a list of inputs."""
     optional: dict[str, Any] = {name: NotRequired[kind] for name, kind in predictor.optional_fields.items()}
     forms = []
     for form in predictor.forms:

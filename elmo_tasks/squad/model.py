@@ -68,7 +68,6 @@ class SquadResult(TaskResult):
         return Answer(best.text, best.char_start, best.char_end, best.probability)
 
     def to_json(self) -> JsonDict:
-        """Returns the fields of the best answer, all answers, the words, and the attentions as tensors."""
         best = self.best._asdict()
         return {
             "id": self.question.id,

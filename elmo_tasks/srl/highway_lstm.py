@@ -8,6 +8,7 @@ a batch.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from elmo_tasks.elmo.inference.cell import activate_, scale_candidate_, tanh_of
 from elmo_tasks.elmo.inference.layout import Step, steps_in_order
 
 GATES = 5
+_pack = partial(pack, tried=False)
 
 
 class HighwayLstm(nn.Module):
@@ -246,7 +248,3 @@ def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Te
     dim, size = highway.shape
     for_input, for_hidden = weight.split([size, dim], dim=1)
     return for_input, for_hidden
-
-
-def _pack(weight: torch.Tensor, bias: torch.Tensor | None = None) -> PackedWeight:
-    return pack(weight, bias, tried=False)

@@ -50,7 +50,6 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     @property
     def _is_primary(self) -> bool:
-        """Returns whether this process writes, as the first on its machine."""
         return self._rank % int(os.environ.get("ALLENNLP_PROCS_PER_NODE", "1")) == 0
 
     def save_checkpoint(self, trainer: Trainer) -> None:

@@ -75,7 +75,6 @@ class TrainingRun(NamedTuple):
             yield metrics
 
     def scores(self, metric: str) -> list[float]:
-        """Returns a metric on the validation data after each completed epoch."""
         return [metrics[f"validation_{metric}"] for metrics in self.epochs()]
 
 
@@ -234,7 +233,6 @@ def variants_at_chance(runs: list[TrainingRun]) -> list[str]:
 
 
 def validation_metric(config: dict[str, Any]) -> str:
-    """Returns the metric that chooses the best epoch, without its sign."""
     return config["trainer"]["validation_metric"].lstrip("+-")
 
 

@@ -83,7 +83,6 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
             raise ConfigurationError(f"{_this_process()} has no batch; use fewer processes, {ways}")
 
     def _again(self, batches: list[list[int]], wanted: int) -> list[list[int]]:
-        """Returns batches to read again in training; none in evaluation."""
         missing = wanted - len(batches)
         if self.shuffle:
             logger.warning(
@@ -211,7 +210,6 @@ def unwrapped_block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def sample_size(fraction: float, total: int) -> int:
-    """Returns `fraction` of `total` instances, rounded; `ConfigurationError` if that is none."""
     size = round(fraction * total)
     if size == 0:
         raise ConfigurationError(f"fraction {fraction:g} of {total} instances is less than one")

@@ -157,13 +157,11 @@ class WordVectors(NamedTuple):
     """`(words,)`: which words have a vector. The vectors of other words have no meaning."""
 
     def table(self, words: Sequence[str]) -> VectorTable:
-        """Keeps the known words and their vectors; `words` are the words of all rows."""
         known_words = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
         return VectorTable(known_words, self.vectors[self.known].float().numpy())
 
 
 def out_of_context(encoder: VectorEncoder, words: Sequence[str]) -> list[WordVectors]:
-    """Encodes each word as a sentence of its own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
     vectors = torch.cat([vectors.transpose(0, 1) for vectors in encoder.encode(sentences)])
@@ -269,7 +267,6 @@ class LearnedMix(NamedTuple):
 
 
 def read_mixes(archive: str) -> list[LearnedMix]:
-    """Reads the mixes of an archive; a model without ELMo is a `ConfigurationError`."""
     opened = open_archive(archive)
     name = opened.config["model"]["type"]
     if not (mixes := mixes_of(opened.model, name)):

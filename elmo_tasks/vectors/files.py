@@ -85,7 +85,6 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
 
 
 def vector_size(path: str) -> int:
-    """Reads the size of a file's vectors from its first line; `InputError` for a file without vectors."""
     return next(_vector_lines(path)).dim
 
 
@@ -133,7 +132,6 @@ class BinaryLine(str):
 
 
 def _vector_lines(path: str) -> Iterator[_VectorLine]:
-    """Yields the lines that have vectors. It is an error if a file has none, or fewer than it says."""
     for file in input_files(path):
         words = dim = count = 0
         for line_number, text in _text_lines(file):

@@ -32,7 +32,6 @@ def train_table(method: str, sentences: TokenizedText, **settings: int | float) 
 
 
 def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
-    """Counts the words that occur `min_count` times or more; it is an error if none does."""
     counts = Counter(word for words in sentences for word in words)
     frequent = {word: count for word, count in counts.most_common() if count >= min_count}
     if not frequent:

@@ -144,7 +144,6 @@ class FrozenBiLm(nn.Module):
         return zero_state(self.options, batch, like=cast(torch.Tensor, self._reference))
 
     def digest(self) -> str:
-        """Returns a hash of all that the vectors depend on."""
         with CACHES_LOCK:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
@@ -175,7 +174,6 @@ class FrozenBiLm(nn.Module):
             return layers, after
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
-        """See `BiLm.encode`."""
         if has_hooks(self):
             start = start or self.initial_state(1)
             return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
@@ -221,7 +219,6 @@ class FrozenBiLm(nn.Module):
             return self._kernels
 
     def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
-        """Raises `ElmoError` if it is to be trained: it has no parameters."""
         if requires_grad:
             raise ElmoError(
                 "requires_grad_(True): a frozen biLM has no parameters",
@@ -352,7 +349,6 @@ class Kernels:
         return [torch.cat([vectors, vectors], dim=1), *outputs], after
 
     def state_after_bos(self, start: LstmState) -> LstmState:
-        """Calls the function `state_after_bos`. The last start and its result are cached."""
         cached = self._after_bos
         if cached is None or not all(map(torch.equal, cached[0], start)):
             after = state_after_bos(self.run, self.bos_eos_ids, start)

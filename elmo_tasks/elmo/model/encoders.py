@@ -251,7 +251,6 @@ class WordEncoder(TokenEncoder):
 
     @torch.no_grad()
     def set_vocabulary(self, words: Sequence[str]) -> None:
-        """Sets the words of the table's rows; for errors see `vocabulary_rows`."""
         for name, part in vocabulary_rows(words, num_rows=len(self.embedding)).items():
             self.get_buffer(name).copy_(part)
 
@@ -278,7 +277,6 @@ class Lookup(nn.Module):
 
 
 def register_lookup(module: nn.Module, *, num_rows: int) -> None:
-    """Gives a module the three buffers of a table of `num_rows` rows, with zeros."""
     module.register_buffer("known", torch.zeros(num_rows, dtype=torch.long))
     module.register_buffer("rows", torch.zeros(num_rows, dtype=torch.long))
     module.register_buffer("unknown", torch.tensor(0))

@@ -134,11 +134,9 @@ class BiLmFolder:
         return target
 
     def text(self, name: str) -> str:
-        """Reads a file of UTF-8, of at most `MAX_TEXT` bytes; for errors see `file` and `read_utf8`."""
         return read_utf8(self.file(name, max_bytes=MAX_TEXT), max_bytes=MAX_TEXT, where=self.where(name))
 
     def json(self, name: str) -> dict[str, Any]:
-        """Reads a file of JSON; for errors see `file` and `read_json_object`."""
         return read_json_object(self.file(name, max_bytes=MAX_JSON), where=self.where(name))
 
 
@@ -188,7 +186,6 @@ def is_many_langs(folder: BiLmFolder) -> bool:
 
 
 def options_in(folder: BiLmFolder) -> BiLmOptions:
-    """Reads the sizes of a biLM; a wrong file, or a biLM of an unsupported kind, is an `ElmoError`."""
     config, where = _config_and_path(folder)
     sections = (config.get(name) for name in ("encoder", "token_embedder"))
     encoder, tokens = (section if isinstance(section, dict) else {} for section in sections)

@@ -26,7 +26,6 @@ class LstmState(NamedTuple):
     cell: torch.Tensor
 
     def digest(self, size: int = 16) -> str:
-        """Returns a hash of `size` bytes that tells states apart."""
         hashed = hashlib.blake2b(digest_size=size)
         for part in self:
             hashed.update(part.detach().cpu().flatten().view(torch.uint8).numpy().data)

@@ -94,7 +94,6 @@ class BiLmOptions:
 
     @classmethod
     def read(cls, source: FilePath | dict[str, Any]) -> "BiLmOptions":
-        """Reads a file, or takes the options themselves; for errors see `from_json`."""
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")
         return cls.from_json(read_json_object(source), where=str(source))
@@ -170,7 +169,6 @@ def _value(content: Any, path: str) -> Any:
 
 
 def _read(options: type[Any], content: dict[str, Any], where: str) -> dict[str, Any]:
-    """Returns the values of the fields with a path; a wrong or missing one is an `ElmoError`."""
     kinds, values = get_type_hints(options, include_extras=True), {}
     for option in fields(options):
         if (path := option.metadata.get("path")) is not None:

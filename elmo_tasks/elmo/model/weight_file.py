@@ -113,7 +113,6 @@ def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tens
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
-    """Writes what `initial_state_in` reads, as float32, and `attributes` that say its origin."""
     with _written(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", cell)):
             file.create_dataset(name, data=part.detach().cpu().float().numpy())
@@ -165,7 +164,6 @@ def _character_layout(
 
 
 def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
-    """Refuses weights that the options have no place for: the two files do not belong together."""
     for name, dataset in _datasets(file).items():
         # A softmax may be in the same file.
         if name.startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN")) and name not in expected:
@@ -287,7 +285,6 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
 
 
 def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str:
-    """Returns what is wrong with a dataset by its header; an empty text if nothing is."""
     if not isinstance(stored, h5py.Dataset):
         return f"{shape} is missing"
     if stored.shape != shape:
