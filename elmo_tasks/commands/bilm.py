@@ -31,6 +31,7 @@ from elmo_tasks.commands.base import (
     text_argument,
 )
 from elmo_tasks.commands.partial_outputs import check_output, partial_file, partial_folder, publish
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.progress import progress
 from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, LstmState, WordOptions
@@ -100,7 +101,10 @@ class Export(Verb):
             bar = progress(lines, work="reading", unit="lines")
             standardize_tokens(trained.bilm, map(str.split, bar))
         with partial_folder(output.resolve()) as folder:
-            write_bilm(folder, *trained, dtype=self.dtype)
+            try:
+                write_bilm(folder, *trained, dtype=self.dtype)
+            except ElmoError as error:
+                raise ElmoError(str(error), where=self.archive) from error
             # Nothing can be read without the options, so they go first and come last.
             output.mkdir(exist_ok=True)
             (output / OPTIONS).unlink(missing_ok=True)

@@ -38,12 +38,7 @@ class ElmoBiLm(_ElmoBiLm):
     own code runs words from `vocab_to_cache`, ids that no indexer makes, and any call while foreign modules
     or hooks are inside.
 
-    # Parameters
-
-    options_file, weight_file : see `read_options` and `read_frozen_bilm`; a biLM that AllenNLP cannot hold is
-        a `ConfigurationError`.
-    requires_grad : fine-tune the biLM.
-    vocab_to_cache : words whose vectors are kept, see `create_cached_cnn_embeddings`.
+    A biLM that AllenNLP cannot hold is a `ConfigurationError`.
     """
 
     def __init__(

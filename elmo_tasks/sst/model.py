@@ -109,7 +109,6 @@ class SstModel(Classifier):
             encoded = self.at_output(encoded, elmo)
         # (batch, tokens, tokens)
         products = dot_products(encoded, encoded, scaled=self.scaled_attention)
-        # (batch, tokens, tokens)
         biattention = attention(products, mask.unsqueeze(1))
         # (batch, tokens, encoded_dim)
         context = biattention @ encoded

@@ -98,7 +98,8 @@ class JoinedCharacterCnn:
 
     def __init__(self, encoder: CharacterEncoder, product: MakeLinearMap) -> None:
         self.length = encoder.max_characters
-        self.widest = max(convolution.kernel_size[0] for convolution in _convolutions(encoder))
+        widths = [convolution.kernel_size[0] for convolution in _convolutions(encoder)]
+        self.widest = max(widths)
         self.filters = product(*joined_filters(encoder))
         self.highways = [
             tuple(product(linear.weight, linear.bias) for linear in (highway.carry, highway.transform))
@@ -109,12 +110,9 @@ class JoinedCharacterCnn:
         self.embedding, self.activation = encoder.embedding, encoder.activation
         self.characters, self.words = encoder.characters, encoder.words
         # (filters,): the last character at which a window of each filter starts
-        self.last_start = torch.cat(
-            [
-                torch.full((len(convolution.weight),), self.length - convolution.kernel_size[0])
-                for convolution in _convolutions(encoder)
-            ]
-        ).to(encoder.embedding.device)
+        counts = torch.tensor([len(convolution.weight) for convolution in _convolutions(encoder)])
+        last_starts = self.length - torch.tensor(widths).repeat_interleave(counts)
+        self.last_start = last_starts.to(encoder.embedding.device)
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """Encodes distinct words. *Shape:* `(words, 50)` to `(words, projection_dim)`."""
