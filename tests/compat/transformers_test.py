@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from allennlp.commands.train import train_model
-from allennlp.common import Params, cached_transformers
+from allennlp.common import Params
 from allennlp.data import Batch, Instance, Token, TokenIndexer, Tokenizer, Vocabulary
 from allennlp.data.fields import TextField
 from allennlp.modules import TokenEmbedder
@@ -72,11 +72,6 @@ def last_layer(model_name, tokens) -> torch.Tensor:
     model = transformers.AutoModel.from_pretrained(model_name).eval()
     with torch.no_grad():
         return model(torch.tensor([[token.text_id for token in tokens]])).last_hidden_state[0]
-
-
-def test_stock_fails(bert):
-    with pytest.raises(AttributeError, match="add_special_tokens conflicts"):
-        cached_transformers.get_tokenizer.__wrapped__(bert, add_special_tokens=False)
 
 
 class TestTokenizer:
