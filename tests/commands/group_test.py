@@ -24,9 +24,8 @@ class TestHelp:
         for verb in VERBS:
             assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
 
-    @pytest.mark.parametrize("verb", ["embed", "calibrate"])
-    def test_shows_defaults(self, elmo, capsys, verb):
-        shown = " ".join(self.shown(elmo, capsys, verb).split())
+    def test_shows_defaults(self, elmo, capsys):
+        shown = " ".join(self.shown(elmo, capsys, "embed").split())
         assert "(default = cpu)" in shown
         assert "(default: the biLM that" in shown
         assert "(default = float32)" in shown
@@ -71,15 +70,6 @@ def test_packages_are_imported(elmo, tmp_path, monkeypatch, position):
     words[position:position] = ["--include-package", "of_ones_own"]
     assert elmo(*words) == 0
     assert sys.modules.pop("of_ones_own", None) is not None
-
-
-@pytest.mark.slow
-def test_the_installed_script_knows_the_group(script, tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"fine\nnot \xff\n")
-    done = script("elmo", "embed", tmp_path / "in.txt", tmp_path / "out.hdf5")
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"error: {tmp_path / 'in.txt'}, line 2: ")
 
 
 @pytest.mark.parametrize(

@@ -189,14 +189,6 @@ def functional(make):
 
 
 @use
-def reset_states(make):
-    elmo = make()
-    first, second = vectors(elmo), vectors(elmo)
-    lstm(elmo).reset_states()
-    return first, second, vectors(elmo)
-
-
-@use
 def states(make):
     elmo = make()
     before = lstm(elmo)._states

@@ -70,18 +70,6 @@ def test_entities_are_those_of_the_predictor(ner):
     assert displacy.render(doc, style="ent", jupyter=False).count("<mark") == len(doc.ents)
 
 
-def test_entities_of_each_sentence(ner):
-    doc = pipeline("elmo_ner", ner, "sentencizer")(TEXT)
-    predictor = Predictor.from_path(str(ner), import_plugins=False)
-    expected = []
-    for sentence in doc.sents:
-        words = [token for token in sentence if not token.is_space]
-        for entity in predictor.predict_json({"tokens": [token.text for token in words]})["entities"]:
-            last = words[entity["token_end"] - 1]
-            expected.append((words[entity["token_start"]].idx, last.idx + len(last), entity["type"]))
-    assert entities(doc) == expected != []
-
-
 def test_entities_of_earlier_components(ner):
     with_ours = pipeline("elmo_ner", ner)(TEXT)
     first = with_ours.ents[0]
@@ -168,13 +156,6 @@ def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
     shutil.rmtree(run)
     assert entities(spacy.load(tmp_path / "saved")(TEXT)) == expected
     assert entities(copied(nlp.make_doc(TEXT))) == expected
-
-
-def test_the_default_is_the_trained_model():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo_coref")
-    doc = nlp("Ana Silva sold the cello because she needed money .")
-    assert [span.text for span in doc.spans["coref"]] == ["Ana Silva", "she"]
 
 
 def test_roles_and_classes(tmp_path):

@@ -10,7 +10,6 @@ from elmo_tasks.vectors.encoder import (
     BiLmEncoder,
     StaticVectors,
     in_contexts,
-    out_of_context,
     sample_occurrences,
 )
 from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_word_files, read_frozen
@@ -90,17 +89,6 @@ def test_a_static_word_that_stands_twice_counts_once(word, neighbour):
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]
 ASKED = ["cat", "oslo", "Dog", "the", "absent"]
-
-
-def test_alone(tmp_path):
-    encoder = tiny_encoder(tmp_path)
-    found = out_of_context(encoder, ASKED)
-    assert [vectors.name for vectors in found] == encoder.names
-    for row, vectors in enumerate(found):
-        assert vectors.known.all()
-        for word, vector in zip(ASKED, vectors.vectors, strict=True):
-            (expected,) = encoder.encode([[word]])
-            assert torch.allclose(vector, expected[row, 0], rtol=0, atol=1e-6)
 
 
 def test_averaged_over_all_occurrences(tmp_path):
