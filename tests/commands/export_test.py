@@ -9,9 +9,11 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
+from elmo_tasks.elmo.export import standardize_tokens
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
-from tests.elmo.files import SENTENCES, VOCABULARY, changed, read_bilm
+from tests.elmo.files import SENTENCES, VOCABULARY, changed, random_bilm, read_bilm
 from tests.errors import mentions
 from tests.language_model.archives import TEXT, perplexity_of_files, write_run
 
@@ -239,3 +241,16 @@ def test_onnx(export, tmp_path, capsys, monkeypatch, source):
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["bilm.onnx"]
     assert export(source, "out", "--format", "onnx") == 1
     assert mentions(capsys.readouterr().err, "bilm.onnx exists", "--force")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text", "message"),
+    [
+        ({}, [[], []], "0 distinct words"),
+        ({}, [["the", "the"], ["the"]], "1 distinct words"),
+        ({"projection_dim": 18}, [["the", "cat"]], "no projection"),
+    ],
+)
+def test_what_cannot_be_standardized(sizes, text, message):
+    with pytest.raises(ElmoError, match=message):
+        standardize_tokens(random_bilm(**sizes), text)

@@ -5,6 +5,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import allennlp.commands
 import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
@@ -12,6 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands import VERBS, doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.compat.command import Terminated
+from tests.conftest import command_process
 
 
 class TestHelp:
@@ -133,3 +135,23 @@ class TestDoctor:
         ):
             monkeypatch.setattr(doctor, "trained_archives", lambda archives=archives: archives)
             assert dict(doctor.extras()) == expected | {"models": said}
+
+
+OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.hdf5"
+COMMANDS = [
+    "evaluate NER fixtures/ner/test.conll",
+    "predict NER fixtures/ner/predict.jsonl --output-file out --silent",
+    "elmo predict NER fixtures/ner/predict.jsonl out",
+    f"elmo embed fixtures/elmo/sentences.txt out.hdf5 --options-file {OPTIONS} --weight-file {WEIGHTS}",
+    "elmo inspect fixtures/ner/dev.conll --task ner",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_of_files_that_come_with_the_project(command, ner_archive, tmp_path, monkeypatch):
+    """From any folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner_archive).split()])
+    with command_process():
+        allennlp.commands.main(prog="allennlp")

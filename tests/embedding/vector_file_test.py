@@ -1,4 +1,4 @@
-"""The HDF5 file of `embed`, in the layout of AllenNLP 0.9."""
+"""The HDF5 file of `embed`, in the layout of AllenNLP 0.9, and the text on disk that it is made of."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import vector_file
-from elmo_tasks.embedding.corpus import SourceLine, write_corpus
+from elmo_tasks.embedding.corpus import MAX_TOKENS, SourceLine, write_corpus
 from elmo_tasks.embedding.vector_file import check_writable, write_vectors
 from tests.commands.texts import LINES
 
@@ -89,3 +89,23 @@ def test_keys_that_are_not_names(tmp_path, keys):
     text = write_corpus([SourceLine("in", n, "A cat", key) for n, key in enumerate(keys, 1)], tmp_path)
     with pytest.raises(ElmoError, match=r"the key '.*'"):
         check_writable(tmp_path, text, size=0, with_index=False)
+
+
+def test_keys_of_a_text(tmp_path):
+    lines = [SourceLine("in", i, f" {text} ") for i, text in enumerate(["a b", "", "c"], 1)]
+    text = write_corpus(lines, tmp_path)
+    assert not text.has_keys
+    assert list(text.keyed_lines()) == [("0", "a b"), ("1", ""), ("2", "c")]
+    digest = text.digest
+    keys = ["first", "second\u2028", "a/third"]
+    named = (line._replace(key=key) for line, key in zip(lines, keys, strict=True))
+    text = write_corpus(named, tmp_path)
+    assert text.has_keys
+    assert list(text.keyed_lines()) == list(zip(keys, ["a b", "", "c"], strict=True))
+    assert text.tokens == 3
+    assert text.digest != digest
+
+
+def test_a_line_that_is_too_long(tmp_path):
+    with pytest.raises(ElmoError, match=r"in, line 7: .*65,537"):
+        write_corpus([SourceLine("in", 7, "w " * (MAX_TOKENS + 1))], tmp_path)
