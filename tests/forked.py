@@ -168,31 +168,3 @@ def _run(
     except command.USER_ERRORS as error:  # what the command does by a hook for which this process has no use
         command.print_error(error)
         sys.exit(command.exit_code(error))
-
-
-_CODE = """
-import multiprocessing, torch
-from elmo_tasks.common import machine
-assert not machine._forks_have_one_thread
-torch.set_num_threads(2)
-{setup}
-{call}(sentences)
-child = multiprocessing.get_context("fork").Process(target={call}, args=[sentences])
-child.start()
-child.join(60)
-alive = child.is_alive()
-child.kill()
-assert not alive and child.exitcode == 0
-"""
-
-
-def check_in_a_fork(setup: str, *, call: str) -> None:
-    """
-    Calls a function with `sentences`, both of which `setup` makes, in a process whose PyTorch has threads,
-    and again in a fork of it. The threads do not exist in the fork; a child that waited for them would hang.
-    """
-    process = FORKED.Process(target=exec, args=(_CODE.format(setup=setup, call=call), {}))
-    process.start()
-    process.join(120)
-    process.kill()
-    assert process.exitcode == 0

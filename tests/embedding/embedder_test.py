@@ -1,6 +1,7 @@
 """`ElmoEmbedder` against the biLM itself."""
 
 import json
+import multiprocessing
 import pickle
 from collections.abc import Iterator
 from io import BytesIO
@@ -14,11 +15,12 @@ import torch
 
 import elmo_tasks
 from elmo_tasks import Elmo, load
+from elmo_tasks.common import machine
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.embedding.embedder import ElmoEmbedder
 from tests.commands.texts import DIM, LINES, TEXT, default_bilm, encode
-from tests.forked import check_in_a_fork
+from tests.forked import FORKED
 
 SENTENCES = [line.split() for line in LINES]
 
@@ -123,22 +125,36 @@ def test_calls_leave_the_hash_as_it_is(embedder):
     assert len(set(hashes)) == 1
 
 
-@pytest.mark.slow
-def test_in_a_process_that_is_forked():
-    """Also embedders and biLMs that the fork makes itself."""
-    setup = """
-from elmo_tasks import Elmo, ElmoEmbedder
-embedder = ElmoEmbedder()
-sentences = [["We", "play", "chess"] * 10] * 8
-
-def embed(sentences):
+def embed_by(embedder: ElmoEmbedder) -> None:
+    """And by embedders and biLMs that this process makes itself."""
+    sentences = [["We", "play", "chess"] * 10] * 8
     embedder.embed_batch(sentences)
     ElmoEmbedder().embed_batch(sentences)
     for trainable in False, True:
         elmo = Elmo(trainable=trainable)
         elmo(elmo.padded_ids(sentences))
-"""
-    check_in_a_fork(setup, call="embed")
+
+
+def embed_here_and_in_a_fork() -> None:
+    assert not machine._forks_have_one_thread
+    torch.set_num_threads(2)
+    embedder = ElmoEmbedder()
+    embed_by(embedder)
+    child = multiprocessing.get_context("fork").Process(target=embed_by, args=[embedder])
+    child.start()
+    child.join(60)
+    child.kill()
+    assert child.exitcode == 0
+
+
+@pytest.mark.slow
+def test_in_a_process_that_is_forked():
+    """PyTorch's threads do not exist in a fork; one that waited for them would hang."""
+    process = FORKED.Process(target=embed_here_and_in_a_fork)
+    process.start()
+    process.join(120)
+    process.kill()
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize(
