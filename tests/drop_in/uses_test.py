@@ -7,7 +7,6 @@ A use is a function of `make(**block)`, which makes an `Elmo`. It returns names,
 import copy
 import multiprocessing
 import pickle
-import re
 from collections.abc import Callable
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -109,15 +108,6 @@ for trained in (False, True):
         USES[f"{what}_{'trained' if trained else 'frozen'}"] = lambda make, of=of, trained=trained: of(
             make(requires_grad=trained)
         )
-
-
-@use
-def no_grad(make):
-    elmo = make(requires_grad=True)
-    for name, weight in elmo.named_parameters():
-        weight.requires_grad_(not re.search(r"_elmo_lstm\._token_embedder.*", name))
-    step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.01))
-    return elmo.state_dict()
 
 
 @use
@@ -330,11 +320,9 @@ for trained in (False, True):
         "by_numpy": numpy_memory,
         "in_another_order": exchanged_rows,
         "one_value": lambda elmo: lstm(elmo).backward_layer_1.state_projection.weight.data[0, 0].add_(0.1),
-        "one_bias": lambda elmo: lstm(elmo).forward_layer_0.state_linearity.bias.data[3].add_(0.1),
         "from_a_vector": lambda elmo: vector_to_parameters(
             parameters_to_vector(elmo.parameters()) * 0.5, elmo.parameters()
         ),
-        "negative": lambda elmo: [weight.data.neg_() for weight in elmo._elmo_lstm.parameters()],
         "loaded": lambda elmo: elmo.load_state_dict({n: w / 2 for n, w in elmo.state_dict().items()}),
     }.items():
         USES[f"written_{name}_{'trained' if trained else 'frozen'}"] = written(write, requires_grad=trained)

@@ -3,6 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors import encoder as module
@@ -10,9 +11,22 @@ from elmo_tasks.vectors.encoder import (
     BiLmEncoder,
     StaticVectors,
     in_contexts,
+    read_mixes,
+    same_weights,
     sample_occurrences,
 )
-from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_word_files, read_frozen
+from tests.elmo.files import (
+    SENTENCES,
+    VOCABULARY,
+    batch,
+    frozen,
+    make_files,
+    make_word_files,
+    read_bilm,
+    read_frozen,
+    trained,
+)
+from tests.ner.archives import make_run
 from tests.vectors.examples import WORDS, random_vectors, tiny_bilm, tiny_encoder
 
 
@@ -120,3 +134,30 @@ def test_a_limit_draws_each_occurrence_with_the_same_chance():
     assert len(drawn) == 5
     # 2000 * 2 / 5, and four standard deviations
     assert all(abs(count - 800) < 90 for count in drawn.values())
+
+
+@pytest.mark.slow
+def test_weights_of_layers_that_are_not_learned(tmp_path):
+    """`tests/commands/results_test.py` has those that are learned."""
+    (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False)))
+    assert (top.shares(), top.gamma()) == ([0.0, 0.0, 1.0], 1.0)
+    (drawn,) = read_mixes(str(make_run(tmp_path / "frozen", {}, weights="frozen")))
+    assert sum(drawn.shares()) == pytest.approx(1)
+
+
+def test_mixes_belong_to_the_same_weights(tmp_path):
+    (mix,) = read_mixes(str(make_run(tmp_path / "run", {"input": [0.0, 0.0, 0.0]})))
+    model = read_bilm(*make_files(tmp_path / "bilm"))
+    assert same_weights(mix.bilm, frozen(model, "bfloat16"))
+    assert same_weights(mix.bilm, trained(model))
+    with torch.no_grad():
+        model.token_encoder.projection.bias[0] += 1
+    assert not same_weights(mix.bilm, frozen(model))
+    assert not same_weights(mix.bilm, frozen(read_bilm(*make_files(tmp_path / "other", n_layers=1))))
+
+
+@pytest.mark.parametrize("scores", [None, {}])
+def test_a_model_without_mixes(tmp_path, scores):
+    run = make_run(tmp_path / "run", scores, placement="none")
+    with pytest.raises(ConfigurationError, match=f"^{run}: .*elmo_ner"):
+        read_mixes(str(run))

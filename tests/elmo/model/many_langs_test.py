@@ -16,7 +16,6 @@ from tests.elmo.many_langs import (
     WITHOUT_LONG_WORDS,
     WORDS,
     make_folder,
-    make_zip,
     reference,
 )
 from tests.errors import mentions
@@ -154,10 +153,3 @@ def test_wrong_weights(tmp_path, capsys, changed, expected):
     assert message.startswith("FOLDER/token_embedder.pkl: ")
     assert expected in message
     assert "unsafe" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("below", ["", "ko/"])
-def test_zip(tmp_path, below):
-    folder = make_folder(tmp_path / "bilm")
-    path = make_zip(folder, tmp_path / "bilm.zip", below)
-    assert read(path).digest() == read(folder).digest()
