@@ -13,7 +13,7 @@ from allennlp.predictors import Predictor
 from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.ner.predictor import NerPredictor
 from tests.elmo.files import make_files
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 from tests.language_model.archives import write_run as write_language_model
 from tests.modules.models import ensemble_of
 from tests.ner.archives import DEV, dev_batch, write_run
@@ -97,9 +97,8 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
         (labels, ["'labels'"]),
         (tmp_path / "bilm_model", ["BiLmModel"]),
     ):
-        with pytest.raises(ConfigurationError) as caught:
-            open_members([str(first), str(folder)])
-        assert mentions(str(caught.value), f"{folder}: ", *names_of_problem, str(first))
+        message = error_of(ConfigurationError, open_members, [str(first), str(folder)])
+        assert mentions(message, f"{folder}: ", *names_of_problem, str(first))
     (first / "best.th").write_bytes(b"cut off")
     with pytest.raises(ConfigurationError, match=rf"^{first}:"):
         open_members([str(first), str(labels)])

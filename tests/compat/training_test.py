@@ -25,7 +25,7 @@ from elmo_tasks.compat import correctness, running
 from elmo_tasks.compat.command import error_of_block
 from elmo_tasks.ner.crf import Chain
 from tests.conftest import command_process
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 from tests.ner.archives import DEV
 
 NER = str(bundled("training_configs/ner.jsonnet").resolve())
@@ -172,9 +172,8 @@ class TestRecover:
     )
     def test_it_names_the_keys_that_differ(self, runs, more, keys):
         config = config_of("ner", **{**SHORT, "trainer.num_epochs": 2, "trainer.patience": None, **more})
-        with pytest.raises(ConfigurationError) as caught:
-            train.train_model(config, runs / "2", recover=True)
-        assert mentions(str(caught.value), "--recover", *keys)
+        message = error_of(ConfigurationError, train.train_model, config, runs / "2", recover=True)
+        assert mentions(message, "--recover", *keys)
 
     def test_a_finished_run_goes_on_as_if_it_had_never_ended(self, runs, allennlp, tmp_path):
         folder = tmp_path / "run"

@@ -14,6 +14,7 @@ from elmo_tasks.embedding import vector_file
 from elmo_tasks.embedding.corpus import MAX_TOKENS, SourceLine, write_corpus
 from elmo_tasks.embedding.vector_file import check_writable, write_vectors
 from tests.commands.texts import LINES
+from tests.errors import error_of, mentions
 
 LAYERS, DIM = 3, 5
 
@@ -71,10 +72,8 @@ def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
     needed = text.tokens * 10**8
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     # There is the index, too.
-    with pytest.raises(ElmoError) as caught:
-        check_writable(tmp_path, text, size=text.tokens * 10**8, with_index=True)
-    shown = f"{tmp_path}: needs {needed / 1e9:.3f} GB of disk, {needed / 1e9:.3f} GB are free"
-    assert str(caught.value) == shown
+    message = error_of(ElmoError, check_writable, tmp_path, text, size=needed, with_index=True)
+    assert mentions(message, f"{tmp_path}: ", f"{needed / 1e9:.3f} GB")
 
 
 def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
