@@ -8,7 +8,6 @@ import copy
 import multiprocessing
 import pickle
 from collections.abc import Callable
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -18,8 +17,6 @@ from allennlp.data import Vocabulary
 from allennlp.modules import TextFieldEmbedder
 from allennlp.modules.elmo import _ElmoBiLm, _ElmoCharacterEncoder, batch_to_ids
 from allennlp.modules.elmo_lstm import ElmoLstm
-from allennlp.nn import InitializerApplicator
-from allennlp.nn.initializers import PretrainedModelInitializer
 from allennlp.training.moving_average import ExponentialMovingAverage
 from torch import nn
 from torch.func import functional_call
@@ -108,20 +105,6 @@ for trained in (False, True):
         USES[f"{what}_{'trained' if trained else 'frozen'}"] = lambda make, of=of, trained=trained: of(
             make(requires_grad=trained)
         )
-
-
-@use
-def pretrained_initializer(make):
-    source, elmo = make(), make()
-    vectors(elmo)
-    with torch.no_grad():
-        for weight in source.parameters():
-            weight.mul_(0.5)
-    with NamedTemporaryFile() as file:
-        torch.save(source.state_dict(), file.name)
-        pretrained = PretrainedModelInitializer(file.name)
-    InitializerApplicator([(r".*_elmo_lstm.*", pretrained)])(elmo)
-    return vectors(elmo), elmo.state_dict()
 
 
 @use
@@ -374,14 +357,8 @@ for name, insert in {
     "hook_on_a_layer": lambda elmo: lstm(elmo).backward_layer_0.register_forward_hook(
         lambda _, __, outputs: (outputs[0] * 2, outputs[1])
     ),
-    "hook_on_the_inputs": lambda elmo: encoder(elmo)._projection.register_forward_pre_hook(
-        lambda _, inputs: (inputs[0] * 2,)
-    ),
     "hook_on_the_bilm": lambda elmo: elmo._elmo_lstm.register_forward_hook(
         lambda _, __, outputs: {**outputs, "activations": [layer * 2 for layer in outputs["activations"]]}
-    ),
-    "another_convolution": lambda elmo: setattr(
-        encoder(elmo), "char_conv_0", nn.Sequential(encoder(elmo).char_conv_0, nn.Tanh())
     ),
 }.items():
     USES[f"placed_{name}"] = written(insert)
