@@ -1,21 +1,16 @@
-"""Commands and tests in processes that are forked from one that has imported everything."""
+"""Commands in processes that are forked from one that has imported everything."""
 
 import multiprocessing
 import os
-import runpy
 import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import allennlp.commands
-import pytest
 import torch
 
 from elmo_tasks import suite
@@ -96,45 +91,6 @@ class Command:
     def succeed(self) -> None:
         """Waits until it ends without an error."""
         assert self.finish() == 0, self.log.read_text()
-
-
-def run_python(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """
-    Replaces `subprocess.run`. It runs `python -m MODULE ...` in a forked process, and returns the output.
-    Other commands go to `subprocess.run`.
-    """
-    if command[1] != "-m":
-        return _run_program(command, **options)
-    with tempfile.NamedTemporaryFile(mode="r") as shown:
-        process = FORKED.Process(target=_run_module, args=(command[2:], shown.name, dict(os.environ)))
-        process.start()
-        process.join()
-        assert process.exitcode == 0
-        return subprocess.CompletedProcess(command, 0, stdout=shown.read())
-
-
-_run_program = subprocess.run
-
-
-def _run_module(words: list[str], shown: str, environment: dict[str, str]) -> None:
-    os.environ.update(environment)
-    os.dup2(os.open(shown, os.O_WRONLY), 1)
-    sys.argv = words
-    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-
-
-def run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int | None:
-    """Returns the exit code of pytest in a forked process, which has never computed anything."""
-    process = FORKED.Process(target=_run_tests, args=(arguments, log, environment))
-    process.start()
-    process.join()
-    return process.exitcode
-
-
-def _run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> None:
-    _show_in(log)
-    os.environ.update(environment)
-    sys.exit(pytest.main(list(arguments)))
 
 
 def _show_in(log: Path) -> None:
