@@ -6,18 +6,15 @@ from typing import Any
 
 import allennlp.commands
 import pytest
-from allennlp.models.archival import archive_model
 
 import elmo_tasks  # noqa: F401
 from elmo_tasks.commands import embed, experiments
 from elmo_tasks.common import progress
-from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import files
 from elmo_tasks.training.experiments import TrainingRun
 from tests.commands.texts import TEXT
 from tests.elmo.files import FILLING, make_files
 from tests.forked import exit_code
-from tests.ner.archives import write_run
 from tests.training.runs import finish
 
 Verb = Callable[..., int]
@@ -74,11 +71,9 @@ def small_default(small_bilm: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(scope="session")
-def ner_archive(tmp_path_factory: pytest.TempPathFactory) -> str:
+def ner_archive(run: Path) -> str:
     """The archive of a tiny NER model, beside its run."""
-    folder = tmp_path_factory.mktemp("ner") / "run"
-    write_run(folder, seed=1, bilm=bundled("fixtures/elmo").resolve())
-    return str(archive_model(folder))
+    return str(run / "model.tar.gz")
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from spacy import displacy
 from spacy.training import Example
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
-from tests.coref.tiny import Tiny
 from tests.elmo.files import make_block, make_files
 from tests.ner.archives import write_run
+from tests.pipeline.archives import write_archive
 
 TEXT = "Ana Silva flew to Lisbon.\n\nShe  met Reuters in Paris, said the ferryman.\n"
 TEXTS = [TEXT, "", " \n", "Reuters saw Ana Silva in Lisbon.", "One.", TEXT]
@@ -31,11 +31,7 @@ def ner(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def coref(tmp_path_factory):
-    tiny = Tiny(spans_per_word=1.0)
-    tiny.model.mentions.scorer[-1].bias.data.fill_(1.0)
-    folder = tmp_path_factory.mktemp("coref") / "run"
-    tiny.write_run(folder)
-    return archive_model(folder)
+    return write_archive(tmp_path_factory.mktemp("coref") / "run", "coref")
 
 
 def pipeline(factory, archive, *before, **config):
