@@ -37,15 +37,6 @@ def end(error: BaseException) -> None:
     sys.excepthook(type(error), error, None)
 
 
-def test_a_reader_of_the_output_that_has_read_enough(monkeypatch, capsys):
-    reader, writer = os.pipe()
-    monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
-    os.close(reader)
-    command.print_error(BrokenPipeError(32, "Broken pipe"))
-    print("more", flush=True)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
     ("trainer", "last", "reason"),
     [

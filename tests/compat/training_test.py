@@ -2,16 +2,13 @@
 
 import json
 import shutil
-import sys
 from functools import partial
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 from allennlp.commands import train
-from allennlp.common import FromParams, Params, params
+from allennlp.common import FromParams, Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data.data_loaders import SimpleDataLoader
 from allennlp.training import GradientDescentTrainer, Trainer
@@ -21,7 +18,7 @@ from torch import nn
 from elmo_tasks.archives import open_archive
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError
-from elmo_tasks.compat import correctness, running
+from elmo_tasks.compat import correctness
 from elmo_tasks.compat.command import error_of_block
 from elmo_tasks.ner.crf import Chain
 from tests.conftest import command_process
@@ -235,20 +232,6 @@ def test_keys_of_the_trainer(tmp_path, caplog):
     assert [record.message.split(":")[0] for record in caplog.records] == [
         "trainer.should_log_parameter_statistics"
     ]
-
-
-def test_gojsonnet_where_jsonnet_is_not_installed(monkeypatch, tmp_path):
-    go = ModuleType("_gojsonnet")
-    go.__spec__ = ModuleSpec("_gojsonnet", None)
-    go.evaluate_file = lambda path, **options: '{"by": "go"}'
-    go.evaluate_snippet = lambda path, text, **options: text
-    for name in ("evaluate_file", "evaluate_snippet"):
-        monkeypatch.setattr(params, name, getattr(params, name))
-    monkeypatch.setitem(sys.modules, "_jsonnet", None)
-    monkeypatch.setitem(sys.modules, "_gojsonnet", go)
-    running.take_gojsonnet()
-    (tmp_path / "a.jsonnet").touch()
-    assert Params.from_file(tmp_path / "a.jsonnet").as_dict() == {"by": "go"}
 
 
 @pytest.mark.parametrize(

@@ -39,15 +39,6 @@ def bert(tmp_path_factory) -> str:
     return str(folder)
 
 
-@pytest.fixture
-def roberta(tmp_path) -> str:
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcstĠ", "ca", "cat", "Ġs", "Ġsa", "Ġsat"]
-    (tmp_path / "vocab.json").write_text(json.dumps({piece: id for id, piece in enumerate(pieces)}))
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nc a\nca t\nĠ s\nĠs a\nĠsa t\n")
-    transformers.RobertaConfig(vocab_size=len(pieces), **SIZES).save_pretrained(tmp_path)
-    return str(tmp_path)
-
-
 assert_close = functools.partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4)
 
 
@@ -80,12 +71,6 @@ class TestTokenizer:
         assert " ".join(texts(tokens)) == "[CLS] the cat ##s sat on the mat ##s . [SEP]"
         assert [token.text_id for token in tokens] == [WORDPIECES.index(text) for text in texts(tokens)]
         assert [LONG[token.idx : token.idx_end] for token in tokens[1:4]] == ["The", "cat", "s"]
-
-    def test_byte_pairs(self, roberta):
-        tokenizer = make(Tokenizer, roberta)
-        assert texts(tokenizer.tokenize("cats sat")) == ["<s>", "cat", "s", "Ġsat", "</s>"]
-        pair = tokenizer.add_special_tokens([Token("cat")], [Token("Ġsat")])
-        assert texts(pair) == ["<s>", "cat", "</s>", "</s>", "Ġsat", "</s>"]
 
     def test_words(self, bert):
         tokenizer = make(Tokenizer, bert)

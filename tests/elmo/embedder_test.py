@@ -89,16 +89,6 @@ def test_initial_state(files, tmp_path):
     np.testing.assert_allclose(vectors[0, : len(NONEMPTY[0])], expected, atol=2e-6)
 
 
-def test_frozen_builds_no_graph_and_trains_only_the_mix(files):
-    elmo = Elmo(placement="input+output", **files)
-    learned = [name for name, p in elmo.named_parameters() if p.requires_grad]
-    names = {f"mixes.{of}.{name}" for of in ("input", "output") for name in ("gamma", "scores")}
-    assert set(learned) == names
-    assert not elmo.bilm.encode(batch(SENTENCES)).requires_grad
-    elmo(batch(SENTENCES)).input.sum().backward()
-    assert all(parameter.grad is None for parameter in elmo.bilm.parameters())
-
-
 def test_the_penalty_is_that_of_the_weights_of_all_mixes(files):
     elmo = Elmo(placement="input+output", mix_l2=0.1, **files)
     elmo.mixes["input"].scores.data = torch.tensor([1.0, 2.0, 3.0])

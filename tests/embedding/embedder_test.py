@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-import elmo_tasks
 from elmo_tasks import Elmo
 from elmo_tasks.common import machine
 from elmo_tasks.common.errors import ElmoError
@@ -58,13 +57,6 @@ def test_all_calls_give_the_vectors_of_the_bilm(embedder, expected):
     assert equal(list(embedder.embed_sentences(iter(SENTENCES), batch_size=1)), expected)
     assert embedder.embed_batch([]) == list(embedder.embed_sentences([])) == []
     assert (embedder.num_layers, embedder.dim) == (3, DIM)
-
-
-def test_the_arguments_of_allennlp(expected):
-    assert elmo_tasks.ElmoEmbedder is ElmoEmbedder
-    assert equal(ElmoEmbedder(DEFAULT_OPTIONS, DEFAULT_WEIGHTS, -1).embed_batch(SENTENCES), expected)
-    named = ElmoEmbedder(options_file=DEFAULT_OPTIONS, weight_file=DEFAULT_WEIGHTS, cuda_device=-1)
-    assert equal(named.embed_batch(SENTENCES), expected)
 
 
 def test_sentences_are_asked_for_when_they_are_needed(embedder):

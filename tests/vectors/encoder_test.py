@@ -27,7 +27,7 @@ from tests.elmo.files import (
     trained,
 )
 from tests.ner.archives import make_run
-from tests.vectors.examples import WORDS, random_vectors, tiny_bilm, tiny_encoder
+from tests.vectors.examples import random_vectors, tiny_bilm, tiny_encoder
 
 
 def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):
@@ -76,23 +76,6 @@ def test_a_static_occurrence_is_the_mean_of_the_other_words():
     mean = vectors.occurrence(sentence, 1, 2)
     assert torch.allclose(mean, (sentence[:, 0] + sentence[:, 2]) / 3)
     assert vectors.occurrence(sentence[:, :1], 0, 1).tolist() == [[0.0] * 5]
-
-
-def test_nearest_static_words():
-    vectors = random_vectors()
-    (table,) = next(vectors.encode([WORDS])).double().numpy()
-    cosines = {
-        word: table[row] @ table[2] / np.linalg.norm(table[row]) / np.linalg.norm(table[2])
-        for row, word in enumerate(WORDS)
-        if word != "dog"
-    }
-    expected = sorted(cosines, key=lambda word: -cosines[word])
-    nearest = vectors.nearest("dog", 3)
-    assert [word for word, _ in nearest] == expected[:3]
-    assert [cosine for _, cosine in nearest] == pytest.approx(
-        [cosines[word] for word, _ in nearest], abs=1e-6
-    )
-    assert [word for word, _ in vectors.nearest("DOG", 100)] == expected
 
 
 @pytest.mark.parametrize(("word", "neighbour"), [("a", "b"), ("b", "a"), ("B", "a")])

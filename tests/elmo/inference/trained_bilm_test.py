@@ -95,17 +95,6 @@ def test_a_bilm_of_words_equals_the_step_by_step_reference(tmp_path):
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float, torch.double])
-def test_batch_without_any_token(dtype):
-    bilm = trained(random_bilm()).to(dtype)
-    layers, state = bilm(torch.zeros(2, 3, 50, dtype=torch.int16))
-    assert layers.shape == (3, 2, 3, 12)
-    assert layers.dtype == dtype
-    assert not layers.any()
-    assert not state.hidden.any()
-    assert not bilm.encode(torch.zeros(2, 3, 50, dtype=torch.int16)).any()
-
-
 def test_without_gradients_it_is_a_frozen_one(fast_paths):
     model = random_bilm(**FILLING)
     bilm = trained(model)
