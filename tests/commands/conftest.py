@@ -6,15 +6,18 @@ from typing import Any
 
 import allennlp.commands
 import pytest
+from allennlp.models.archival import archive_model
 
 import elmo_tasks  # noqa: F401
 from elmo_tasks.commands import embed, experiments
 from elmo_tasks.common import progress
+from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import files
 from elmo_tasks.training.experiments import TrainingRun
 from tests.commands.texts import TEXT
 from tests.elmo.files import FILLING, make_files
 from tests.forked import exit_code
+from tests.ner.archives import write_run
 from tests.training.runs import finish
 
 Verb = Callable[..., int]
@@ -71,9 +74,11 @@ def small_default(small_bilm: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(scope="session")
-def ner_archive(run: Path) -> str:
+def ner_archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The archive of a tiny NER model, beside its run."""
-    return str(run / "model.tar.gz")
+    folder = tmp_path_factory.mktemp("ner") / "run"
+    write_run(folder, seed=1, bilm=bundled("fixtures/elmo").resolve())
+    return str(archive_model(folder))
 
 
 @pytest.fixture
