@@ -10,7 +10,7 @@ from typing import Any
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives import local_archive, packed_archive
+from elmo_tasks.archives.opening import local_archive, packed_archive
 from elmo_tasks.commands.base import (
     Gpu,
     Input,

@@ -235,7 +235,7 @@ def _annotation(sentence: EntitySentence) -> str:
 
 
 def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
-    """Reads the entities of a sentence that is annotated as the first one, without overlaps."""
+    """Leaves out entities that overlap a longer one."""
     counts.check_annotated_alike(sentence.lines[0], _annotation(sentence))
     if sentence.tags is not None:
         return tags.spans(sentence.tags, sentence.lines)

@@ -17,8 +17,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a service."""
-
     max_bytes: int = 1 << 20
     """Of a request."""
     max_tokens: int = 10_000

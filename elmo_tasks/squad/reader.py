@@ -48,8 +48,6 @@ _TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of
 
 @dataclass
 class SquadQuestion(Metadata):
-    """The metadata of an instance."""
-
     passage: Words
     question: Words
     id: str | None = None
@@ -195,7 +193,6 @@ class SquadReader(TaskReader):
         return "parquet" if is_parquet(files[0]) else "json"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
-        """Yields whether a question has an answer."""
         answers = instance["metadata"].metadata.answers
         if answers is not None:
             yield "answer" if answers else "no answer"
@@ -217,8 +214,7 @@ class SquadReader(TaskReader):
         }
         if answers is not None:
             metadata.answers = [answer.text for answer in answers]
-            found = map(passage_text.span, answers)
-            spans = [span for span in found if span is not None] or [NO_SPAN]
+            spans = list(filter(None, map(passage_text.span, answers))) or [NO_SPAN]
             chosen = spans[0]
             if self.training_answer == "most_frequent":
                 chosen = Counter(spans).most_common(1)[0][0]

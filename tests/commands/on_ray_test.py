@@ -29,7 +29,7 @@ pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ra
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.common.ray_cluster import connected
+from elmo_tasks.common.ray_cluster import connected, ray
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,32 @@ def on_cluster(cluster_address: str) -> Iterator[str]:
     """The address of a Ray with two processors, which the verbs in this process take."""
     with connected(cluster_address, cpus=2):
         yield cluster_address
+
+
+# These two come before a Ray is connected.
+
+
+def test_no_ray_at_the_address():
+    with (
+        pytest.raises(ConnectionError, match=r"^--ray-address 127\.0\.0\.1:1: "),
+        connected("127.0.0.1:1", cpus=1),
+    ):
+        pass
+
+
+def test_a_signal_ends_the_process_as_before(monkeypatch):
+    def init(**options):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    before = signal.signal(signal.SIGTERM, handler := lambda *_: None)
+    try:
+        with connected(None, cpus=1):
+            assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def rows(folder: Path) -> list[dict]:
