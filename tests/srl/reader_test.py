@@ -161,6 +161,15 @@ def test_universal_propbank_and_conll2009(tmp_path, content, tags):
     assert without.propositions == []
 
 
+@pytest.mark.parametrize("row", ["3", "3\tsongs\tsong\tNOUN\tNN\t_\t2\tobj\t_\t_"])
+def test_a_row_of_dependencies_without_its_columns(tmp_path, row):
+    content = dependencies(UD, ["_ _ _ A0", "_ _ sing.01 _", "_ _ _ A1"])
+    cut = content.replace("3\tsongs\tsong\tNOUN\tNN\t_\t2\tobj\t_\t_\t_\tA1", row)
+    assert cut != content
+    message = error_of(InputError, read, tmp_path / "a", cut)
+    assert mentions(message, f"{tmp_path / 'a'}, line 8: ", "12 are needed")
+
+
 PLUS = "# global.columns = ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC UP:PRED UP:ARGHEADS"
 
 

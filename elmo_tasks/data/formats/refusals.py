@@ -13,6 +13,7 @@ from elmo_tasks.data.input_files import InputError
 
 _HEAD = 1024
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_PDF, _EXCEL, _PICKLE = b"%PDF-", b"\xd0\xcf\x11\xe0", re.compile(rb"\x80[\x02-\x05]")
 _POINTERS = re.compile(r"\S+ \d+ \d+ .*\d:\d+\S*-rel\b")
 """A line such as `nw/x.tree 0 4 gold run run.01 ----- 0:1-ARG0 4:0-rel`, also of NomBank."""
 _RESIDUES = re.compile(r"[A-Za-z*.-]+\s*")
@@ -47,7 +48,7 @@ def _head(sample: Sample) -> bytes:
 def _is_binary(sample: Sample) -> bool:
     head = _head(sample)
     is_read = sample.is_parquet or sample.files[0].name.endswith(".spacy") or head.startswith(_UTF_16)
-    return not is_read and b"\0" in head
+    return not is_read and (b"\0" in head or head.startswith(_PDF))
 
 
 def _is_spacy2(sample: Sample) -> bool:
@@ -77,10 +78,10 @@ def _lacks_words(sample: Sample) -> bool:
 
 _KINDS = (
     _Kind("an empty file", lambda sample: len(sample.files) == 1 and not _head(sample).strip(), ""),
-    _Kind("an Excel file", lambda sample: _head(sample).startswith(b"\xd0\xcf\x11\xe0"), "save it as csv"),
+    _Kind("an Excel file", lambda sample: _head(sample).startswith(_EXCEL), "save it as csv"),
     _Kind(
         "a pickle of Python",
-        lambda sample: re.match(rb"\x80[\x02-\x05]", _head(sample)),
+        lambda sample: _PICKLE.match(_head(sample)),
         "load it where it comes from, and write JSON Lines or Parquet",
     ),
     _Kind("a binary file, not a text", _is_binary, "export it as JSON Lines, csv or Parquet"),

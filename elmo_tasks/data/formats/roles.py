@@ -317,13 +317,15 @@ def _read_dependencies(path: Path, options: RoleOptions) -> Sentences:
 
 def _from_dependencies(rows: list[tuple[int, list[str]]]) -> RoleSentence:
     first = _predicate_column([cells for _, cells in rows])
-    sentence = RoleSentence([cells[1] for _, cells in rows], [line for line, _ in rows])
     marked = [index for index, (_, cells) in enumerate(rows) if {*cells[first : first + 1]} - {*_EMPTY}]
+    needed = first + 1 + len(marked)
     for line, cells in rows:
-        if len(cells) != first + 1 + len(marked) and (marked or len(cells) > first):
-            problem = f"the row has {len(cells)} columns, and {first + 1 + len(marked)} are needed"
+        # A sentence without predicates may lack the columns after that of the relation.
+        if len(cells) not in (range(_FLAG_UP, needed + 1) if not marked else (needed,)):
+            problem = f"the row has {len(cells)} columns, and {needed} are needed"
             remedy = "one for each predicate after the column of the predicates"
             raise InputError(f"{problem}: {remedy}", line=line)
+    sentence = RoleSentence([cells[1] for _, cells in rows], [line for line, _ in rows])
     for column, index in enumerate(marked, start=first + 1):
         labels = [(position, cells[column]) for position, (_, cells) in enumerate(rows)]
         arguments = [RoleArgument(each, ((i, i + 1),)) for i, each in labels if each not in _EMPTY]

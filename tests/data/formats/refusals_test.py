@@ -36,6 +36,7 @@ SPACY2 = [
         (pickle.dumps(["Ann"]), ["pickle"]),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), ["Excel", "csv"]),
         (b"\x7fELF" + bytes(99), ["binary"]),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", ["binary"]),
     ],
 )
 def test_data_that_are_told_by_name(tmp_path, content, values):
