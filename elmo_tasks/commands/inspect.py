@@ -21,6 +21,7 @@ from elmo_tasks.data.formats.containers import container
 from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import read_table
 from elmo_tasks.data.formats.records import read_records
+from elmo_tasks.data.formats.refusals import refusal
 from elmo_tasks.data.formats.sample import Sample, sample_of
 from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
@@ -145,6 +146,8 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
     Returns the ways in which tasks read data, by what a sample shows. If there are none, the error says what
     the likeliest of them lacks.
     """
+    if error := refusal(sample):
+        raise error
     readings: list[Reading] = []
     problems: list[tuple[Fit, InputError]] = []
     for task in tasks:

@@ -109,7 +109,7 @@ class CorefReader(TaskReader):
 
 
 def _documents(path: Path, encoding: str, counts: Tally) -> Iterator[CorefDocument | InputError]:
-    for record in read_documents(path, encoding=encoding):
+    for record in read_documents(path, encoding=encoding, tell=counts.count_oddity):
         document = record.make(CorefDocument.from_record)
         if isinstance(document, CorefDocument):
             annotation = "no clusters" if document.clusters is None else "clusters"

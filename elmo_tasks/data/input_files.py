@@ -34,7 +34,7 @@ ID_KEYS = (
     *("id", "pairID", "pair_ID", "uid", "guid", "idx", "index"),
     *("doc_key", "doc_id", "sent_id", "sentence_id"),
 )
-"""The fields of a record that tell which it is."""
+"""The fields of a record that tell which it is, whatever their length."""
 _LONGEST_ID = 64
 """Characters; a longer value is a text or an address."""
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
@@ -60,15 +60,14 @@ class NoWordsError(InputError):
     """The error of a record without words."""
 
 
-def ids_of(values: Mapping[str, Any], read: Collection[str | None] | None = None) -> dict[str, Any]:
-    """
-    Returns the values by which a record is named; predictions repeat them. They are known by their fields'
-    names or, where the fields that are `read` are given, are all others that are short.
-    """
-    if read is None:
-        return {key: values[key] for key in ID_KEYS if key in values}
-    short = {key: value for key, value in values.items() if type(value) in (str, int)}
-    return {key: value for key, value in short.items() if key not in read and len(str(value)) <= _LONGEST_ID}
+def ids_of(values: Mapping[str, Any], read: Collection[str | None] = ()) -> dict[str, Any]:
+    """Returns the values that predictions repeat: the ids, and all others that are short and not `read`."""
+    return {
+        key: value
+        for key, value in values.items()
+        if type(value) in (str, int)
+        and (key in ID_KEYS or (key not in read and len(str(value)) <= _LONGEST_ID))
+    }
 
 
 def value_or_error(
@@ -109,11 +108,16 @@ class Record:
             raise self._content
         return self._content
 
-    def make(self, function: Callable[[dict[str, Any]], Made]) -> "Made | InputError":
-        """Returns what a function makes of the values, or its `InputError`, or the error of the record."""
+    def make(
+        self, function: Callable[[dict[str, Any]], Made], read: Collection[str] = ()
+    ) -> "Made | InputError":
+        """
+        Returns what a function makes of the values, or its `InputError`, or the error of the record. An error
+        has the ids of a record whose fields `read` are read.
+        """
         if isinstance(self._content, InputError):
             return self._content
-        return value_or_error(self.path, self.line, function, self._content, ids=ids_of(self._content))
+        return value_or_error(self.path, self.line, function, self._content, ids=ids_of(self._content, read))
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:

@@ -44,7 +44,8 @@ def _fit_senses(sample: Sample) -> Fit:
 
 def _fit_pos(sample: Sample) -> Fit:
     if is_conllu(sample.lines):
-        return Fit.LIKELY
+        sizes = {line.count("\t") for line in sample.lines if not line.startswith("#")}
+        return Fit.LIKELY if len(sizes) == 1 else Fit.NO  # else it has roles
     rows = [split_cells(line, None) for line in sample.lines if not line.startswith("#")]
     tags = {row[-1] for row in rows if len(row) == 2}
     are_pairs = sample.has_blank_lines and sum(len(row) == 2 for row in rows) > _MOST * len(rows)

@@ -16,9 +16,8 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.files import UNREADABLE, local_or_bundled, not_utf8, open_input
 from elmo_tasks.common.lines import InputLines
 from elmo_tasks.data.fields import Metadata, NoPrediction
-from elmo_tasks.data.input_files import InputError, ids_of, printable, shorten
+from elmo_tasks.data.input_files import InputError, printable, shorten
 from elmo_tasks.pipeline.predictor import (
-    AnyPredictor,
     InputRecord,
     TaskPredictor,
     attempt,
@@ -36,16 +35,15 @@ def predict(
 ) -> int:
     """
     Predicts the records of a source, gives a sink each with the JSON object of its result, in order, and
-    returns their number. The object begins with the ids of its record: those of an instance, such as `id`, or
-    the short fields of an object that the predictor does not read, if it is ours. An error is raised after
-    the results before it; that of the first object says what the predictor reads.
+    returns their number. The object begins with the ids of its record: those that the reader has given its
+    instance, or those of an object, see `TaskPredictor.ids`. An error is raised after the results before it;
+    that of the first object says what the predictor reads.
 
     # Parameters
 
     batch_size : the most records that are read before they are predicted; by default `group_size`.
     waits : says whether the next record has yet to arrive, so that those before it are predicted first.
     """
-    known = [] if isinstance(predictor, AnyPredictor) else predictor.readable()
     count = 0
     for group in groups_of(source, batch_size or predictor.group_size(), waits):
         metadata = list(map(_metadata, group))
@@ -55,8 +53,8 @@ def predict(
         )
         for record, about in pairs:
             ids = about.ids if isinstance(about, Metadata) else {}
-            if isinstance(record.content, dict) and known:
-                ids = ids_of(record.content, known)
+            if isinstance(record.content, dict):
+                ids = predictor.ids(record.content)
             if isinstance(about, NoPrediction):
                 output = {"no_prediction": about.reason}
             else:

@@ -157,9 +157,11 @@ class SquadReader(TaskReader):
                     num_answers += len(question.answers or ())
                     num_misaligned += len(off)
                     misaligned += [repr(shorten(text)) for text in off[: _SHOWN - len(misaligned)]]
-                    yield self.text_to_instance(
+                    instance = self.text_to_instance(
                         question.text, question.passage, question.answers, id=question.id
                     )
+                    instance["metadata"].metadata.ids = question.ids
+                    yield instance
         finally:  # also if max_instances ends the reading
             what = f"{num_misaligned} of {num_answers} answers are not on token boundaries"
             what = f"{what} ({'; '.join(misaligned)})"

@@ -14,7 +14,7 @@ from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextF
 
 from elmo_tasks.common.values import Name, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats import Format
+from elmo_tasks.data.formats import Fit, Format
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.roles import (
     FORMATS,
@@ -156,7 +156,7 @@ class SrlReader(TaskReader):
         detected = self.detected_format(path)
         if self.columns is None or detected.name in ("json_lines", "he2017"):
             return detected
-        return Format("columns", lambda _: 1.0, read_columns)
+        return Format("columns", lambda _: Fit.POSSIBLE, read_columns)
 
     def text_to_instance(
         self,

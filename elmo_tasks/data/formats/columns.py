@@ -497,11 +497,12 @@ def is_conllu(lines: Iterable[str]) -> bool:
 
 
 def read_conllu(
-    path: Path, *, encoding: str | None = None, columns: int | None = _COLUMNS
+    path: Path, *, encoding: str | None = None, columns: int | None = _COLUMNS, empty_nodes: bool = False
 ) -> Iterator[ConlluSentence]:
     """
-    Yields the syntactic words of each sentence, without multi-word tokens (`1-2`) and empty nodes (`1.1`).
-    Another number of columns, or a file without sentences, is an `InputError`.
+    Yields the syntactic words of each sentence, without multi-word tokens (`1-2`), and, if they are not
+    asked for, without empty nodes (`1.1`). Another number of columns, or a file without sentences, is an
+    `InputError`.
     """
     has_sentences = False
     for group in line_groups(read_lines(path, encoding=encoding)):
@@ -514,7 +515,7 @@ def read_conllu(
             if columns is not None and len(cells) != columns:
                 problem = f"the line has {len(cells)} columns between tabs; CoNLL-U has {columns}"
                 raise InputError(problem, where=path, line=line_number)
-            if cells[0].isdecimal():
+            if cells[0].isdecimal() or (empty_nodes and "." in cells[0]):
                 rows.append((line_number, cells))
         if rows:
             has_sentences = True

@@ -245,7 +245,8 @@ def _fit_brat(sample: Sample) -> Fit:
 def _read_records(path: Path, options: EntityOptions, format: RecordFormat) -> Sentences:
     classes = class_names(path) if format == "parquet" else {}
     for record in read_records(path, format, encoding=options.encoding):
-        yield record.make(partial(_from_record, record.line, classes, options))
+        make = partial(_from_record, record.line, classes, options)
+        yield record.make(make, (*_TOKENS, *_TEXT))
 
 
 def _fit_records(sample: Sample, format: RecordFormat) -> Fit:
@@ -283,7 +284,7 @@ def _from_record(
     if not words:
         raise NoWordsError("the record has no words")
     sentence = sentence_of(words, [line] * len(words), None)
-    sentence.text, sentence.ids = content, ids_of(record)
+    sentence.text, sentence.ids = content, ids_of(record, [name for name in record if name.lower() in _TEXT])
     if not options.every_record:
         _annotate(sentence, values, classes, options)
     return sentence
