@@ -6,7 +6,8 @@ Entities in records of JSON and Parquet: tags of tokens, or spans, as the tools 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -232,7 +233,7 @@ def _spans(
     spans: list[Span] = []
     for value in values[name] if isinstance(values[name], list) else [None]:
         parts = _parts(value, shape) if shape else None
-        if parts and shape and isinstance(content, str):
+        if parts and shape and shape.text and isinstance(content, str):
             parts = _at_own_text(parts, _part(value, shape.text), shape, content, moved)
         start, end, labels = parts or (0, 0, [])
         if not 0 <= start < end <= len(content) or (
@@ -283,25 +284,30 @@ def _letters(text: str) -> str:
 
 def _parts(span: Any, shape: _Shape) -> _Parts | None:
     start, end, labels = (_part(span, names) for names in shape[:3])
+    if not type(start) is type(end) is int:
+        return None
     labels = labels if isinstance(labels, list) else [labels]
-    are_labels = all(type(label) in (str, int) and label != "" for label in labels)
-    if not type(start) is type(end) is int or not are_labels:
+    if not all(type(label) in (str, int) and label != "" for label in labels):
         return None
     return _Parts(start, end + shape.includes_end, list(map(str, labels)))
 
 
 def _part(span: Any, names: str) -> Any:
     """Returns the part of a span under the first of the names that it has, see `_Shape`."""
-    for name in names.split("|"):
-        value = span
-        for key in name.split("."):
-            try:
-                value = value[int(key) if isinstance(value, list) else key]
-            except (IndexError, KeyError, TypeError, ValueError):
-                value = None
+    for path in _paths(names):
+        try:
+            value = reduce(getitem, path, span)
+        except (IndexError, KeyError, TypeError):
+            continue
         if value is not None:
             return value
     return None
+
+
+@lru_cache
+def _paths(names: str) -> list[list[str | int]]:
+    paths = (name.split(".") for name in names.split("|"))
+    return [[int(key) if key.isdecimal() else key for key in path] for path in paths]
 
 
 def _with_offsets(text: str, tokens: list[str]) -> Words:
