@@ -211,8 +211,10 @@ class LabelledTextReader(TaskReader):
 
     def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
+        examples: Iterator[_Example | str | InputError]
         examples = (record.make(make) for record in READ[format](path, self.options))
-        for example in self.valid_examples(path, examples):
+        examples = self.valid_examples(path, examples)
+        for example in examples:
             if isinstance(example, str):
                 counts[f"records that annotators have {example} left out"] += 1
                 continue

@@ -43,15 +43,15 @@ class _Shape(NamedTuple):
     start: str
     end: str
     label: str
-    text: str = ""
-    """The characters of the span, if it has them."""
+    text: str = "text"
+    """The characters of the span, if it repeats them."""
+    name: str = "value|name"
+    """The characters, or another name for them, such as a synonym of Rasa."""
     fields: Sequence[str] = _SPANS
     """The fields that may have the list of spans."""
     of_tokens: bool = False
     """Whether start and end count tokens, not characters."""
     includes_end: bool = False
-    is_normalized: bool = False
-    """Whether the text may be another name for the characters."""
 
 
 class _Parts(NamedTuple):
@@ -66,13 +66,13 @@ _SHAPES = {
     "slots": _Shape("1", "2", "0", fields=[_SLOTS], of_tokens=True, includes_end=True),
     "SpERT": _Shape("start", "end", "type|label|labels", fields=["entities", "spans"], of_tokens=True),
     "doccano, spaCy": _Shape("0", "1", "2"),
-    "doccano, later": _Shape("start_offset", "end_offset", "label|labels|type"),
     "Argilla": _Shape("1", "2", "0"),
-    "Prodigy, Label Studio, LightTag": _Shape("start", "end", "labels|label|type|tag", "text|value|name"),
-    "Rasa": _Shape("start", "end", "entity", "value", is_normalized=True),
-    "spans by name": _Shape("span.0", "span.1", "labels|label|type", "text|value|name"),
+    "Prodigy, Label Studio, LightTag, Rasa": _Shape("start", "end", "labels|label|type|tag|entity"),
+    "later doccano": _Shape("start_offset", "end_offset", "label|labels|type"),
+    "spans by name": _Shape("span.0", "span.1", "labels|label|type"),
     "dataturks": _Shape("points.0.start", "points.0.end", "label", "points.0.text", includes_end=True),
 }
+"""The tools, and the shapes of their spans."""
 
 
 def read_annotations(
@@ -115,7 +115,8 @@ def _sentences(
     if not options.every_record:
         if is_rejected(record):
             return DECISIONS[record[ANSWER]]
-        if _is_list_of(all_of := record.get("annotations") or None, dict) and all(map(_is_skipped, all_of)):
+        annotations = record.get("annotations")
+        if isinstance(annotations, list) and annotations and all(map(_is_skipped, annotations)):
             return "skipped"
     return [_sentence(line, classes, options, values, ids_of(record)) for values in _plain(record)]
 
@@ -161,7 +162,7 @@ def _words_of_text(values: dict[str, Any], text: str, options: EntityOptions) ->
         offsets = [(each["start"], each["end"]) for each in values[name]]
         return Words(text, [text[start:end] for start, end in offsets], offsets)
     except (KeyError, TypeError) as error:
-        raise _error(values, name, 'needs tokens with "start" and "end"') from error
+        raise _error(name, values[name], 'needs tokens with "start" and "end"') from error
 
 
 def _annotate(
@@ -179,13 +180,13 @@ def _annotate(
     if tokens and text is not None and shape is not None and not shape.of_tokens:
         sentence.text, tokens = _with_offsets(text, tokens), None
     spans: list[Span] | None = None
+    moved: list[str] = []
     if name:
-        spans = _spans(values, name, shape, tokens or text or "", moved := [])
-        sentence.moved = moved
+        spans = _spans(values, name, shape, tokens or text or "", moved)
     elif tokens is None and not values.keys().isdisjoint(_OF_ANNOTATORS):
         spans = []
     if tokens is None:
-        sentence.characters = spans
+        sentence.characters, sentence.moved = spans, moved
     else:
         sentence.spans = spans
 
@@ -193,18 +194,22 @@ def _annotate(
 def _name_of_tags(values: Mapping[str, Any]) -> str:
     """Returns the field with a list of tags; empty without one."""
     lists = (name for name in _TAGS if isinstance(values.get(name), list))
-    return next((name for name in lists if name != "ner" or _is_list_of(values[name] or None, str)), "")
+    return next(
+        (name for name in lists if name != "ner" or _is_list_of(values[name] or None, (str, int))), ""
+    )
 
 
 def _tags(values: dict[str, Any], name: str, length: int, names: list[str] | None) -> list[str]:
     tags = values[name]
     if len(tags) != length:
-        raise _error(values, name, f"needs {length} tags, one a token")
+        raise _error(name, values[name], f"needs {length} tags, one a token")
     if _is_list_of(tags, str):
         return tags
     if names is None or not all(type(each) is int and 0 <= each < len(names) for each in tags):
         known = "" if names is None else f", which now has {len(names)}"
-        raise _error(values, name, f"has numbers: the key `tag_names` must have the name of each{known}")
+        raise _error(
+            name, values[name], f"has numbers: the key `tag_names` must have the name of each{known}"
+        )
     return [names[each] for each in tags]
 
 
@@ -231,15 +236,15 @@ def _spans(
 ) -> list[Span]:
     """Returns the spans of tokens or of a text, and describes those that are not at their offsets."""
     spans: list[Span] = []
-    for value in values[name] if isinstance(values[name], list) else [None]:
+    for value in values[name] if isinstance(values[name], list) else [values[name]]:
         parts = _parts(value, shape) if shape else None
-        if parts and shape and shape.text and isinstance(content, str):
-            parts = _at_own_text(parts, _part(value, shape.text), shape, content, moved)
+        if parts and shape and isinstance(content, str) and not isinstance(value, list):
+            parts = _at_own_text(parts, value, shape, content, moved)
         start, end, labels = parts or (0, 0, [])
         if not 0 <= start < end <= len(content) or (
             isinstance(content, str) and not content[start:end].strip()
         ):
-            raise _error(values, name, f"needs {_needed(content)}")
+            raise _error(name, value, f"needs {_needed(content)}")
         spans += [Span(start, end, label) for label in labels]
     return spans
 
@@ -252,12 +257,13 @@ def _needed(content: str | list[str]) -> str:
     return f"entities in the {len(content)} characters of the text: {forms}"
 
 
-def _at_own_text(parts: _Parts, own_text: Any, shape: _Shape, text: str, moved: list[str]) -> _Parts:
+def _at_own_text(parts: _Parts, span: Any, shape: _Shape, text: str, moved: list[str]) -> _Parts:
     """
     Returns a span where the text that it repeats is: at its start counted in UTF-16, where an emoji is two
-    units, or once near it.
+    units, or once near it. `InputError`: it is at neither.
     """
     start, end, labels = parts
+    own_text = _part(span, f"{shape.text}|{shape.name}")
     stated = text[max(start, 0) : max(end, 0)]
     if not isinstance(own_text, str) or not own_text.strip() or _letters(stated) == _letters(own_text):
         return parts
@@ -268,7 +274,7 @@ def _at_own_text(parts: _Parts, own_text: Any, shape: _Shape, text: str, moved: 
     shown = f"{own_text!r} ({', '.join(labels)})"
     if not text.startswith(own_text, place):
         if near.count(own_text) != 1:
-            if shape.is_normalized:
+            if own_text not in text and _part(span, shape.text) is None:
                 return parts
             at = f"the characters {start} to {end} of the text, which are {shorten(stated)!r}"
             raise InputError(f"{shown} is not at {at}")
@@ -332,7 +338,7 @@ def _plain(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         if isinstance(values.get("data"), dict):
             texts = {key: value for key, value in values["data"].items() if isinstance(value, str)}
-            values["text"] = texts.get("text") or "".join(texts.values() if len(texts) == 1 else ())
+            values["text"] = texts.get("text", next(iter(texts.values())) if len(texts) == 1 else None)
             results = [
                 each
                 for annotation in values["annotations"]
@@ -369,5 +375,5 @@ def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, list) and all(isinstance(each, kind) for each in value)
 
 
-def _error(values: Mapping[str, Any], name: str, problem: str) -> InputError:
-    return InputError(f'"{name}": {shorten_json(values[name])} {problem}')
+def _error(name: str, value: Any, problem: str) -> InputError:
+    return InputError(f'"{name}": {shorten_json(value)} {problem}')
