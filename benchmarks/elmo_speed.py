@@ -230,7 +230,7 @@ class Speed:
 
     def cnn_share(self, ours: Ours, batches: list[Sentences], device: str) -> None:
         """Returns the share of the rate at which a gate of the highway layers alone runs."""
-        encoder, options = ours.bilm._prepared().token_layer, ours.bilm.options
+        encoder, options = ours.bilm.prepare().token_layer, ours.bilm.options
         words = [torch.cat([ours.ids([sentence])[0] for sentence in batch]) for batch in batches]
         distinct = [ids.unique(dim=0).to(device) for ids in words]
         operations = sum(operations_of_cnn(options, ids) for ids in distinct)
@@ -299,7 +299,7 @@ def run_lstm(bilm: Any, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
     """The stacked biLSTM alone, as `FrozenBiLm.encode` calls it."""
     # (tokens, projection), (batch,)
     words, lengths = batch
-    kernels = bilm._prepared()
+    kernels = bilm.prepare()
     index = torch.arange(len(words), device=words.device)
     kernels._lstm(words, index, lengths, bilm.initial_state(len(lengths)))
 

@@ -21,7 +21,8 @@ from benchmarks.calibration import CALIBRATIONS, calibrate
 from benchmarks.results import Results, add_results_argument, show, shown
 from benchmarks.zoo_data import ZOO, Recipe, Sentence, balanced
 from elmo_tasks import __version__, load
-from elmo_tasks.archives import TRAINED, extracted_archive, slim, trained_archives
+from elmo_tasks.archives.opening import TRAINED, extracted_archive, trained_archives
+from elmo_tasks.archives.slim import slim
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.files import atomic_file, bundled

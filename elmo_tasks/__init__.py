@@ -60,11 +60,13 @@ _NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(import_module(f"elmo_tasks.{_NAMES[name]}"), name)
-    if name in __all__:
-        return import_module(f"elmo_tasks.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    path = _NAMES.get(name, name)
+    if registration.needs_allennlp(path):
+        registration.import_suite()
+    module = import_module(f"elmo_tasks.{path}")
+    return getattr(module, name) if name in _NAMES else module
 
 
 registration.install()

@@ -18,7 +18,7 @@ import elmo_tasks.sst.predictor  # noqa: E402
 import elmo_tasks.training.callbacks  # noqa: E402
 import elmo_tasks.training.checkpointer  # noqa: E402
 import elmo_tasks.training.optimizers  # noqa: E402, F401
-from elmo_tasks.archives import trained_archives  # noqa: E402
+from elmo_tasks.archives.opening import trained_archives  # noqa: E402
 from elmo_tasks.pipeline.command import PredictManager, get_predictor  # noqa: E402
 from elmo_tasks.pipeline.predictor import TaskPredictor  # noqa: E402
 from elmo_tasks.pipeline.trained import load  # noqa: E402

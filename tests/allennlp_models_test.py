@@ -1,4 +1,4 @@
-"""Our ELMo in the models of allennlp-models: each trains, and its archive alone evaluates and predicts."""
+"""Our ELMo in the models of allennlp-models, and our readers with them, and within other readers."""
 
 import json
 import math
@@ -13,9 +13,11 @@ from allennlp.common import Params
 from allennlp.common.util import import_module_and_submodules, prepare_environment
 from allennlp.data.data_loaders import SimpleDataLoader
 from allennlp.models import load_archive
+from allennlp.predictors import Predictor
 from allennlp.training.util import evaluate
 
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 
 CONFIGS = sorted(bundled("training_configs/allennlp").resolve().glob("*.jsonnet"))
 
@@ -33,11 +35,6 @@ def gold_conll(folder: Path) -> dict[str, str]:
         shutil.copy(bundled(f"fixtures/srl/{part}.conll"), folder / part / "part.gold_conll")
         paths[key] = str(folder / part)
     return paths
-
-
-def test_the_six_of_the_paper():
-    names = {path.stem for path in CONFIGS}
-    assert names == {f"{model}_elmo" for model in ("crf_tagger", "esim", "bidaf", "bcn", "srl", "coref")}
 
 
 def small(config: Path, elmo: Path) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def test_several_workers(allennlp, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_trains_and_predicts_from_its_archive(config, tmp_path, monkeypatch):
+def test_each_trains_and_its_archive_alone_evaluates_and_predicts(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(bundled("fixtures/elmo"), "elmo")
     overrides = {
@@ -103,3 +100,96 @@ def test_trains_and_predicts_from_its_archive(config, tmp_path, monkeypatch):
     expected, outputs = (model.forward_on_instance(instances[0]) for model in (trained, archive.model))
     assert expected.keys() == outputs.keys()
     torch.testing.assert_close(outputs["loss"], expected["loss"])
+
+
+EMBEDDER = {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 8}}}
+LSTM = {"type": "lstm", "input_size": 8, "hidden_size": 4, "bidirectional": True}
+HIGHWAY = {"type": "alternating_lstm", "input_size": 10, "hidden_size": 8, "num_layers": 2}
+FEEDFORWARD = {"input_dim": 8, "num_layers": 1, "hidden_dims": 8, "activations": "relu", "dropout": 0.0}
+MODELS = {
+    "crf_tagger": {"encoder": LSTM, "label_encoding": "BIOUL"},
+    "srl": {"encoder": HIGHWAY, "binary_feature_dim": 2},
+    "bidaf": {
+        "num_highway_layers": 1,
+        "phrase_layer": LSTM,
+        "matrix_attention": {"type": "dot_product"},
+        "modeling_layer": LSTM | {"input_size": 32},
+        "span_end_encoder": LSTM | {"input_size": 56},
+        "dropout": 0.0,
+    },
+    "decomposable_attention": {
+        "attend_feedforward": FEEDFORWARD,
+        "matrix_attention": {"type": "dot_product"},
+        "compare_feedforward": FEEDFORWARD | {"input_dim": 16},
+        "aggregate_feedforward": FEEDFORWARD | {"input_dim": 16, "hidden_dims": 3},
+    },
+    "elmo_snli": {"hidden_size": 4, "dropout": 0.0, "attention_dropout": 0.0},
+}
+
+
+def train_on(tmp_path, reader, model, train, dev):
+    config = {
+        "dataset_reader": reader,
+        "train_data_path": train,
+        "validation_data_path": dev,
+        "model": {"type": model, "text_field_embedder": EMBEDDER, **MODELS[model]},
+        "data_loader": {"batch_size": 8, "batches_per_epoch": 2},
+        "validation_data_loader": {"batch_size": 8},
+        "trainer": {"optimizer": "adam", "num_epochs": 1},
+    }
+    return train_model(Params(json.loads(json.dumps(config))), str(tmp_path / "run"))
+
+
+def data_of(task, part):
+    (path,) = bundled(f"fixtures/{task}").resolve().glob(f"{part}.[cjt]*[nlt]")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "outputs"),
+    [
+        ("ner", "crf_tagger", {"tags", "words"}),
+        ("srl", "srl", {"tags", "words", "verb"}),
+        ("squad", "bidaf", {"best_span_str"}),
+        ("snli", "decomposable_attention", {"premise_tokens"}),
+    ],
+)
+def test_our_readers_with_models_of_allennlp(tmp_path, task, model, outputs):
+    dev = data_of(task, "dev")
+    train_on(tmp_path, {"type": f"elmo_{task}"}, model, data_of(task, "train"), dev)
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert all(math.isfinite(value) for name, value in metrics.items() if name.endswith("loss"))
+    archive = load_archive(tmp_path / "run/model.tar.gz")
+    instances = list(archive.validation_dataset_reader.read(dev))[:3]
+    loader = SimpleDataLoader(instances, batch_size=2)
+    loader.index_with(archive.model.vocab)
+    assert math.isfinite(evaluate(archive.model, loader)["loss"])
+    assert outputs <= archive.model.forward_on_instances(instances)[0].keys()
+    if task == "squad":
+        result = Predictor.from_archive(archive).predict_json({"question": "Who?", "passage": "Ann came."})
+        assert result["passage_tokens"] == ["Ann", "came", "."]
+    if task == "snli":
+        result = Predictor.from_archive(archive).predict_json({"premise": "A b", "hypothesis": "c"})
+        assert result["premise_tokens"] == ["A", "b"]
+
+
+@pytest.mark.parametrize("outer", ["sharded", "interleaving"])
+def test_readers_around_ours(tmp_path, outer):
+    """Sentences of several folders train a model, and its archive predicts JSON Lines."""
+    for part in ("train", "dev"):
+        (tmp_path / part).mkdir()
+        shutil.copy(data_of("snli", part), tmp_path / part)
+    ours = {"type": "elmo_snli"}
+    if outer == "sharded":
+        reader = {"type": outer, "base_reader": ours}
+        paths = [str(tmp_path / part) for part in ("train", "dev")]
+    else:
+        reader = {"type": outer, "readers": {"a": ours, "b": ours}}
+        paths = [json.dumps(dict.fromkeys("ab", str(tmp_path / part))) for part in ("train", "dev")]
+    train_on(tmp_path, reader, "elmo_snli", *paths)
+    predictor = Predictor.from_path(str(tmp_path / "run/model.tar.gz"), import_plugins=False)
+    assert predictor.predict("A cat sleeps.", "It sleeps.")["label"] in ENTAILMENT_LABELS
+    archive = load_archive(tmp_path / "run/model.tar.gz")
+    loader = SimpleDataLoader(list(archive.validation_dataset_reader.read(paths[1])), batch_size=8)
+    loader.index_with(archive.model.vocab)
+    assert math.isfinite(evaluate(archive.model, loader)["loss"])

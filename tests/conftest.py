@@ -47,7 +47,7 @@ LONG_FILES = ["readme", "processors", "kill", "examples", "stock_commands", "tra
 """They come first, so that no process waits for them."""
 SPLIT_FILES = ["readme", "processors", "examples"]
 """Their tests share no fixtures and run on any process."""
-RAY_FILES = ["ray_cluster", "replicas", "on_ray"]
+RAY_FILES = ["replicas", "on_ray"]
 """One process runs them all, on one Ray. It leaves threads that crash processes forked after it."""
 LAST_FOLDERS = ["coref", "data", "evaluation", "modules", "ner", "pipeline", "squad", "srl", "vectors"]
 """They fork no process, so that they may run after Ray in the same process."""

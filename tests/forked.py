@@ -1,21 +1,16 @@
-"""Commands and tests in processes that are forked from one that has imported everything."""
+"""Commands in processes that are forked from one that has imported everything."""
 
 import multiprocessing
 import os
-import runpy
 import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import allennlp.commands
-import pytest
 import torch
 
 from elmo_tasks import suite
@@ -98,45 +93,6 @@ class Command:
         assert self.finish() == 0, self.log.read_text()
 
 
-def run_python(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """
-    Replaces `subprocess.run`. It runs `python -m MODULE ...` in a forked process, and returns the output.
-    Other commands go to `subprocess.run`.
-    """
-    if command[1] != "-m":
-        return _run_program(command, **options)
-    with tempfile.NamedTemporaryFile(mode="r") as shown:
-        process = FORKED.Process(target=_run_module, args=(command[2:], shown.name, dict(os.environ)))
-        process.start()
-        process.join()
-        assert process.exitcode == 0
-        return subprocess.CompletedProcess(command, 0, stdout=shown.read())
-
-
-_run_program = subprocess.run
-
-
-def _run_module(words: list[str], shown: str, environment: dict[str, str]) -> None:
-    os.environ.update(environment)
-    os.dup2(os.open(shown, os.O_WRONLY), 1)
-    sys.argv = words
-    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-
-
-def run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int | None:
-    """Returns the exit code of pytest in a forked process, which has never computed anything."""
-    process = FORKED.Process(target=_run_tests, args=(arguments, log, environment))
-    process.start()
-    process.join()
-    return process.exitcode
-
-
-def _run_tests(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> None:
-    _show_in(log)
-    os.environ.update(environment)
-    sys.exit(pytest.main(list(arguments)))
-
-
 def _show_in(log: Path) -> None:
     shown = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
@@ -168,31 +124,3 @@ def _run(
     except command.USER_ERRORS as error:  # what the command does by a hook for which this process has no use
         command.print_error(error)
         sys.exit(command.exit_code(error))
-
-
-_CODE = """
-import multiprocessing, torch
-from elmo_tasks.common import machine
-assert not machine._forks_have_one_thread
-torch.set_num_threads(2)
-{setup}
-{call}(sentences)
-child = multiprocessing.get_context("fork").Process(target={call}, args=[sentences])
-child.start()
-child.join(60)
-alive = child.is_alive()
-child.kill()
-assert not alive and child.exitcode == 0
-"""
-
-
-def check_in_a_fork(setup: str, *, call: str) -> None:
-    """
-    Calls a function with `sentences`, both of which `setup` makes, in a process whose PyTorch has threads,
-    and again in a fork of it. The threads do not exist in the fork; a child that waited for them would hang.
-    """
-    process = FORKED.Process(target=exec, args=(_CODE.format(setup=setup, call=call), {}))
-    process.start()
-    process.join(120)
-    process.kill()
-    assert process.exitcode == 0

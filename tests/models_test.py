@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_tasks import load
-from elmo_tasks.archives import trained_archives, trained_card
+from elmo_tasks.archives.opening import trained_archives, trained_card
 from elmo_tasks.pipeline.results import Answer, Entity, Label, Predicate
 
 ANSWERS = Path(__file__).with_name("models_answers.json")

@@ -18,7 +18,7 @@ import allennlp.commands
 import pytest
 from allennlp.common.plugins import import_plugins
 
-from elmo_tasks.archives import trained_archives
+from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
 from tests.elmo.many_langs import make_folder, make_zip

@@ -77,6 +77,49 @@ elmo_tasks.ner
     assert done.returncode == 0, done.stderr
 
 
+AT_ONCE = """
+import threading
+import elmo_tasks
+statements = {statements}
+barrier, errors = threading.Barrier(len(statements)), []
+
+def run(statement):
+    barrier.wait()
+    try:
+        exec(statement)
+        from allennlp.models import Model, archival
+        from elmo_tasks.archives import open_archive
+        assert archival.load_archive is open_archive
+        Model.by_name("elmo_ner"), Model.by_name("elmo_snli")
+    except BaseException as error:
+        errors.append(f"{{statement}}: {{error!r}}")
+
+threads = [threading.Thread(target=run, args=(statement,), daemon=True) for statement in statements]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(timeout=100)
+assert not errors, errors
+assert not any(thread.is_alive() for thread in threads), "they wait for each other"
+"""
+LOAD, OURS = "from elmo_tasks import load", "from elmo_tasks.pipeline.trained import load"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (LOAD, "import allennlp"),
+        ("from allennlp.common import Params", OURS),
+        (*[LOAD] * 6, "import elmo_tasks", "import allennlp"),
+    ],
+    ids=["load", "module", "eight"],
+)
+def test_threads_at_once(statements):
+    """Whatever each imports first, it finds the whole suite."""
+    done = fresh.run(AT_ONCE.format(statements=statements))
+    assert done.returncode == 0, done.stderr
+
+
 TRAINED = """
 import torch
 from elmo_tasks import Elmo

@@ -2,14 +2,12 @@
 
 import json
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import allennlp.commands
 import pytest
-import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
@@ -31,19 +29,6 @@ def test_evaluate_gives_the_metrics_of_training(allennlp, trained_ner, tmp_path)
         assert evaluated[name] == pytest.approx(trained[f"best_validation_{name}"], abs=1e-6)
     assert trained["training_f1"] > 0.1
     assert trained["training_reg_loss"] > 0
-
-
-def test_archive_needs_no_file_of_the_bilm(trained_ner, tmp_path):
-    """The weights and options that the model was trained with may be gone."""
-    with tarfile.open(trained_ner / "model.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["model"]["elmo"] |= {"options_file": "/gone/options.json", "weight_file": "/gone.hdf5"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    before = load_archive(trained_ner / "model.tar.gz").model.state_dict()
-    after = load_archive(tmp_path).model.state_dict()
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 @pytest.mark.parametrize("key", ["options_file", "weight_file", "vocabulary_file", "initial_state"])

@@ -7,13 +7,13 @@ import pytest
 
 from tests.conftest import environment
 
-STATE = """
+CHANGED = """
 import sys
 import allennlp.commands, allennlp.modules.elmo, allennlp.nn.checkpoint
 from allennlp.common import Registrable
 
 def state():
-    \"\"\"Returns the names in AllenNLP's modules and classes, and their values.\"\"\"
+    # The names in AllenNLP's modules and classes, and their values
     values = {}
     for name in [name for name in sys.modules if name.split(".")[0] == "allennlp"]:
         for key, value in vars(sys.modules[name]).items():
@@ -25,9 +25,6 @@ def state():
     return {key: value for key, value in values.items() if key[-1] not in IGNORED}
 
 IGNORED = ("_abc_impl", "_registry", "_reverse_registry", "__subclasshook__", "__module__", "__dict__")
-"""
-CHANGED = f"""
-{STATE}
 before = state()
 sys.modules["elmo_tasks.suite"] = sys  # else elmo_tasks imports it now
 from elmo_tasks import compat

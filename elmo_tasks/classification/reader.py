@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 
 from elmo_tasks.common.values import Name, Names
@@ -17,8 +16,6 @@ Text = str | list[str]
 
 @dataclass
 class ClassifierText(Metadata):
-    """The metadata of an instance."""
-
     sentence1: list[str]
     sentence2: list[str] | None = None
 
@@ -74,7 +71,4 @@ class ClassificationReader(LabelledTextReader):
         self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
     ) -> Instance:
         """Makes the instance of a sentence, or of a pair if the reader has `pairs`."""
-        if (sentence2 is not None) != self.pairs:
-            needed = "pairs of sentences" if self.pairs else "single sentences"
-            raise ConfigurationError(f"the reader reads {needed}")
         return self.instance([text for text in (sentence1, sentence2) if text is not None], label)

@@ -10,14 +10,14 @@ from allennlp.evaluation import SimpleEvaluator
 from allennlp.models.archival import Archive
 
 from elmo_tasks import __version__
-from elmo_tasks.archives import (
+from elmo_tasks.archives.opening import (
     archive_errors,
     extracted_archive,
     packed_archive,
-    slim,
     trained_archives,
     trained_card,
 )
+from elmo_tasks.archives.slim import slim
 from elmo_tasks.commands.base import (
     DType,
     Input,
@@ -107,8 +107,8 @@ class Confusion(ModelVerb):
             scores = f"accuracy {metrics['accuracy']:.4f}, macro F1 {metrics['macro_f1']:.4f}"
             print(f"{scores}, of {total:,.0f} instances")
             for key, use in (("train", "were trained on"), ("validation", "chose the best epoch")):
-                known = archive.config.get(f"{key}_data_path", None)
-                paths = [path for path in (known if isinstance(known, list) else [known]) if path]
+                data = archive.config.get(f"{key}_data_path", None)
+                paths = [path for path in (data if isinstance(data, list) else [data]) if path]
                 if os.path.realpath(self.input) in map(os.path.realpath, map(str, paths)):
                     print(f"These data {use}: expect lower scores on others.")
                     break
@@ -128,7 +128,6 @@ class Confusion(ModelVerb):
 
 
 def confusion_table(labels: list[str], metrics: dict[str, float]) -> Table:
-    """A row for each gold class, from the metrics of a `ClassificationMetric`."""
     scores = ("precision", "recall", "f1")
     table = Table(("gold", *(f"as {label}" for label in labels), *scores))
     for gold in labels:

@@ -4,7 +4,6 @@ copy of the text that a verb reads, whatever its format.
 """
 
 import math
-import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -17,6 +16,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.base import ArgumentGroup, DeviceName, Input, Positive, Seed, device_option, option
 from elmo_tasks.commands.partial_outputs import PARTIAL
+from elmo_tasks.common.files import STDIN
 from elmo_tasks.data.input_files import (
     InputError,
     check_found,
@@ -109,39 +109,21 @@ def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
 def _lines(
     source: str, folder: Path, read: Callable[[str | Path], Iterator[tuple[int, str]]]
 ) -> Generator[SourceLine, None, None]:
-    if source != "-":
-        # A verb without OUT has a temporary folder, whose parent holds files of others.
-        partial = folder.parent if folder.parent.name.endswith(PARTIAL) else folder
-        output = partial.with_name(partial.name.removesuffix(PARTIAL))
-        # All files are listed before the first line is written to the folder.
-        for file in texts_among(list(map(str, input_files(source))), source, [str(partial), str(output)]):
-            for line_number, line in read(file):
-                yield SourceLine(file, line_number, line)
+    if source == "-":
+        try:
+            for line_number, line in read(source):
+                yield SourceLine(STDIN, line_number, line)
+        except InputError as error:
+            error.where = STDIN
+            raise
         return
-    name, copy = "standard input", copy_piped(source, folder)
-    try:
-        for line_number, line in read(copy):
-            yield SourceLine(name, line_number, line)
-    except InputError as error:
-        raise InputError(str(error).replace(str(copy), name)) from error
-    finally:
-        copy.unlink()
-
-
-def is_piped(source: str) -> bool:
-    return source == "-" or Path(source).is_fifo()
-
-
-def copy_piped(source: str, folder: Path) -> Path:
-    """Copies standard input (`-`) or a pipe to a file in `folder`."""
-    copy = folder / "stdin"
-    with open(copy, "wb") as target:
-        if source == "-":
-            shutil.copyfileobj(sys.stdin.buffer, target)
-        else:
-            with open(source, "rb") as pipe:
-                shutil.copyfileobj(pipe, target)
-    return copy
+    # A verb without OUT has a temporary folder, whose parent holds files of others.
+    partial = folder.parent if folder.parent.name.endswith(PARTIAL) else folder
+    output = partial.with_name(partial.name.removesuffix(PARTIAL))
+    # All files are listed before the first line is written to the folder.
+    for file in texts_among(list(map(str, input_files(source))), source, [str(partial), str(output)]):
+        for line_number, line in read(file):
+            yield SourceLine(file, line_number, line)
 
 
 _DEFAULT_BILM = "(default: the biLM that comes with the project)"

@@ -186,10 +186,7 @@ def average_with(trained: Trained, folder: Path) -> None:
 def write_bilm(
     folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
 ) -> None:
-    """
-    Writes `options.json`, `weights.hdf5` with checksums and, for a softmax or word input, `vocab.txt`;
-    `ElmoError` for values that `dtype` cannot hold, or words that no file of one word a line can.
-    """
+    """Writes the files; `ElmoError` for values that `dtype` cannot hold, and words that no line can."""
     options = bilm.options.to_json()
     for bound in ("cell_clip", "proj_clip"):
         # All readers take null for no bound; to bilm-tf 0 is a bound that leaves nothing.
@@ -249,11 +246,10 @@ class Calibrate(Verb):
 
 def mean_start(bilm: FrozenBiLm, text: Corpus, *, lanes: int) -> tuple[LstmState, int]:
     """
-    Returns the mean of the states that sentences start from, and the number of these states.
+    Returns the mean of the states after sentences, and their number.
 
-    The text is cut into `lanes` consecutive parts, or fewer, so that each has two sentences. The first
-    sentence of a lane starts from zeros, and does not count. A sentence hands on the state after its last
-    step: `</S>` in the forward and `<S>` in the backward direction.
+    Each of at most `lanes` consecutive parts of the text starts from zeros, which does not count. A sentence
+    hands on the state after its last step: `</S>` in the forward and `<S>` in the backward direction.
 
     *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
     """

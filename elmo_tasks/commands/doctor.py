@@ -11,7 +11,7 @@ import torch
 from allennlp.common import file_utils
 from packaging.requirements import Requirement
 
-from elmo_tasks.archives import trained_archives
+from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.commands.base import Verb
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.machine import cpu_count
@@ -74,7 +74,6 @@ def processor() -> Facts:
 
 
 def _lone_row(precision: str) -> str:
-    """Returns how a product of one row is computed, so that it is rounded as in a batch."""
     block = lone_row_block(precision)
     if block == 1:
         return "a lone row unpadded"
@@ -109,7 +108,6 @@ def caches() -> Facts:
 
 
 def extras() -> Facts:
-    """Yields the extras of this package, and what `pip install elmo_tasks[NAME]` would add."""
     for extra in metadata.metadata(OURS).get_all("Provides-Extra") or ():
         problems = [problem for need in _needs(extra=extra) if (problem := _problem(need))]
         # A checkout has the models without the package of this extra.

@@ -13,7 +13,8 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import CONFIG_NAME, Archive, archive_model, get_weights_path
 
-from elmo_tasks.archives import open_archive, whole_state
+from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.slim import whole_state
 from elmo_tasks.commands.base import Input, Verb, archive_argument, flag, option
 from elmo_tasks.commands.partial_outputs import partial_file
 from elmo_tasks.common.errors import FilePath
@@ -141,10 +142,7 @@ class ArchivedEnsemble(EnsembleModel):
 
 
 def open_members(archives: list[str]) -> list[Archive]:
-    """
-    Opens archives: paths or URLs of `model.tar.gz`, or folders of runs. One of equal biLMs stays in memory.
-    The models must be of one task, with the same vocabulary and token indexers.
-    """
+    """Opens archives of one task, vocabulary and token indexers. One of equal biLMs stays in memory."""
     opened: list[Archive] = []
     bilms: dict[str, FrozenBiLm | TrainedBiLm] = {}
     for name in progress(archives, work="reading", unit="archives"):
@@ -157,7 +155,6 @@ def open_members(archives: list[str]) -> list[Archive]:
 
 
 def _member_problem(archive: Archive, first: Archive) -> str | None:
-    """Says why an archive cannot be a member together with the first one."""
     kind = type(archive.model)
     if not issubclass(kind, ElmoModel):
         return f"a {kind.__name__} is not a model of a task"

@@ -171,7 +171,7 @@ class Compare(RunVerb):
 
 
 def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Path) -> str:
-    """Trains vectors on the words of the training data, of the size of the embedding named `tokens`."""
+    """Trains vectors of the size of the embedding named `tokens`."""
     needed = "the config needs an embedding and an indexer named 'tokens'"
     with errors_as(ConfigError, needed, KeyError, where=method):
         dim = config["model"]["text_field_embedder"]["token_embedders"]["tokens"]["embedding_dim"]
@@ -183,10 +183,7 @@ def train_vectors(config: dict[str, Any], method: str, output: Path, folder: Pat
 def text_vectors(
     config: dict[str, Any], method: str, output: Path, folder: Path, *, dim: int, lowercase: bool
 ) -> str:
-    """
-    Returns the file, in `output`, of vectors that are trained on the training data as the reader sees it. Its
-    name tells text and size, so that the same vectors are trained once. `folder` is a folder to work in.
-    """
+    """Returns a file in `output` that is named by text and size, so that vectors are trained once."""
     reader = DatasetReader.from_params(Params(config["dataset_reader"]).duplicate())
     digest = blake2b(digest_size=4)
     with open(folder / "sentences.txt", "wb") as file:
@@ -202,7 +199,6 @@ def text_vectors(
 
 
 def with_vectors(file: str) -> dict[str, Any]:
-    """Returns the overrides that start word vectors from a file, and give them its size."""
     return {f"{_TOKENS_KEY}.pretrained_file": file, f"{_TOKENS_KEY}.embedding_dim": vector_size(file)}
 
 
@@ -280,11 +276,9 @@ class Ablate(RunVerb):
 
 def sample_table(runs: list[TrainingRun], own: Setting, samples: dict[float, int]) -> Table:
     """
-    Makes the table of the paper's Figure 1, with a row for each fraction, without ELMo and with it: the
-    `mean_and_deviation` of the best scores on the validation data, and the mean number of epochs up to them;
-    the mean number of epochs in which ELMo reaches the best score without it, from the same seed, or nothing
-    if a seed never does; and the score of each seed. `own` is the setting with ELMo. `samples` has the number
-    of training instances of each fraction.
+    Makes the paper's Figure 1: for each fraction, without and with ELMo, the best validation scores, the
+    epochs up to them, and those in which ELMo reaches the best score without it, if every seed does.
+    `samples` has the size of each fraction.
     """
     metric = validation_metric(runs[0].config)
     columns = ("fraction", "training instances", "ELMo", metric, *SPREAD)
@@ -305,7 +299,6 @@ def _runs_of(setting: Setting, runs: list[TrainingRun]) -> list[TrainingRun]:
 
 
 def _epochs_to_best(run: TrainingRun, other: TrainingRun) -> int | None:
-    """Returns the number of epochs after which a run reaches the best score of `other`."""
     metric = validation_metric(run.config)
     sign = -1 if run.config["trainer"]["validation_metric"].startswith("-") else 1
     wanted = score(other)

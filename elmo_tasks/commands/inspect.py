@@ -5,7 +5,7 @@ import logging
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from logging.handlers import BufferingHandler
@@ -18,7 +18,10 @@ from allennlp.data.fields import TextField
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.containers import container
+from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.records import read_records
+from elmo_tasks.data.formats.refusals import refusal
 from elmo_tasks.data.formats.sample import Sample, sample_of
 from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
@@ -39,7 +42,7 @@ CONFIGS = {
 """The tasks, and a config of each; of those that fit equally well the first is taken."""
 _VERBS = {"classification": "classify", "ner": "tag"}
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
-_TEXT = "text for a biLM"
+_TEXT, _UNLABELLED = "text for a biLM", "texts without labels"
 _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
@@ -143,17 +146,29 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
     Returns the ways in which tasks read data, by what a sample shows. If there are none, the error says what
     the likeliest of them lacks.
     """
+    if error := refusal(sample):
+        raise error
     readings: list[Reading] = []
     problems: list[tuple[Fit, InputError]] = []
     for task in tasks:
-        fit, candidates, problem, doubt = reader_class(task).find(sample)
-        if problem is not None:
+        fit, candidates, problem, doubt, unlabelled = reader_class(task).find(sample)
+        if unlabelled is not None:
+            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled))
+        elif problem is not None:
             problems.append((fit, problem))
-        elif fit > Fit.NO:
+        elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
             readings += [Reading(task, fit, keys, doubt) for keys in candidates]
-    least = max((reading.fit for reading in readings), default=Fit.NO)
-    return readings, next(
-        (each for fit, each in sorted(problems, key=lambda pair: -pair[0]) if fit >= least), None
+    if len(tasks) == 1 and tasks != ["classification"] and not (readings or problems):
+        readings.append(Reading(tasks[0], Fit.POSSIBLE, {}))  # its reader says why it cannot
+    fit, problem = max(problems, key=lambda pair: pair[0], default=(Fit.NO, None))
+    is_likeliest = fit > Fit.POSSIBLE >= max((reading.fit for reading in readings), default=Fit.NO)
+    return ([], problem) if is_likeliest else (readings, problem)
+
+
+def _is_list(sample: Sample) -> bool:
+    """Tells whether the lines are a list of words, such as a vocabulary, without sentences."""
+    return not (sample.has_blank_lines or sample.is_json) and all(
+        len(line.split()) == 1 for line in sample.lines
     )
 
 
@@ -172,28 +187,27 @@ def read_best(
     Reads data in the first way that works, and returns the others that may be meant. The error of a sample is
     raised if nothing is likelier.
     """
-    if problem is not None and not any(reading.fit > Fit.POSSIBLE for reading in readings):
-        raise problem
-    error: Exception | None = problem
+    error: Exception | None = None
     for index, reading in enumerate(readings):
+        if error is not None and reading.fit is Fit.POSSIBLE < readings[0].fit:
+            break
         try:
             inspection = read(path, reading, sample)
         except (ConfigurationError, ValueError, OSError) as failure:
             error = error or failure
             continue
-        others = [
-            each for each in readings[index + 1 :] if each.fit > Fit.POSSIBLE or each.fit == reading.fit
-        ]
+        others = _others(reading, readings[index + 1 :])
         return inspection, [_other(path, each, sample) for each in others]
+    error = error or problem
     raise error or InputError(f"this is {container(sample)}, which no task reads", where=path, remedy=_DATA)
 
 
 def _others(chosen: Reading, readings: Iterable[Reading]) -> Iterator[Reading]:
-    """Yields other readings that may be meant: of each task the first, and of the chosen one all."""
+    """Yields other readings that may be meant: all of the chosen task, and of each other task the first."""
     tasks: set[str] = set()
     for reading in readings:
         is_likely = reading.fit == chosen.fit or (reading.fit > Fit.POSSIBLE and reading.probe is None)
-        if is_likely and reading.task not in tasks:
+        if is_likely and reading.task not in (_UNLABELLED, *tasks):
             yield reading
             tasks |= {reading.task} - {chosen.task}
 
@@ -222,6 +236,8 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
     """Reads data in a way that was found."""
     if reading.task == _TEXT:
         return _read_text(path, sample)
+    if reading.task == _UNLABELLED:
+        return _read_unlabelled(path, reading.keys, sample)
     if reading.probe:
         return Inspection(
             task=reading.task,
@@ -337,6 +353,25 @@ def _read_text(path: str, sample: Sample) -> Inspection:
     )
 
 
+def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Inspection:
+    column, layout = keys["text"], DelimitedLayout(keys["columns"] or None)
+    records = (
+        record
+        for file in sample.files
+        for record in read_records(file, layout=layout, encoding=sample.encoding)
+    )
+    values = [made for record in records if not isinstance(made := record.make(dict), InputError)]
+    return Inspection(
+        task=_UNLABELLED,
+        format=_UNLABELLED,
+        encoding=sample.encoding,
+        records=len(values),
+        tokens=sum(len(str(row.get(column) or "").split()) for row in values),
+        columns={"texts": [column]},
+        command=shlex.join(["allennlp", "predict", "elmo:topics", path, "--text", column]),
+    )
+
+
 def description(path: str, inspection: Inspection) -> list[str]:
     """Returns lines that tell what the data are."""
     if inspection.command:
@@ -344,6 +379,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         return [
             f"{path}: {inspection.task}, {inspection.encoding}",
             f"  {inspection.records:,} records{tokens}",
+            *(f"  {role}: {', '.join(names)}" for role, names in inspection.columns.items()),
         ]
     labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])

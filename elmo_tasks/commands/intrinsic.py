@@ -2,8 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,7 @@ from elmo_tasks.evaluation.probes import (
     use_cosines,
 )
 from elmo_tasks.evaluation.words import (
-    Analogy,
     Occurrence,
-    WordPair,
     accuracies,
     nearest_tokens,
     read_analogies,
@@ -42,7 +39,7 @@ from elmo_tasks.evaluation.words import (
     spearman,
     text_blocks,
 )
-from elmo_tasks.vectors.encoder import VectorEncoder, WordVectors, out_of_context
+from elmo_tasks.vectors.encoder import VectorEncoder, out_of_context
 
 SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
 _INTRINSIC_COLUMNS = ("test", "section", "measure", "vectors", "score", "covered", "total")
@@ -92,38 +89,26 @@ class Intrinsic(Verb):
             compared = [word for test in pairs.values() for pair in test for word in pair[:2]]
             words = list(dict.fromkeys([*compared, *question_words, *(vocabulary if questions else [])]))
             encoder, static = self.vectors.encoders()
-            by_vectors = [
-                [
-                    *_similarity_rows(vectors, words, pairs),
-                    *(_analogy_rows(vectors, words, questions, vocabulary) if questions else ()),
-                ]
-                for vectors in (
-                    *self.contexts.word_vectors(encoder, words, writer.folder),
-                    *(row for table in static for row in out_of_context(table, words)),
-                )
-            ]
+            by_vectors: list[list[tuple[Cell, ...]]] = []
+            for vectors in (
+                *self.contexts.word_vectors(encoder, words, writer.folder),
+                *(row for table in static for row in out_of_context(table, words)),
+            ):
+                rows: list[tuple[Cell, ...]] = []
+                for test, pairs_of_test in pairs.items():
+                    value, covered = spearman(vectors, words, pairs_of_test)
+                    rows.append((test, None, "spearman", vectors.name, value, covered, len(pairs_of_test)))
+                results = accuracies(vectors, words, questions, vocabulary) if questions else []
+                for section, method, correct, covered, total in results:
+                    score = correct / covered if covered else math.nan
+                    rows.append(("analogies", section, method, vectors.name, score, covered, total))
+                by_vectors.append(rows)
             # Rows to compare are adjacent.
-            table = Table(_INTRINSIC_COLUMNS, [row for rows in zip(*by_vectors, strict=True) for row in rows])
+            table = Table(_INTRINSIC_COLUMNS, list(chain.from_iterable(zip(*by_vectors, strict=True))))
             shown = Table(("test", "vectors", "score"))
-            for test, section, measure, name, score, _, _ in table.where("section", None, "all").rows:
-                shown.add(test if section is None else f"{test}\n{measure}", name, score)
+            for title, subset, measure, name, height, _, _ in table.where("section", None, "all").rows:
+                shown.add(title if subset is None else f"{title}\n{measure}", name, height)
             writer.write(table, bars(shown, groups="test", bars="vectors", heights="score"))
-
-
-def _similarity_rows(
-    vectors: WordVectors, words: list[str], tests: dict[str, list[WordPair]]
-) -> Iterator[tuple[Cell, ...]]:
-    for test, pairs in tests.items():
-        value, covered = spearman(vectors, words, pairs)
-        yield test, None, "spearman", vectors.name, value, covered, len(pairs)
-
-
-def _analogy_rows(
-    vectors: WordVectors, words: list[str], questions: list[Analogy], vocabulary: list[str]
-) -> Iterator[tuple[Cell, ...]]:
-    for section, method, correct, covered, total in accuracies(vectors, words, questions, vocabulary):
-        score = correct / covered if covered else math.nan
-        yield "analogies", section, method, vectors.name, score, covered, total
 
 
 _PROBE_COLUMNS = ("vectors", "accuracy", "correct", "total")

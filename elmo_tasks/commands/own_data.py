@@ -88,7 +88,7 @@ class TrainOnOwnData(Verb):
         try:
             inspection, _ = read_best(self.train, readings[:1], sample, problem)
         except InputError as error:
-            error.remedy = error.remedy or remedy
+            error.add_note(remedy)
             raise
         if not inspection.labels:
             raise InputError("the data have no labels", where=self.train, remedy=remedy)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from allennlp.common.checks import ConfigurationError
 from filelock import lock_descriptor
@@ -148,13 +148,10 @@ def _in_use(folder: Path) -> ConfigurationError:
     return ConfigurationError(f"{folder} is in use by another process")
 
 
-ENGINES = ("local", "ray")
-
-
 class RunArguments(ArgumentGroup):
     resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
     force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
-    engine: str = option("local: this process; ray: workers", "local", choices=ENGINES)
+    engine: Literal["local", "ray"] = option("local: this process; ray: workers", "local")
 
 
 class RayArguments(ArgumentGroup):

@@ -10,8 +10,7 @@ from typing import Any
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives import local_archive, packed_archive
-from elmo_tasks.commands.arguments import copy_piped, is_piped
+from elmo_tasks.archives.opening import local_archive, packed_archive
 from elmo_tasks.commands.base import (
     Gpu,
     Input,
@@ -36,15 +35,15 @@ from elmo_tasks.common.progress import progress
 from elmo_tasks.data.formats.questions import read_good_questions
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.jobs.engines import LocalEngine, run_job
-from elmo_tasks.jobs.locations import WORK, input_sources, texts_among
+from elmo_tasks.jobs.locations import input_sources, texts_among
 from elmo_tasks.jobs.predict import PredictJob
 from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
-from elmo_tasks.pipeline.predictor import InputRecord, attempt, with_place
-from elmo_tasks.pipeline.stream import FileLines, json_records, predict
+from elmo_tasks.pipeline.predictor import InputRecord, attempt, value_of, with_place
+from elmo_tasks.pipeline.stream import json_records, open_lines, predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.squad.reader import SquadReader
 
@@ -74,16 +73,14 @@ class Predict(Verb):
         here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
-        base, piped = os.getcwd(), here and is_piped(source)
-        if not piped:
-            files = list(map(str, input_files(source))) if here else input_sources(source)
-            sources = texts_among(files, source, [output, f"{output}.partial"])
+        if here:
+            sources = [source] if source == "-" else list(map(str, input_files(source)))
+        else:
+            sources = input_sources(source)
+        sources = texts_among(sources, source, [output, f"{output}.partial"])
         with run_folder(output, self.mode) as folder:
             if folder is None:
                 return
-            if piped:
-                base = str(folder.path / WORK)
-                sources = [copy_piped(source, folder.path / WORK).name]
             # Every worker gets the file.
             archive = (local_archive if here else packed_archive)(self.archive)
             settings: Settings = {
@@ -99,7 +96,7 @@ class Predict(Verb):
                 predictor_args=predictor_args,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
-                reading=Reading(base, objects=True, multiple=self.batch_size or 1),
+                reading=Reading(os.getcwd(), objects=True, multiple=self.batch_size or 1),
                 sink=JsonLinesSink(folder, output),
             )
             size = self.ray.shard_bytes
@@ -180,8 +177,11 @@ class Explain(ModelVerb):
         if output.suffix.lower() in (".html", ".htm"):
             other = output.with_suffix(".jsonl")
             raise ConfigurationError(f"{output} is the name of a page; {other} gets one next to it")
-        source = FileLines(self.input, work="explain")
-        with partial_file(page, force=self.force) as html, partial_file(output, force=self.force) as path:
+        with (
+            open_lines(self.input) as lines,
+            partial_file(page, force=self.force) as html,
+            partial_file(output, force=self.force) as path,
+        ):
             archive = self.open()
             predictor = task_predictor(archive)
             if not can_explain(predictor):
@@ -193,14 +193,14 @@ class Explain(ModelVerb):
             explainer = Explainer(predictor, self.method)
             explained: list[dict[str, Any]] = []
             problem = None
-            for record in json_records(predictor, source, source.name):
-                result = with_place(attempt(explainer, record.content), record.where)
-                if isinstance(result, Exception):
-                    problem = result
-                    break
-                explained.append(result)
-            if problem is not None and not explained:
-                raise problem
+            try:
+                for record in json_records(predictor, lines.with_bar("explain"), lines.name):
+                    result = with_place(attempt(explainer, record.content), record.where)
+                    explained.append(value_of(result))
+            except ConfigurationError as error:
+                if not explained:
+                    raise
+                problem = error
             content = (json.dumps(explanation, ensure_ascii=False) + "\n" for explanation in explained)
             path.write_text("".join(content), encoding="utf-8")
             html.write_text(render(explained), encoding="utf-8")

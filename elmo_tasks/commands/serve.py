@@ -131,7 +131,6 @@ class Serve(Verb):
     def _models(
         self, limits: Limits, address: tuple[str, int]
     ) -> Iterator[tuple[dict[str, "ServedModel"], list["Tab"]]]:
-        """Runs the models; yields them by their names, and their tabs."""
         from elmo_tasks.page.tabs import Tab
         from elmo_tasks.serving.models import local_model, open_archives, trained_models
 
@@ -163,6 +162,5 @@ def address(host: str, port: int) -> str:
 
 
 def _extra(name: str) -> AbstractContextManager[None]:
-    """Names the extra that an import within this context needs."""
     remedy = f"install the extra {name}: make install EXTRAS={name}"
     return errors_as(ConfigError, "a package is missing", ImportError, remedy=remedy)

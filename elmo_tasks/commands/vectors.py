@@ -87,7 +87,6 @@ def train_file(
     force: bool = False,
     **settings: int | float,
 ) -> None:
-    """Trains vectors by `train_table` on a text, writes them to `output`, and prints how many they are."""
     with partial_file(output, force=force) as path:
         text = copy_corpus(source, path.parent, skip_empty=True)
         table = train_table(method, CorpusSentences(text, lowercase=lowercase), **settings)

@@ -23,15 +23,13 @@ def batch_sizes(
     lengths: Iterable[int], max_positions: int, *, padded: bool = True, min_ratio: float = 0.0
 ) -> Iterator[int]:
     """
-    Yields the number of items of each batch: as many neighbours as fit. Callers sort by length first, if
-    they may. A size comes as soon as the length of the next item is known.
+    Yields the number of neighbours in each batch, as many as fit. A size comes as soon as the length of the
+    next item is known.
 
     # Parameters
 
-    lengths : the lengths of the items, in the order in which they are put into batches.
-    max_positions : the most positions of a batch; a longer item is a batch of its own.
-    padded : whether a batch has as many positions as its longest item, times its items; otherwise it has the
-        positions of its items.
+    max_positions : of a batch; a longer item is a batch of its own. They are its longest item times its
+        items, or, without `padded`, the sum of its items.
     min_ratio : no item is shorter than this ratio of the longest item before it in its batch.
     """
     size = longest = total = 0
@@ -48,11 +46,9 @@ def batch_sizes(
 
 def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Deduplicates rows of ids as `torch.unique(dim=0)` does, but ten times as fast, by a 64-bit key of each
-    row. If two different rows share a key, whole rows are compared.
-
-    *Shape:* ids `(rows, columns)` to the distinct rows `(distinct, columns)`, in no particular order, and for
-    each row its index among them `(rows,)`.
+    Deduplicates rows ten times as fast as `torch.unique(dim=0)`, by 64-bit keys; rows are compared if two
+    share a key. *Shape:* ids `(rows, columns)` to `(distinct, columns)`, in no particular order, and the
+    index of each row, `(rows,)`.
     """
     example, index = one_of_each(row_keys(rows))
     distinct = rows[example]
@@ -62,12 +58,7 @@ def unique_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def one_of_each(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Finds one row for each distinct key.
-
-    *Shape:* keys `(rows,)` to the last row of each key, `(distinct,)`, in the order of the keys; and for each
-    row the index of its key, `(rows,)`.
-    """
+    """*Shape:* keys `(rows,)` to the last row of each `(distinct,)`, and the index of its key `(rows,)`."""
     kinds, index = keys.unique(return_inverse=True)
     rows = torch.empty_like(kinds).scatter_(0, index, torch.arange(len(keys), device=keys.device))
     return rows, index

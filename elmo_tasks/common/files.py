@@ -8,12 +8,13 @@ import json
 import os
 import re
 import shutil
+import sys
 import tarfile
 import tempfile
 import zipfile
 import zlib
 from bz2 import BZ2File
-from codecs import BOM_UTF8, lookup
+from codecs import lookup
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from gzip import GzipFile
@@ -29,8 +30,12 @@ from elmo_tasks.common.errors import ElmoError, FilePath
 
 _PACKAGE = Path(__file__).parents[1]
 _BUNDLED = ("fixtures", "pretrained", "training_configs")
+STDIN = "standard input"
+"""The name of the input `-` in errors."""
 UNREADABLE = (OSError, EOFError, zlib.error, LZMAError)
 """The errors of reading a file that is missing, damaged or cut off."""
+_BLOCK, _LINES_OF_BLOCK = 1 << 16, 1000
+"""The characters, and the lines, that are read at a time."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The `errno` of writing to a full disk, or beyond a quota or the largest file."""
 
@@ -52,6 +57,11 @@ def local_or_bundled(path: FilePath) -> str:
     return text
 
 
+def open_input(path: FilePath) -> BufferedReader:
+    """Opens a file or a pipe, or standard input for `-`."""
+    return cast(BufferedReader, sys.stdin.buffer) if path == "-" else open(path, "rb")
+
+
 def decompressed(file: BufferedReader) -> BinaryIO:
     """Returns the content of a gzip, bzip2 or xz file, known by its first bytes, or else the file itself."""
     head = file.peek(10)[:10]
@@ -71,12 +81,6 @@ def is_archive(file: Path) -> bool:
             return zipfile.is_zipfile(content) or (content.seek(0) == 0 and tarfile.is_tarfile(content))
     except UNREADABLE:
         return False
-
-
-def raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines with their ends, without a byte order mark before the first."""
-    for index, line in enumerate(file):
-        yield line if index else line.removeprefix(BOM_UTF8)
 
 
 def read_utf8(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
@@ -103,8 +107,15 @@ def not_utf8(error: UnicodeDecodeError, offset: int = 0) -> str:
 def text_lines(
     path: FilePath, *, max_bytes: int | None = None, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a text with their numbers, see `line_blocks`."""
+    return chain.from_iterable(line_blocks(path, max_bytes=max_bytes, encoding=encoding))
+
+
+def line_blocks(
+    path: FilePath, *, max_bytes: int | None = None, encoding: str = "utf-8"
+) -> Iterator[list[tuple[int, str]]]:
     """
-    Yields the lines of a text with their numbers, from 1, without their ends (LF or CRLF).
+    Yields the lines of a text with their numbers, from 1, without their ends (LF or CRLF), some at a time.
 
     Only LF ends a line, or CR in a text that has no LF: what else Unicode calls a line break (U+0085, U+2028,
     a form feed) is text.
@@ -114,16 +125,35 @@ def text_lines(
     UTF-8 has pieces.
 
     # Raises
-    `ElmoError`, with the line: a byte that is not of the encoding (its offset counts from 0 in the unpacked
-    text), a damaged file, or a file that cannot be opened. `LookupError`: Python has no such encoding.
+    `ElmoError`, with the line, after the lines before it: a byte that is not of the encoding (its offset
+    counts from 0 in the unpacked text), a damaged file, or a file that cannot be opened. `LookupError`:
+    Python has no such encoding.
     """
-    lines = _lines_before_feeds(path, max_bytes, encoding)
+    block: list[tuple[int, str]] = []
+    size = 0
+    try:
+        for numbered in _lines_of_any_feed(_lines_before_feeds(path, max_bytes, encoding)):
+            block.append(numbered)
+            size += len(numbered[1])
+            if size > _BLOCK or len(block) == _LINES_OF_BLOCK:
+                yield block
+                block, size = [], 0
+    except ElmoError:
+        yield block
+        raise
+    yield block
+
+
+def _lines_of_any_feed(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Splits the only line between LF at each CR."""
     begin = list(islice(lines, 1))
     if begin and "\r" in begin[0][1]:
-        begin += islice(lines, 1)
-        if len(begin) == 1:
+        second = next(lines, None)
+        if second is None:
             begin = list(enumerate(begin[0][1].removesuffix("\r").split("\r"), start=1))
-    yield from chain(begin, lines)
+        else:
+            begin.append(second)
+    return chain(begin, lines)
 
 
 def _lines_before_feeds(path: FilePath, max_bytes: int | None, encoding: str) -> Iterator[tuple[int, str]]:
@@ -131,7 +161,7 @@ def _lines_before_feeds(path: FilePath, max_bytes: int | None, encoding: str) ->
     line_number = offset = 0
     is_utf8 = lookup(encoding).name == "utf-8"
     try:
-        with open(path, "rb") as packed:
+        with open_input(path) as packed:
             file = decompressed(packed)
             if not is_utf8:
                 for line_number, text in enumerate(

@@ -81,7 +81,6 @@ _of_thread = local()
 
 
 def num_threads() -> int:
-    """Returns the number of threads that this thread may use, also within `single_threaded`."""
     return getattr(_of_thread, "threads", None) or torch.get_num_threads()
 
 
@@ -205,7 +204,6 @@ def cpu_count() -> int:
 
 
 def peak_memory() -> int:
-    """Returns the most memory that this process has had so far, in bytes."""
     import resource  # Windows has none
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -213,7 +211,6 @@ def peak_memory() -> int:
 
 
 def max_descriptors() -> int:
-    """Returns the number of files and connections that this process may have open."""
     try:
         import resource
     except ModuleNotFoundError:  # Windows
@@ -246,7 +243,6 @@ def device_name(device: Device) -> str:
 
 
 def chosen_device(device: Device, *, option: str) -> torch.device:
-    """Returns a device; `ElmoError`, with the name of the `option`, if it is not there."""
     # PyTorch raises any of these for a device that is not there.
     missing = (RuntimeError, AssertionError, ImportError)
     remedy = f"use {_DEVICE_NAMES}"
@@ -265,7 +261,6 @@ def gpu_index(device: Device, *, option: str = "cuda_device") -> int:
 
 
 def read_gpu(text: str) -> int:
-    """Reads the value of an option, see `gpu_index`."""
     try:
         return gpu_index(text)
     except ElmoError as error:

@@ -27,6 +27,12 @@ def progress(items: Iterable[Any] | None = None, *, work: str, unit: str, **opti
     return _Bar(items, desc=work, unit=f" {unit}", **{**defaults, **options, **log_options()})
 
 
+def input_progress(work: str, size: int | None) -> Any:
+    """Returns the bar of an input: of its bytes or, if their number is not known, of its lines."""
+    unit: dict[str, Any] = {"unit": "lines"} if size is None else {"unit": "B", "total": size}
+    return progress(work=work, unit_scale=True, **unit)
+
+
 def log_options() -> dict[str, Any]:
     """
     Returns the options of a tqdm bar where stderr is neither a terminal nor a notebook; otherwise none.

@@ -18,20 +18,13 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 _STORE_BYTES = 1 << 27
 """The size of a local object store, in addition to what its processes share."""
 _ANSWER_SECONDS = 10
-"""The time that a cluster may take to answer."""
 
 
 @contextmanager
 def connected(address: str | None, *, cpus: int, shared_bytes: int = 0, logs: bool = False) -> Iterator[None]:
     """
-    Starts Ray, unless it runs in this process already; `ConnectionError` if it does not answer.
-
-    # Parameters
-
-    address : of a cluster; without one, a Ray of this process alone is started, which ends with the context.
-    cpus : the processors of that Ray.
-    shared_bytes : the most that its processes take from its store at the same time.
-    logs : whether this process shows what the processes on Ray log.
+    Connects to a cluster, or starts a Ray of this process alone, which ends with the context, of `cpus`
+    processors and a store for `shared_bytes`. It is a `ConnectionError` if Ray does not answer.
     """
     if ray.is_initialized():
         yield

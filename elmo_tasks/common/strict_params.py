@@ -57,10 +57,7 @@ class StrictParams(FromParams):
 
     @classmethod
     def prepare_block(cls, params: Params, **extras: object) -> None:
-        """
-        Changes a block before it is checked: old names of keys become the current ones. `extras` are what
-        AllenNLP passes on to everything that it builds, such as `serialization_dir`.
-        """
+        """Gives old keys their new names. `extras` are AllenNLP's, such as `serialization_dir`."""
         for old, new in cls.renamed_keys.items():
             if old in params and new not in params:
                 params[new] = params.pop(old, keep_as_dict=True)
@@ -74,7 +71,6 @@ def build_from_block(cls: type[Any], params: Params, **extras: object) -> Any:
 
 
 def parameters_of(cls: type[Any], constructor: Callable[..., object] | None) -> dict[str, Parameter]:
-    """Returns the parameters of a constructor, and of the base classes that it passes `**kwargs` on to."""
     if constructor is not None and constructor != cls.__init__:
         return constructor_parameters(constructor)
     parameters: dict[str, Parameter] = {}
@@ -138,7 +134,6 @@ def block_errors(block: str = "") -> Iterator[None]:
 
 @contextmanager
 def jsonnet_errors(where: FilePath) -> Iterator[None]:
-    """Raises the errors of wrong Jsonnet, and of overrides that do not fit a config, as a `JsonnetError`."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

@@ -27,7 +27,6 @@ class Table:
         return [row[index] for row in self.rows]
 
     def where(self, name: str, *values: Cell) -> "Table":
-        """Returns the rows whose cell in the column is one of `values`."""
         rows = [row for row, cell in zip(self.rows, self.column(name), strict=True) if cell in values]
         return Table(self.columns, rows)
 
@@ -63,7 +62,6 @@ class Table:
 
 
 def shown(cell: Cell) -> str:
-    """Returns the text of a cell for people; fractions have four digits."""
     if isinstance(cell, float):
         return f"{cell:.4f}"
     return "" if cell is None else str(cell)

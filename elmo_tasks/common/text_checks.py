@@ -82,7 +82,6 @@ def _mistake(lines: list[tuple[int, str]]) -> tuple[str, int, str] | None:
 
 
 def _mistake_of_rows(rows: list[tuple[int, str]]) -> tuple[str, int, str] | None:
-    """Returns the same for lines that are not blank, if each is a JSON object, or ends with a tag."""
     if rows and all(_is_object(row) for _, row in rows):
         return "looks like JSON Lines", rows[0][0], ""
     if rows and rows[0][1].startswith(_CONLL_2012):
@@ -104,7 +103,6 @@ def _is_object(line: str) -> bool:
 
 
 def _is_table(rows: list[list[str]]) -> bool:
-    """Tells whether there are enough rows, all with the same number of cells, two or more."""
     return len(rows) >= _FEW and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
 
 

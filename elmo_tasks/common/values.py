@@ -23,7 +23,6 @@ P = ParamSpec("P")
 Kind = Any
 """The annotation of a parameter: a class, or a form of `typing`."""
 MAX_NUMBER = 10**9
-"""No number of a config is larger."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +70,18 @@ class NotEmpty:
 
 
 Name = Annotated[str, NotEmpty()]
-"""The name of a file, a column, a language and the like."""
 if TYPE_CHECKING:
     FileName = Union[Name, PathLike[str]]
 else:
     FileName = Name  # A path counts as a text (`_KINDS`).
 Names = Annotated[list[Name], NotEmpty()]
 Size = Annotated[int, Range(1, 10**6)]
-"""The size of a layer or a vector, or the number of them."""
 Depth = Annotated[int, Range(1, 1000)]
-"""A number of stacked layers."""
 Sizes = Annotated[list[Size], NotEmpty()]
-"""The sizes of stacked layers."""
 PositiveInt = Annotated[int, Range(1)]
 NonNegativeInt = Annotated[int, Range(0)]
 Probability = Annotated[float, Range(0, 1, open="high")]
-"""A probability in [0, 1), such as a dropout rate."""
 Share = Annotated[float, Range(0, 1, open="low")]
-"""A share in (0, 1]."""
 PositiveFloat = Annotated[float, Range(0, open="low")]
 NonNegativeFloat = Annotated[float, Range(0)]
 
@@ -108,7 +101,6 @@ _KINDS: dict[Kind, tuple[tuple[type, ...], str]] = {
 
 
 def constructor_parameters(constructor: Callable[..., object]) -> dict[str, Parameter]:
-    """Returns the parameters of a constructor by name, without `self`, `*args` and `**kwargs`."""
     parameters = inspect.signature(constructor).parameters
     variable = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
     return {
@@ -153,11 +145,7 @@ def check_block(
 
 
 def check_value(value: object, kind: Kind, path: str) -> None:
-    """
-    Raises `ElmoError`, with the path, for a value that is not of the `kind`, the annotation of its parameter.
-    The value for a class is a block: AllenNLP checks it in `from_params`; of a class without it, the block is
-    checked here.
-    """
+    """Checks a value, but not the block of a class with `from_params`, which AllenNLP checks in there."""
     if get_origin(kind) in (Union, UnionType):
         kinds = [member for member in get_args(kind) if _is_of(value, _split(member)[0])]
         if len(kinds) > 1 and any(_fits(value, member, path) for member in kinds):

@@ -7,7 +7,6 @@ each epoch.
 AllenNLP does without the change.
 """
 
-import functools
 import json
 import logging
 import multiprocessing
@@ -21,8 +20,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from traceback import walk_tb
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -123,9 +123,11 @@ def read_overrides() -> None:
 
 
 def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
-    read = functools.partial(Params.from_file, params_overrides=args.overrides)
-    replace(sys.modules[stock.__module__], "Params", SimpleNamespace(from_file=read))
-    stock(args)
+    params = Params.from_file(args.param_path, args.overrides)
+    with TemporaryDirectory() as folder:
+        args.param_path = os.path.join(folder, CONFIG_NAME)
+        params.to_file(args.param_path)
+        stock(args)
 
 
 def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:
@@ -307,7 +309,12 @@ def print_error(error: BaseException) -> None:
 
 
 def _has_no_reader(pipe: int) -> bool:
-    """Tells whether the reader of a pipe has ended, as `head` does when it has read enough."""
+    """
+    Tells whether the reader of a pipe has ended, as `head` does when it has read enough. Windows, which has
+    no `poll`, has another error for it.
+    """
+    if not hasattr(select, "poll"):
+        return True
     poll = select.poll()
     poll.register(pipe, 0)
     return bool(poll.poll(0))

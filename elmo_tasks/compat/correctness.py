@@ -42,16 +42,10 @@ from allennlp.training.moving_average import MovingAverage
 from allennlp.training.scheduler import Scheduler
 from torch.nn import Module
 
-from elmo_tasks.archives import (
-    extracted_archive,
-    is_opening_untrusted,
-    open_archive,
-    read_whole_state,
-    refuse_to_fetch,
-    resolve_registered,
-    usable_gpu,
-    vocabulary_from_files,
-)
+from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.opening import extracted_archive, usable_gpu, vocabulary_from_files
+from elmo_tasks.archives.slim import read_whole_state
+from elmo_tasks.archives.trust import is_opening_untrusted, refuse_to_fetch, resolve_registered
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import refuse_inputs_as_outputs
 from elmo_tasks.common.strict_params import ConfigError, block_errors

@@ -34,7 +34,7 @@ from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRateScheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from elmo_tasks.archives import is_opening_untrusted, refuse_to_fetch
+from elmo_tasks.archives.trust import is_opening_untrusted, refuse_to_fetch
 from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.machine import end_with_parent
 

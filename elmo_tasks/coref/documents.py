@@ -30,7 +30,6 @@ class CorefDocument(Metadata):
     words: Words = field(kw_only=True)
     """All tokens, with their offsets in the text."""
     joined: int = 0
-    """The number of annotated clusters that were joined to others."""
 
     def __len__(self) -> int:
         return len(self.words.words)
@@ -73,7 +72,6 @@ class CorefDocument(Metadata):
 
     @classmethod
     def from_record(cls, values: dict[str, Any]) -> "CorefDocument":
-        """Makes the document of a record of any format, see `data.formats.coreference`."""
         content = document_values(values)
         document = cls.of(
             content["sentences"],
@@ -86,7 +84,6 @@ class CorefDocument(Metadata):
 
 
 def _clusters(clusters: Any, tokens: int) -> list[Cluster]:
-    """Checks clusters, joins those with a mention in common, and sorts them in the order of the text."""
     if not isinstance(clusters, list) or not all(isinstance(cluster, list) for cluster in clusters):
         raise InputError(f'"clusters" is not a list of lists of mentions: {shorten_json(clusters)}')
     cluster_of: dict[TokenSpan, set[TokenSpan]] = {}
@@ -144,15 +141,11 @@ def mark_mentions(words: Words, clusters: Sequence[Cluster]) -> str:
 
 
 def is_pronoun(words: Words, span: TokenSpan) -> bool:
-    """Tells pronouns, which name nothing by themselves, from other mentions."""
     return _is_one_of(words, span, _PRONOUNS)
 
 
 def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[TokenSpan]]:
-    """
-    Maps each personal and possessive pronoun, by its token, to the mentions of its cluster that are not
-    pronouns. It leaves out pronouns within the first of these, and pronouns for which there is none.
-    """
+    """Maps personal and possessive pronouns, by their tokens, to the other mentions of their clusters."""
     names_of: dict[int, list[TokenSpan]] = {}
     for cluster in clusters:
         names = [span for span in cluster if not is_pronoun(words, span)]
@@ -164,10 +157,7 @@ def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, li
 
 
 def replace_pronouns(document: CorefDocument, names: Mapping[int, TokenSpan]) -> str:
-    """
-    Replaces pronouns, each given by its token, by a mention, and possessives by a mention with 's: `Ana lost
-    Ana's keys.` The next word tells whether `her` is possessive.
-    """
+    """Replaces pronouns, given by their tokens, and possessives with 's: `Ana lost Ana's keys`."""
     words = document.words
     sentence_starts = {0, *accumulate(map(len, document.sentences))}
     replacements: dict[int, str] = {}

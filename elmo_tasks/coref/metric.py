@@ -33,7 +33,37 @@ class CorefScores(CountingMetric[np.ndarray]):
         Counts a document: its predicted and its gold clusters, none of them empty and each mention in one,
         and the spans that a model considers as mentions.
         """
-        self._counts = self._counts + _count(predicted, gold, set(spans))
+        entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
+        # (predicted, gold): mentions in common
+        common = np.zeros((len(predicted), len(gold)))
+        for row, cluster in zip(common, predicted, strict=True):
+            for mention in cluster:
+                if mention in entity_of:
+                    row[entity_of[mention]] += 1
+        # (predicted, 1) and (gold,): mentions of each entity
+        sizes = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
+        gold_sizes = np.array([len(cluster) for cluster in gold])
+        # Vilain et al. 1995: the size of a cluster minus the parts that the other side divides it into; a
+        # mention that the other side does not have is a part by itself
+        links = (common - 1).clip(min=0).sum()
+        # Luo 2005, section 4, phi 4
+        similarity = 2 * common / (sizes + gold_sizes)
+        from scipy.optimize import linear_sum_assignment  # takes a third of a second
+
+        aligned = similarity[linear_sum_assignment(similarity, maximize=True)].sum()
+        self._counts = self._counts + np.array(
+            [
+                [[links, (sizes - 1).sum()], [links, (gold_sizes - 1).sum()]],
+                # Bagga and Baldwin 1998, section 3
+                [
+                    [(common**2 / sizes).sum(), sizes.sum()],
+                    [(common**2 / gold_sizes).sum(), gold_sizes.sum()],
+                ],
+                [[aligned, len(sizes)], [aligned, len(gold_sizes)]],
+                [[common.sum(), sizes.sum()], [common.sum(), gold_sizes.sum()]],
+                [[0, 0], [len(entity_of.keys() & set(spans)), gold_sizes.sum()]],
+            ]
+        )
 
     def get_metric(self, reset: bool = False) -> dict[str, float]:
         """
@@ -50,38 +80,6 @@ class CorefScores(CountingMetric[np.ndarray]):
         del metrics["span_precision"], metrics["span_f1"]
         metrics["average_f1"] = sum(metrics[f"{measure}_f1"] for measure in _AVERAGED) / len(_AVERAGED)
         return metrics
-
-
-def _count(predicted: Clusters, gold: Clusters, spans: set[Hashable]) -> np.ndarray:
-    """Returns the counts of one document. *Shape:* as `CorefScores.no_counts`."""
-    entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
-    # (predicted, gold): mentions in common
-    common = np.zeros((len(predicted), len(gold)))
-    for row, cluster in zip(common, predicted, strict=True):
-        for mention in cluster:
-            if mention in entity_of:
-                row[entity_of[mention]] += 1
-    # (predicted, 1) and (gold,): mentions of each entity
-    sizes = np.array([len(cluster) for cluster in predicted]).reshape(-1, 1)
-    gold_sizes = np.array([len(cluster) for cluster in gold])
-    # Vilain et al. 1995: the size of a cluster minus the parts that the other side divides it into; a mention
-    # that the other side does not have is a part by itself
-    links = (common - 1).clip(min=0).sum()
-    # Luo 2005, section 4, phi 4
-    similarity = 2 * common / (sizes + gold_sizes)
-    from scipy.optimize import linear_sum_assignment  # takes a third of a second
-
-    aligned = similarity[linear_sum_assignment(similarity, maximize=True)].sum()
-    return np.array(
-        [
-            [[links, (sizes - 1).sum()], [links, (gold_sizes - 1).sum()]],
-            # Bagga and Baldwin 1998, section 3
-            [[(common**2 / sizes).sum(), sizes.sum()], [(common**2 / gold_sizes).sum(), gold_sizes.sum()]],
-            [[aligned, len(sizes)], [aligned, len(gold_sizes)]],
-            [[common.sum(), sizes.sum()], [common.sum(), gold_sizes.sum()]],
-            [[0, 0], [len(spans & entity_of.keys()), gold_sizes.sum()]],
-        ]
-    )
 
 
 def _share(numerator: float, denominator: float) -> float:

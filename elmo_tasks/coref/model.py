@@ -232,7 +232,6 @@ class CorefModel(ElmoModel):
     def _names(
         self, document: CorefDocument, clusters: list[Cluster], scores: Scores
     ) -> dict[int, tuple[TokenSpan, float]]:
-        """See `CorefResult.names`."""
         spans = [(first, last) for first, last in scores["spans"].tolist()]
         index_of = {span: index for index, span in enumerate(spans)}
         pronouns = [index for index, span in enumerate(spans) if is_pronoun(document.words, span)]
@@ -276,8 +275,11 @@ class CorefModel(ElmoModel):
         first_of_row = pairs_of_row.cumsum(0) - pairs_of_row
         columns = torch.arange(len(rows), device=rows.device) - first_of_row[rows]
         max_antecedents = max(1, int(pairs_of_row.max()))
-        # (pairs of any,)
-        pair_sums = _logsumexp(torch.cat(log_probabilities), pair_index, len(distinct))
+        # (pairs of all members,) to the log-sum-exp of each pair, (pairs of any,)
+        values = torch.cat(log_probabilities)
+        top = values.new_full(distinct.shape, -torch.inf).scatter_reduce(0, pair_index, values, "amax")
+        scaled = (values - top[pair_index]).exp()
+        pair_sums = values.new_zeros(distinct.shape).index_add(0, pair_index, scaled).log() + top
         # (spans of any, 1 + max_antecedents), (spans of any, max_antecedents)
         row_sums = pair_sums.new_full((size, 1 + max_antecedents), -torch.inf)
         row_sums[:, 0] = torch.stack(no_antecedent).logsumexp(dim=0)
@@ -342,7 +344,7 @@ class CorefModel(ElmoModel):
         return torch.cat(words).index_select(0, order), torch.cat(context).index_select(0, order)
 
     def _loss(self, scores: Scores, spans: list[TokenSpan], gold: list[Cluster]) -> torch.Tensor:
-        """Returns the sum over spans of -log of the probability of their gold antecedents (section 5)."""
+        # Section 5
         entity_of = {mention: entity for entity, cluster in enumerate(gold) for mention in cluster}
         antecedents, pair_scores = scores["antecedents"], scores["antecedent_scores"]
         # (kept, 1)
@@ -367,7 +369,7 @@ def _within(clusters: list[Cluster], first: int, end: int) -> list[Cluster]:
 
 
 def clusters_from_links(spans: Sequence[TokenSpan], antecedents: Sequence[int]) -> list[Cluster]:
-    """Returns the clusters that links make; `antecedents` has the index of each, -1 for none."""
+    """`antecedents` has the index of each span's antecedent, -1 for none."""
     clusters: list[Cluster] = []
     cluster_of: dict[int, Cluster] = {}
     for index, antecedent in enumerate(antecedents):
@@ -378,9 +380,3 @@ def clusters_from_links(spans: Sequence[TokenSpan], antecedents: Sequence[int]) 
             cluster_of[index] = cluster_of[antecedent]
             cluster_of[index].append(spans[index])
     return sorted(map(sorted, clusters))
-
-
-def _logsumexp(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
-    """Returns the log-sum-exp of each group. *Shape:* values and groups, `(values,)`, to `(size,)`."""
-    top = values.new_full((size,), -torch.inf).scatter_reduce(0, index, values, "amax")
-    return values.new_zeros(size).index_add(0, index, (values - top[index]).exp()).log() + top

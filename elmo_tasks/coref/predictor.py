@@ -36,7 +36,6 @@ class CorefGradients(Gradients):
         return [self.metadata_of(instance).words.words]
 
     def observe(self, texts: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Shows the layer all sentences as one text."""
         return list(torch.cat(super().observe([torch.cat(texts)])).split(list(map(len, texts))))
 
     def observed_methods(self) -> dict[str, Callable[..., Any]]:
@@ -98,7 +97,6 @@ class CorefPredictor(TextPredictor):
         ]
 
     def read(self, json_dict: JsonDict) -> CorefDocument | None:
-        """Returns the document of an input, or `None` if it has no words."""
         if "sentences" in json_dict:
             try:
                 return CorefDocument.from_record(json_dict | {"clusters": None})
@@ -113,7 +111,11 @@ class CorefPredictor(TextPredictor):
             words, paragraphs = self._paragraphs(require(json_dict, "document", str, _INPUT_FORMS))
         if not words.words:
             return None
-        sentences = [sentence for paragraph in paragraphs for sentence in self._sentences(paragraph)]
+        sentences = [
+            paragraph[sentence.start : sentence.end]
+            for paragraph in paragraphs
+            for sentence in sentence_rules().analyze(paragraph).sents
+        ]
         return CorefDocument.of(sentences, id=json_dict.get("doc_key", ""), words=words)
 
     def _paragraphs(self, text: str) -> tuple[Words, list[list[str]]]:
@@ -125,6 +127,3 @@ class CorefPredictor(TextPredictor):
         ]
         words = [paragraph.words for _, paragraph in paragraphs]
         return Words(text, list(chain.from_iterable(words)), offsets), words
-
-    def _sentences(self, words: list[str]) -> list[list[str]]:
-        return [words[sentence.start : sentence.end] for sentence in sentence_rules().analyze(words).sents]

@@ -64,12 +64,11 @@ class CorefReader(TaskReader):
         yield self.text_to_instance(example)
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
-        """Yields `cluster` and `mention` for each of a document."""
         for cluster in instance["metadata"].metadata.clusters or ():
             yield from ("cluster", *["mention"] * len(cluster))
 
     def text_to_instance(self, document: CorefDocument) -> Instance:
-        """Returns the instance of one document; without gold clusters for prediction."""
+        """Makes the instance of one document; without gold clusters for prediction."""
         ids = {NO_SPEAKER: UNKNOWN_SPEAKER}
         speakers = [ids.setdefault(speaker, len(ids)) for speaker in document.speakers]
         genre = self.genre_pattern.search(document.id)
@@ -110,7 +109,7 @@ class CorefReader(TaskReader):
 
 
 def _documents(path: Path, encoding: str, counts: Tally) -> Iterator[CorefDocument | InputError]:
-    for record in read_documents(path, encoding=encoding):
+    for record in read_documents(path, encoding=encoding, tell=counts.count_oddity):
         document = record.make(CorefDocument.from_record)
         if isinstance(document, CorefDocument):
             annotation = "no clusters" if document.clusters is None else "clusters"

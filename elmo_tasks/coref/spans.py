@@ -38,12 +38,7 @@ class MentionFinder(nn.Module):
     The first layer of that FFNN is applied to the parts of g before they are concatenated: its products are
     of words, and not of the many spans. Only the spans that are kept have a g.
 
-    # Parameters
-
-    hidden_sizes, dropout : of the two FFNNs.
-    feature_dim : size of the width's vector.
-    max_width : words of the longest span.
-    spans_per_word : lambda of section 5: the number of spans that are kept, of which no two cross.
+    `spans_per_word` is lambda of section 5: the number of spans that are kept, of which no two cross.
     """
 
     def __init__(
@@ -126,10 +121,8 @@ class MentionFinder(nn.Module):
 
 def candidate_spans(lengths: torch.Tensor, width: int) -> torch.Tensor:
     """
-    Returns all spans of at most `width` tokens within a sentence, sorted by their first and last token.
-
-    *Shape:* tokens of each sentence `(sentences,)` to first and last token `(spans, 2)`, both inclusive and
-    counted from the start of the text.
+    Finds the spans of at most `width` tokens within a sentence, sorted. *Shape:* tokens of each sentence
+    `(sentences,)` to first and last token in the text, both inclusive, `(spans, 2)`.
     """
     # (tokens, 1): the end of the token's sentence
     ends = lengths.cumsum(0).repeat_interleave(lengths).unsqueeze(1)
@@ -200,7 +193,6 @@ def scoring_layers(hidden_sizes: list[int], dropout: float) -> nn.Sequential:
 
 
 def feature(num_values: int, dim: int) -> nn.Embedding:
-    """Returns trainable vectors for the `num_values` values of a feature."""
     embedding = nn.Embedding(num_values, dim)
     nn.init.xavier_uniform_(embedding.weight)
     return embedding
@@ -323,10 +315,7 @@ class PairScorer(nn.Module):
     each pair, and no g_i * g_j is ever built, since W (g_i * g_j) = (W * g_i) g_j. A few spans at a time are
     scored with all columns that hold antecedents of theirs.
 
-    # Parameters
-
-    nearest : whether the antecedents of a span are the spans right before it, so that neighbours share most.
-    The others : see `AntecedentScorer`.
+    `nearest` says that the antecedents of a span are right before it, so that neighbours share most.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -34,13 +34,15 @@ ID_KEYS = (
     *("id", "pairID", "pair_ID", "uid", "guid", "idx", "index"),
     *("doc_key", "doc_id", "sent_id", "sentence_id"),
 )
-"""The fields of a record that tell which it is."""
+"""The fields of a record that tell which it is, whatever their length."""
 _LONGEST_ID = 64
 """Characters; a longer value is a text or an address."""
 _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
 _OFFICE = (".xlsx", ".ods", ".docx", ".odt")
 """Office documents, which are zip archives."""
+_ABOUT = re.compile(r"(readme|licen[cs]e|copying|changelog|authors)([._-].*)?|.*\.(md|conf)", re.IGNORECASE)
+"""Files about the data, and brat's own configuration."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
 _SAMPLE = 1 << 16
@@ -58,15 +60,14 @@ class NoWordsError(InputError):
     """The error of a record without words."""
 
 
-def ids_of(values: Mapping[str, Any], read: Collection[str | None] | None = None) -> dict[str, Any]:
-    """
-    Returns the values by which a record is named; predictions repeat them. They are known by their fields'
-    names or, where the fields that are `read` are given, are all others that are short.
-    """
-    if read is None:
-        return {key: values[key] for key in ID_KEYS if key in values}
-    short = {key: value for key, value in values.items() if type(value) in (str, int)}
-    return {key: value for key, value in short.items() if key not in read and len(str(value)) <= _LONGEST_ID}
+def ids_of(values: Mapping[str, Any], read: Collection[str | None] = ()) -> dict[str, Any]:
+    """Returns the values that predictions repeat: the ids, and all others that are short and not `read`."""
+    return {
+        key: value
+        for key, value in values.items()
+        if type(value) in (str, int)
+        and (key in ID_KEYS or (key not in read and len(str(value)) <= _LONGEST_ID))
+    }
 
 
 def value_or_error(
@@ -107,11 +108,16 @@ class Record:
             raise self._content
         return self._content
 
-    def make(self, function: Callable[[dict[str, Any]], Made]) -> "Made | InputError":
-        """Returns what a function makes of the values, or its `InputError`, or the error of the record."""
+    def make(
+        self, function: Callable[[dict[str, Any]], Made], read: Collection[str] = ()
+    ) -> "Made | InputError":
+        """
+        Returns what a function makes of the values, or its `InputError`, or the error of the record. An error
+        has the ids of a record whose fields `read` are read.
+        """
         if isinstance(self._content, InputError):
             return self._content
-        return value_or_error(self.path, self.line, function, self._content, ids=ids_of(self._content))
+        return value_or_error(self.path, self.line, function, self._content, ids=ids_of(self._content, read))
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
@@ -119,7 +125,8 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
     Returns the files at `path`, in a fixed order. An archive counts as a folder.
 
     - A file; `fixtures/...` also finds the files of the project.
-    - A folder: all files below it, at any depth, except hidden ones (a leading dot), pipes and devices.
+    - A folder: all files below it, at any depth, except hidden ones (a leading dot), pipes and devices, and
+      README, LICENSE and the like.
     - A pattern with `*`, `?`, `[...]` or `**`: the files and folders that match it.
     - A URL (`https://`, `s3://`, `gs://`, `hf://`, `file://`): the file, kept in AllenNLP's cache.
     - `archive.zip!member` or `(archive.zip)#member`, also in a `.tar.gz` or at a URL: a file or folder in it.
@@ -139,13 +146,12 @@ def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:
         paths = [_fetch(text)]
     else:
         paths = [_content(match) for match in glob.glob(text, recursive=True)]
-    files = sorted({file for file_or_folder in paths for file in _below(file_or_folder)})
+    files = sorted(
+        {file for path in paths for file in (_data_below(path) if os.path.isdir(path) else [Path(path)])}
+    )
     if not files:
         remedy = did_you_mean_path(text).removeprefix("; ") or "give a file, folder, pattern or URL"
         raise InputError("there is no such file", where=path, remedy=remedy)
-    for file in files:
-        if is_archive(file):
-            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return files
 
 
@@ -161,11 +167,18 @@ def read_lines(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """
-    Yields the numbered lines of a text, see `common.files.text_lines`, whose errors are `InputError`s here.
+    Yields the numbered lines of a text, see `common.files.line_blocks`, whose errors are `InputError`s here.
     If the text is not of the encoding that a reader gives, the error names one that fits.
     """
+    blocks = common_files.line_blocks(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
+    return chain.from_iterable(_with_input_errors(path, blocks, encoding))
+
+
+def _with_input_errors(
+    path: str | os.PathLike[str], blocks: Iterator[Made], encoding: str | None
+) -> Iterator[Made]:
     try:
-        yield from common_files.text_lines(path, max_bytes=max_bytes, encoding=encoding or "utf-8")
+        yield from blocks
     except ElmoError as error:
         input_error = InputError.of(error)
         is_of_another = encoding is not None and isinstance(error.__cause__, UnicodeError)
@@ -278,10 +291,20 @@ def _decodes(line: bytes, encoding: str) -> bool:
     return True
 
 
+def _data_below(folder: str) -> list[Path]:
+    """Returns the files below a folder, without those that describe it, unless there are no others."""
+    files = _below(folder)
+    data = [file for file in files if not _ABOUT.fullmatch(file.name)]
+    if 0 < len(data) < len(files):
+        logger.info("%s: %d files left out, such as README and LICENSE", folder, len(files) - len(data))
+    return data or files
+
+
 def _below(path: str) -> list[Path]:
-    """Returns `path`, or the files below it, without pipes and devices. Links are followed once."""
-    if not os.path.isdir(path):
-        return [Path(path)]
+    """
+    Returns the files below a folder, without pipes and devices. Links are followed once. An archive among the
+    files is an `InputError`.
+    """
     files: list[Path] = []
     visited: set[str] = set()
     for folder, subfolders, names in os.walk(path, followlinks=True):
@@ -293,6 +316,9 @@ def _below(path: str) -> list[Path]:
         paths = (Path(folder, name) for name in names if not name.startswith("."))
         # A link that leads nowhere is an error of reading it.
         files.extend(path for path in paths if path.is_file() or not path.exists())
+    for file in files:
+        if is_archive(file):
+            raise InputError("this archive lies among other files", where=file, remedy="give its own path")
     return sorted(files)
 
 
@@ -317,12 +343,12 @@ def _fetch(text: str) -> str:
     # Each kind of store and archive raises its own classes, with no common base.
     with errors_as(InputError, "cannot be fetched", where=text):
         file = Path(cached_path(name))
-        if not in_archive and not is_archive(file):
-            return str(file)
+        if not in_archive:
+            return _content(str(file))
         path = (folder := _unpacked(file)) / member
         if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
             raise FileNotFoundError(f"{member!r} not found in {name}")
-        return str(path)
+        return _content(str(path))
 
 
 def parse_json(text: str, path: str | Path, line: int) -> Any:

@@ -38,12 +38,7 @@ class ElmoBiLm(_ElmoBiLm):
     own code runs words from `vocab_to_cache`, ids that no indexer makes, and any call while foreign modules
     or hooks are inside.
 
-    # Parameters
-
-    options_file, weight_file : see `read_options` and `read_frozen_bilm`; a biLM that AllenNLP cannot hold is
-        a `ConfigurationError`.
-    requires_grad : fine-tune the biLM.
-    vocab_to_cache : words whose vectors are kept, see `create_cached_cnn_embeddings`.
+    A biLM that AllenNLP cannot hold is a `ConfigurationError`.
     """
 
     def __init__(
@@ -59,7 +54,6 @@ class ElmoBiLm(_ElmoBiLm):
 
     @classmethod
     def of(cls, bilm: FrozenBiLm) -> "ElmoBiLm":
-        """Copies the weights of a biLM, without gradients, on the same device."""
         _check_supported(bilm.options, "the biLM")
         copied = cls.__new__(cls)
         copied._build(bilm, requires_grad=False, vocab_to_cache=[])
@@ -127,7 +121,9 @@ class ElmoBiLm(_ElmoBiLm):
         if lstm.stateful and lstm._states is not None:
             lstm._states = tuple(state.to(embedding) for state in lstm._states)
             rows = torch.arange(len(inputs), device=inputs.device)
-            before = _state(lstm._get_initial_states(len(inputs), len(inputs), rows))
+            states = lstm._get_initial_states(len(inputs), len(inputs), rows)
+            # (layers, batch, 2 size) to (layers, 2, batch, size)
+            before = LstmState(*(part.unflatten(2, (2, -1)).transpose(1, 2) for part in states))
         trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights())
         if trained:
             self._frozen_copy.forget()
@@ -181,7 +177,6 @@ def _check_supported(options: BiLmOptions, where: str) -> None:
 
 
 def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharacterEncoder:
-    """Makes AllenNLP's character encoder without reading a file."""
     encoder, tokens = _ElmoCharacterEncoder.__new__(_ElmoCharacterEncoder), options.tokens
     assert isinstance(tokens, CharacterOptions)
     nn.Module.__init__(encoder)
@@ -197,17 +192,8 @@ def _character_encoder(options: BiLmOptions, requires_grad: bool) -> _ElmoCharac
 
 
 def allennlps_states(state: LstmState) -> tuple[torch.Tensor, ...]:
-    """
-    Returns a state in AllenNLP's layout.
-
-    *Shape:* `(layers, 2, batch, size)` to `(layers, batch, 2 size)`.
-    """
+    """*Shape:* a state `(layers, 2, batch, size)` to AllenNLP's `(layers, batch, 2 size)`."""
     return tuple(part.transpose(1, 2).flatten(2) for part in state)
-
-
-def _state(states: tuple[torch.Tensor, ...]) -> LstmState:
-    """*Shape:* AllenNLP's `(layers, batch, 2 size)` to `(layers, 2, batch, size)`."""
-    return LstmState(*(part.unflatten(2, (2, -1)).transpose(1, 2) for part in states))
 
 
 def _to_allennlps(weights: dict[str, torch.Tensor], options: BiLmOptions) -> StateDict:

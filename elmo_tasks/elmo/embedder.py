@@ -188,7 +188,7 @@ class Elmo(nn.Module):
         self._register_load_state_dict_pre_hook(_check_state_options, with_module=True)
 
     @classmethod
-    def from_params(cls, params: Any, **extras: Any) -> "Elmo":
+    def from_params(cls, params: Any, **extras: object) -> "Elmo":
         """Builds the object of a config block, AllenNLP's `Params`, which is checked as by `StrictParams`."""
         from elmo_tasks.common.strict_params import build_from_block  # needs AllenNLP
 
@@ -317,7 +317,7 @@ class OutsideTransforms(Function):
 
     @staticmethod
     def vmap(
-        info: Any,
+        info: object,
         in_dims: tuple[Any, ...],
         encode: Any,
         bilm: FrozenBiLm,
@@ -353,9 +353,7 @@ def _check_state_options(elmo: Elmo, state: dict[str, torch.Tensor], prefix: str
 
 
 def _options_in(buffer: torch.Tensor) -> dict[str, Any]:
-    """Returns the content of `options.json` that the buffer `options` of an `Elmo` holds."""
-    content: dict[str, Any] = json.loads(bytes(buffer.tolist()))
-    return content
+    return json.loads(bytes(buffer.tolist()))
 
 
 class LayerEncoder(Protocol):
@@ -384,11 +382,10 @@ class OneAtATime:
     def __init__(self) -> None:
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return OneAtATime, ()
 
     def __enter__(self) -> None:
-        """Takes the lock; `ElmoError` if another call is under way."""
         if not self._lock.acquire(blocking=False):
             raise ElmoError(
                 "two threads called an Elmo with `stateful: true`, which carries its state from call to call",

@@ -20,11 +20,11 @@ _NEEDED = ("onnx", "onnxscript")
 
 def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     """
-    Writes the graph from characters to all layers, for any batch and any number of tokens.
+    Writes the graph from characters to all layers, each sentence from a state of zeros. A biLM that does not
+    read UTF-8 bytes is an `ElmoError`.
 
-    *Shape:* the input `ids`, int64, `(batch, tokens, 50)`, as `BiLm.padded_ids` makes them, and the output
-    `layers`, float32, `(layers, batch, tokens, dim)`. Each sentence starts from a state of zeros. A biLM that
-    does not read UTF-8 bytes is an `ElmoError`.
+    *Shape:* the input `ids`, int64, `(batch, tokens, 50)`, to `layers`, float32, `(layers, batch, tokens,
+    dim)`.
     """
     needed = [package for package in _NEEDED if find_spec(package) is None]
     remedy = "install the extra: make install EXTRAS='onnx'"
@@ -71,7 +71,6 @@ class Layers(nn.Module):
         return self.bilm.encode(ids)
 
     def example(self) -> torch.Tensor:
-        """Returns ids with which the graph is traced."""
         return self.bilm.padded_ids([["An", "example"], ["Yes"]]).long()
 
 

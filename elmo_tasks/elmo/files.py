@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 Source = str | PathLike[str]
 """Path, URL or `hf://` name."""
 Precision = Literal["float32", "bfloat16"]
-"""The precision of a frozen biLM's products."""
 
 OPTIONS = "options.json"
 WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")
@@ -40,10 +39,7 @@ DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
 
 @contextmanager
 def local_file(source: Source) -> Iterator[Path]:
-    """
-    Gives the local file of a source. An `ElmoError` about the file names the source instead. If nothing is
-    there, that is a `FileNotFoundError`.
-    """
+    """Gives the local file of a source. An `ElmoError` about the file names the source instead."""
     path = _fetched(os.fspath(source))
     try:
         yield path
@@ -69,10 +65,7 @@ def _fetched(source: str) -> Path:
 
 @cache
 def limit_http_waits() -> None:
-    """
-    Lets `cached_path` give up on an HTTP host that refuses or does not answer after some seconds instead of
-    half a minute or more. Then it takes the file from its cache, if it is there.
-    """
+    """Lets `cached_path` take a file from its cache if a host does not answer for some seconds."""
     from cached_path.schemes import http
 
     original = http.session_with_backoff
@@ -88,10 +81,7 @@ def limit_http_waits() -> None:
 
 
 def check_together(options: Source | None, weight_file: Source | None, *, names: str) -> None:
-    """
-    Raises `ElmoError`, with the `names` of options and weights, if one of them is given and the other is
-    `None`, unless the weights are a folder or zip of both.
-    """
+    """Refuses one without the other, unless the weights are a folder or zip of both."""
     if (options is None) == (weight_file is None):
         return
     if weight_file is not None:
@@ -105,17 +95,16 @@ def check_together(options: Source | None, weight_file: Source | None, *, names:
 
 def read_options(source: Source | dict[str, Any], weight_file: Source | None = None) -> BiLmOptions:
     """
-    Reads an `options.json`, one in a folder or a zip, or takes the options themselves. With the default
-    options and a `weight_file` that is a folder or a zip, the options in there are read. For errors see
-    `BiLmOptions.read` and `folders.options_in`.
+    Reads an `options.json`, one in a folder or zip, or takes the options themselves. A `weight_file` that is
+    a folder or zip comes before the default options.
     """
     if isinstance(source, dict):
         return BiLmOptions.read(source)
     sources = [source]
     if source == DEFAULT_OPTIONS and weight_file is not None and weight_file != DEFAULT_WEIGHTS:
         sources = [weight_file, source]
-    for each in sources:
-        with local_file(each) as path, opened_folder(path) as folder:
+    for options_source in sources:
+        with local_file(options_source) as path, opened_folder(path) as folder:
             if folder is not None:
                 if folders.is_many_langs(folder):
                     return folders.options_in(folder)
@@ -125,7 +114,6 @@ def read_options(source: Source | dict[str, Any], weight_file: Source | None = N
 
 
 def read_words(source: Source) -> list[str]:
-    """Reads a vocabulary of bilm-tf, one word a line in the order of the table, see `vocabulary`."""
     with local_file(source) as path:
         return vocabulary(text_lines(path), where=path)
 
@@ -138,10 +126,7 @@ def read_bilm(
     trainable: bool = False,
     precision: str = "float32",
 ) -> FrozenBiLm | TrainedBiLm:
-    """
-    Reads a biLM, frozen or trainable. Without `weight_file` its weights are random; a frozen one then logs a
-    warning.
-    """
+    """Reads a biLM. Without `weight_file` its weights are random, of which a frozen one warns."""
     if weight_file is not None:
         frozen = read_frozen_bilm(options, weight_file, vocabulary_file, precision=precision)
         return trained_copy(frozen) if trainable else frozen
@@ -157,7 +142,6 @@ def read_bilm(
 
 
 def trained_copy(bilm: FrozenBiLm) -> TrainedBiLm:
-    """Returns a trainable biLM with a copy of the weights, on the same device."""
     trained = TrainedBiLm(options=bilm.options)
     trained.load_state_dict(bilm.weights())
     return trained.to(bilm.device)
@@ -171,13 +155,9 @@ def read_frozen_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm:
     """
-    Reads a frozen biLM from official HDF5 weights and, if it reads words, its vocabulary; or from a folder or
-    a zip with `OPTIONS`, one of `WEIGHTS` and, if it reads words, one of `VOCABULARIES`; or from one of
-    ELMoForManyLangs.
-
-    # Raises
-    `ElmoError`: see `FrozenBiLm.read` and `folders.weights_in`; a biLM that reads words without a
-    vocabulary, or one that reads characters with a vocabulary.
+    Reads official HDF5 weights and, if the biLM reads words, its vocabulary; or a folder or zip with
+    `OPTIONS`, one of `WEIGHTS` and of `VOCABULARIES`; or one of ELMoForManyLangs. A vocabulary is an
+    `ElmoError` where it is missing or not needed.
     """
     with local_file(weight_file) as path, opened_folder(path) as folder:
         if folder is not None and folders.is_many_langs(folder):
@@ -201,10 +181,7 @@ def read_chosen_bilm(
     precision: str,
     names: str,
 ) -> FrozenBiLm:
-    """
-    Reads a frozen biLM, by default the shipped one. For `names` see `check_together`, for errors also
-    `read_frozen_bilm`.
-    """
+    """Reads a frozen biLM, by default the shipped one; for `names` see `check_together`."""
     check_together(options_file, weight_file, names=names)
     options = read_options(options_file or DEFAULT_OPTIONS, weight_file)
     return read_frozen_bilm(options, weight_file or DEFAULT_WEIGHTS, vocabulary_file, precision=precision)
@@ -220,7 +197,6 @@ def _check_vocabulary(vocabulary_file: Source | None, *, needed: bool) -> None:
 
 
 def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Reads the softmax in a file of weights, see `weight_file.softmax_in`."""
     with local_file(weight_file) as path:
         return hdf5.softmax_in(path, options)
 
@@ -228,10 +204,7 @@ def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tenso
 def read_initial_state(
     source: Source, options: BiLmOptions, bilm: FrozenBiLm | TrainedBiLm | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Reads the state that each sentence starts from, see `weight_file.initial_state_in`. The state of other
-    weights than the weights of `bilm` is an `ElmoError`.
-    """
+    """Reads the state of `initial_state_in`; the state of other weights is an `ElmoError`."""
     with local_file(source) as path:
         hidden, cell, origin = hdf5.initial_state_in(path, options)
         if bilm is not None and origin not in (None, bilm.digest()):
@@ -247,10 +220,7 @@ def read_initial_state(
 
 
 def move_to(bilm: FrozenBiLm, device: Device, *, option: str) -> FrozenBiLm:
-    """
-    Moves a biLM to a device, and returns it. A device that is not there, or lacks products of the biLM's
-    precision, is an `ElmoError`; `option` is the option that names the device.
-    """
+    """Moves a biLM to a device that has products of its precision; `option` names the device in errors."""
     chosen = chosen_device(device, option=option)
     # Where it is there already, its weights may be packed.
     if bilm.device != chosen:

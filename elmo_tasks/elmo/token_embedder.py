@@ -3,9 +3,8 @@
 whose ids need no vocabulary; and the biLM of an archived model, which is built from the archive alone.
 """
 
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Union
 from weakref import WeakSet
 
 import numpy as np
@@ -21,9 +20,12 @@ from torch import nn
 
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import NonNegativeInt, Size
+from elmo_tasks.common.values import FileName, NonNegativeFloat, NonNegativeInt, Probability, Size
 from elmo_tasks.elmo.embedder import Elmo
+from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, Precision
+from elmo_tasks.elmo.inference.activations import Activations
 from elmo_tasks.elmo.model.encoders import CharacterEncoder, TokenEncoder, UnicodeEncoder, WordEncoder
+from elmo_tasks.elmo.model.scalar_mix import LayerChoice, Weights
 
 ARCHIVED_WEIGHTS = _WEIGHTS_NAME
 """The name of the state dict in an archive; the folder of a run has another name for it."""
@@ -134,14 +136,6 @@ class ElmoWordIndexer(IdIndexer):
     encoder = WordEncoder
 
 
-def _signature_with(name: str, kind: Any) -> Signature:
-    """Returns the signature of `Elmo`'s constructor without `placement`, and with a key of our own."""
-    elmo = signature(Elmo.__init__)
-    own = Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-    inherited = [parameter for name, parameter in elmo.parameters.items() if name != "placement"]
-    return elmo.replace(parameters=[*inherited, own])
-
-
 @TokenEmbedder.register("elmo")
 class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
     """
@@ -157,18 +151,49 @@ class ElmoTokenEmbedder(StrictParams, TokenEmbedder):
         for these parameters.
     """
 
-    def __init__(self, *files: Any, projection_dim: Optional[Size] = None, **parameters: Any) -> None:
+    def __init__(
+        self,
+        options_file: Union[FileName, dict[str, Any]] = DEFAULT_OPTIONS,
+        weight_file: Optional[FileName] = DEFAULT_WEIGHTS,
+        *,
+        vocabulary_file: Optional[FileName] = None,
+        dropout: Probability = 0.0,
+        layers: LayerChoice = "all",
+        weights: Weights = "trainable",
+        gamma: bool = True,
+        layer_norm: bool = False,
+        mix_l2: Optional[NonNegativeFloat] = None,
+        trainable: bool = False,
+        stateful: bool = False,
+        initial_state: Optional[FileName] = None,
+        activations: Optional[Union[FileName, Activations]] = None,
+        precision: Precision = "float32",
+        projection_dim: Optional[Size] = None,
+    ) -> None:
         super().__init__()
-        self.elmo = Elmo(*files, placement="input", **parameters)
+        self.elmo = Elmo(
+            options_file,
+            weight_file,
+            vocabulary_file=vocabulary_file,
+            placement="input",
+            dropout=dropout,
+            layers=layers,
+            weights=weights,
+            gamma=gamma,
+            layer_norm=layer_norm,
+            mix_l2=mix_l2,
+            trainable=trainable,
+            stateful=stateful,
+            initial_state=initial_state,
+            activations=activations,
+            precision=precision,
+        )
         self.projection = nn.Linear(self.elmo.dim, projection_dim) if projection_dim else None
         self._regularized: set[str] = set()
         """The weights of the mix that a regularizer has been given, by name."""
         self._first_weights: dict[str, torch.Tensor] = {}
         """The weights of the mix at the first training batch, while no regularizer has been given them."""
         _embedders.add(self)
-
-    # AllenNLP and `StrictParams` read the keys of the config block from it.
-    __init__.__signature__ = _signature_with("projection_dim", Optional[Size])  # type: ignore[attr-defined]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -21,7 +21,6 @@ WINDOW_SENTENCES, WINDOW_TOKENS = 4096, 1 << 14
 
 
 def check_layers(layers: str, num_layers: int, *, option: str) -> None:
-    """Raises `ElmoError` unless `layers` is one of `LAYERS` or the number of a layer."""
     if layers not in LAYERS and not (layers.isdecimal() and int(layers) < num_layers):
         raise ElmoError(
             f"{option} is {layers!r}",
@@ -55,10 +54,8 @@ def batches_by_length(
     numbered: Iterable[NumberedSentence], tokens: int, *, sentences: int = sys.maxsize
 ) -> Iterator[list[NumberedSentence]]:
     """
-    Yields batches of sentences of similar length, longest first. Sentences without words are left out.
-
-    A batch has at most `tokens` positions, padding included, or one sentence that is longer; and at most
-    `sentences` sentences.
+    Yields batches of similar length, longest first, of at most `tokens` positions, padding included, or one
+    longer sentence. Sentences without words are left out.
     """
 
     def length(sentence: NumberedSentence) -> int:
@@ -73,33 +70,23 @@ def batches_by_length(
 @dataclass(kw_only=True)
 class BatchEncoder:
     """
-    Computes the vectors of windows of sentences, which it sorts by length into batches.
-
-    # Parameters
-
-    bilm : frozen.
-    start : the state in which a sentence starts, `(layers, 2, 1, ...)`; if `stateful`, the first one.
-    layers : one of `LAYERS`, each layer, the last one, their mean or their sum; or the number of a layer.
-    pool : one of `POOLS`: a vector of each token, or the mean of the tokens.
-    stateful : the other sentences start in the state in which the one before them ended.
-    batch_tokens, batch_sentences : the bounds of a batch, see `batches_by_length`.
-    dtype : float32, or float16.
+    Computes the vectors of windows of sentences, which it sorts by length into batches. A sentence starts in
+    the state `start`, `(layers, 2, 1, ...)`; if `stateful`, in which the one before it ended.
     """
 
     bilm: FrozenBiLm
     start: LstmState
     layers: str = "all"
+    """One of `LAYERS`, or the number of a layer."""
     pool: str = "none"
     stateful: bool = False
     batch_tokens: int = BATCH_TOKENS
     batch_sentences: int = sys.maxsize
     dtype: str = "float32"
     state: LstmState | None = None
-    """The state after the last sentence, if `stateful`."""
 
     @property
     def num_layers(self) -> int:
-        """The layers of a vector."""
         return self.bilm.num_layers if self.layers == "all" else 1
 
     def shape(self, tokens: int) -> tuple[int, ...]:
@@ -119,7 +106,7 @@ class BatchEncoder:
         without_words = np.zeros((self.num_layers, int(self.pool != "none"), dim), self.dtype)
         vectors = {sentence.number: without_words for sentence in window}
         if self.stateful:
-            batches: Iterable[list[NumberedSentence]] = ([each] for each in window if each.words)
+            batches: Iterable[list[NumberedSentence]] = ([sentence] for sentence in window if sentence.words)
         else:
             batches = batches_by_length(window, self.batch_tokens, sentences=self.batch_sentences)
         for batch in batches:

@@ -22,7 +22,6 @@ MAX_TOKENS = 1 << 16
 """The tokens of a line at most; a longer line is a text that was not split into sentences."""
 TEXT = "text"
 END_OF_KEY = "\0"
-"""The character between the key of a line and its text."""
 
 
 class SourceLine(NamedTuple):
@@ -30,7 +29,6 @@ class SourceLine(NamedTuple):
     line_number: int
     text: str
     key: str | None = None
-    """The name of the sentence, if it has one."""
 
 
 @dataclass(kw_only=True)
@@ -43,10 +41,8 @@ class Corpus:
     path: Path
     lines: int
     tokens: int
-    """The words between white space, of all lines."""
     digest: str
     has_keys: bool
-    """True if the lines have names of their own."""
 
     def __len__(self) -> int:
         return self.lines
@@ -83,16 +79,14 @@ class Corpus:
 
     @cached_property
     def _starts(self) -> Sequence[int]:
-        """The first byte of each line."""
         with open(self.path, "rb") as file:
             return array("Q", accumulate(map(len, file), initial=0))
 
 
 def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
     """
-    Writes the lines to `folder`. Either all of them have a key, or none has. A line of more than `MAX_TOKENS`
-    tokens, with a line break within it, or with characters that UTF-8 cannot hold, and a key with a NUL are
-    an `ElmoError`, with file and line.
+    Writes lines, of which all have a key or none. A line that `MAX_TOKENS`, UTF-8 or line breaks forbid is an
+    `ElmoError`.
     """
     tokens = count = 0
     has_keys = False
@@ -116,7 +110,6 @@ def write_corpus(lines: Iterable[SourceLine], folder: Path) -> Corpus:
 
 
 def _problem(key: str, sentence: str, length: int) -> str:
-    """Returns what is wrong with a line of this length in tokens; an empty text if nothing is."""
     if length > MAX_TOKENS:
         return f"{length:,} tokens are more than the {MAX_TOKENS:,} of a sentence"
     if "\n" in sentence:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sized
 from functools import lru_cache
+from itertools import chain
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -184,7 +185,7 @@ class ElmoEmbedder:
             sentences = (
                 NumberedSentence(line_number, line.split()) for line_number, line in enumerate(text, start=1)
             )
-            vectors = (each for window in windows(sentences) for each in encoder.vectors(window))
+            vectors = chain.from_iterable(map(encoder.vectors, windows(sentences)))
             bar = progress_bar(
                 vectors, work="embed", total=len(text), unit="lines", disable=not self.progress
             )
@@ -239,31 +240,19 @@ class BiLmFiles(NamedTuple):
 
     def embedder(self) -> ElmoEmbedder:
         """Returns the embedder of these files; the last one stays in memory until a file changes."""
-        changed = tuple(_modification_times(file) for file in self[:3] if file is not None)
+        sources = [Path(source).expanduser() for source in self[:3] if source is not None]
+        files = [file for source in sources for file in (sorted(source.rglob("*")) or [source])]
+        changed = tuple(file.stat().st_mtime_ns for file in files if file.exists())
         with _read_lock:
             return _read_embedder(self, changed)
 
 
-def _modification_times(name: Source) -> tuple[int, ...]:
-    path = Path(name).expanduser()
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return tuple(file.stat().st_mtime_ns for file in files if file.exists())
-
-
 @lru_cache(maxsize=1)
-def _read_embedder(files: BiLmFiles, changed: tuple[tuple[int, ...], ...]) -> ElmoEmbedder:
-    return ElmoEmbedder(
-        files.options_file,
-        files.weight_file,
-        files.cuda_device,
-        vocabulary_file=files.vocabulary_file,
-        precision=files.precision,
-        progress=False,
-    )
+def _read_embedder(files: BiLmFiles, changed: tuple[int, ...]) -> ElmoEmbedder:
+    return ElmoEmbedder(**files._asdict(), progress=False)
 
 
 def check_layer(layer: int | str, num_layers: int) -> None:
-    """Raises `ElmoError` unless `layer` is `average` or a number, negative from the top."""
     if layer == AVERAGE or (isinstance(layer, Integral) and -num_layers <= layer < num_layers):
         return
     raise ElmoError(f"layer {layer!r} must be {AVERAGE!r} or a number from {-num_layers} to {num_layers - 1}")

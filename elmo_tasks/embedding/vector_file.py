@@ -34,7 +34,6 @@ _METADATA = 1024
 
 
 def check_name(output: FilePath) -> None:
-    """Raises `ElmoError` if a file to write has the name of another format, such as `.npz`."""
     path = Path(output)
     if (suffix := path.suffix.lower()) in _OTHER_FORMATS:
         raise ElmoError(
@@ -43,11 +42,7 @@ def check_name(output: FilePath) -> None:
 
 
 def check_writable(folder: Path, text: Corpus, *, size: int, with_index: bool) -> None:
-    """
-    Raises `ElmoError` if the vectors of a text, `size` bytes in all files together, cannot be written to
-    `folder`: the disk is too small, `sentence_to_index` would be too long, or a key of the text is not the
-    name of a dataset.
-    """
+    """Raises `ElmoError` if the disk, HDF5 or a key of the text forbids vectors of `size` bytes in all."""
     index = sum(map(len, text.sentence_to_index())) if with_index else 0
     if index > _MAX_INDEX:
         raise ElmoError(
@@ -106,10 +101,10 @@ def write_vectors(
             dataset = h5d.create(file.id, b"sentence_to_index", string, h5s.create_simple((1,)), creation)
             offsets.append(dataset.get_offset())
     with open(path, "r+b") as content:
-        for offset, each in zip(offsets, vectors, strict=False):
+        for offset, layers in zip(offsets, vectors, strict=False):
             content.seek(offset)
             # Each layer is a block of its own, so that they need not be copied together.
-            content.writelines(np.ascontiguousarray(part).data for part in each)
+            content.writelines(np.ascontiguousarray(layer).data for layer in layers)
         if with_index:
             content.seek(offsets[-1])
             content.writelines(text.sentence_to_index())

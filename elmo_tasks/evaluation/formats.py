@@ -1,8 +1,9 @@
-"""Data of the probes and of the evaluation of word vectors: which samples are of which kind, and their readers."""
+"""Data of the probes and of the evaluation of word vectors: which samples are theirs, and their readers."""
 
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats import Fit
@@ -14,8 +15,10 @@ from elmo_tasks.evaluation.words import is_number, read_analogies, read_pairs
 
 _USE = {"sentence1", "sentence2", "start1", "start2", "end1", "end2"}
 _SENSE = {"lemma", "tokens", "index", "sense"}
+_ENTITY_TAG = re.compile(r"[BIESLUM]-\S+")
 _POS_TAG = re.compile(r"[A-Z]{1,6}[$+:-]?[A-Z]*|[^\w\s]+")
 _MOST = 0.95
+_HIGHEST = 1000
 _LONGEST = 3
 """The words of an entry of a set of similarity, such as `New York City`."""
 
@@ -41,11 +44,13 @@ def _fit_senses(sample: Sample) -> Fit:
 
 def _fit_pos(sample: Sample) -> Fit:
     if is_conllu(sample.lines):
-        return Fit.LIKELY
+        sizes = {line.count("\t") for line in sample.lines if not line.startswith("#")}
+        return Fit.LIKELY if len(sizes) == 1 else Fit.NO  # else it has roles
     rows = [split_cells(line, None) for line in sample.lines if not line.startswith("#")]
     tags = {row[-1] for row in rows if len(row) == 2}
     are_pairs = sample.has_blank_lines and sum(len(row) == 2 for row in rows) > _MOST * len(rows)
-    are_tags = len(tags) > 1 and "O" not in tags and all(map(_POS_TAG.fullmatch, tags))
+    are_entities = "O" in tags or any(map(_ENTITY_TAG.fullmatch, tags))
+    are_tags = len(tags) > 1 and not are_entities and all(map(_POS_TAG.fullmatch, tags))
     return Fit.LIKELY if are_pairs and are_tags else Fit.NO
 
 
@@ -63,24 +68,23 @@ def _rows(sample: Sample) -> list[list[str]]:
 def _fit_similarity(sample: Sample) -> Fit:
     table = read_table(sample)
     if table is not None and table.has_header:
-        texts = [
-            column for column in table.of_kind("text") if not any("<b>" in each for each in column.strings)
-        ]
-        words = [each for each in table.of_kind("word", "text", "label", "id") if each.num_words <= _LONGEST]
-        pairs = [each for each in words if not all(map(_is_number, each.strings))]
-        numbers = [each for each in table.columns.values() if all(map(_is_number, each.strings))]
-        long = [each for each in texts if each.num_words > _LONGEST]
-        are_words = len(pairs) > 1 and not long and 2 * len(pairs[0].counts) > len(table.rows) ** 0.5
-        are_rows = len({tuple(str(row.get(each.name)) for each in pairs[:2]) for row in table.rows})
-        return Fit.LIKELY if are_words and numbers and 2 * are_rows > len(table.rows) else Fit.NO
-    rows = _rows(sample)
-    pairs_of_rows = {
-        tuple(row[:2]) for row in rows if len(row) > 2 and any(is_number(row, i) for i in (2, -1))
-    }
-    are_short = all(word.count(" ") < _LONGEST for pair in pairs_of_rows for word in pair)
-    are_words = not any(_is_number(word) for pair in pairs_of_rows for word in pair)
-    is_likely = rows and len(pairs_of_rows) > 0.8 * len(rows) and are_short and are_words
-    return Fit.LIKELY if is_likely else Fit.NO
+        rows = [[str(value) for name, value in row.items() if name] for row in table.rows]
+    else:
+        rows = _rows(sample)
+    rows = [row for row in rows if any(row)]
+    fitting = [row for row in rows if _is_pair(row)]
+    numbers = [float(cell) for row in fitting for cell in row if _is_number(cell)]
+    pairs = {tuple(cell for cell in row if not _is_number(cell))[:2] for row in fitting}
+    if numbers and max(numbers[: len(rows)]) > _HIGHEST * len(rows):
+        return Fit.NO
+    return Fit.LIKELY if rows and 2 * len(pairs) > len(rows) and len(fitting) > 0.8 * len(rows) else Fit.NO
+
+
+def _is_pair(row: Sequence[str]) -> bool:
+    """Tells whether a row has two words or more, and a number, but no sentence without a marked word."""
+    words = [cell for cell in row if cell and not _is_number(cell)]
+    are_short = all("<b>" in cell or (cell.count(" ") < _LONGEST and cell[-1] not in ".?!") for cell in words)
+    return are_short and len(words) > 1 and len(words) < len([cell for cell in row if cell])
 
 
 def _is_number(text: str) -> bool:
@@ -96,7 +100,7 @@ def _fit_analogies(sample: Sample) -> Fit:
     if all(len(row) == 4 for row in rows):
         return Fit.LIKELY if not any(_is_number(cell) for row in rows for cell in row) else Fit.NO
     are_pairs = all(len(row) == 2 for row in rows) and 2 * len({row[1] for row in rows}) > len(rows)
-    return Fit.POSSIBLE if are_pairs and not any(map(_is_number, sum(rows, []))) else Fit.NO
+    return Fit.POSSIBLE if are_pairs and not any(map(_is_number, chain(*rows))) else Fit.NO
 
 
 PROBES = (

@@ -40,10 +40,7 @@ _LACKING = re.compile(r"Glyph (\d+) .* missing from")
 
 
 def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
-    """
-    Draws groups of bars, from the columns with each row's group, its bar within the group, and the bar's
-    height; without a number there, the bar is left out.
-    """
+    """Draws groups of bars from three columns; where `heights` has no number, the bar is left out."""
     heights_by_bar = dict(
         zip(zip(table.column(groups), table.column(bars), strict=True), table.column(heights), strict=True)
     )
@@ -67,10 +64,7 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
 
 
 def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
-    """
-    Draws numbers from 0 to 1 as colours, with the number in each field; other fields stay white. With more
-    than `MAX_FIELDS` rows or columns the plot does not grow further, and shows no numbers.
-    """
+    """Draws numbers from 0 to 1 as colours; up to `MAX_FIELDS` rows and columns it shows them, too."""
     width, height = (min(len(names), MAX_FIELDS) for names in (columns, rows))
     figure = _new_figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
     axes = figure.subplots()
@@ -91,10 +85,7 @@ def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: 
 
 
 def curves(table: Table, *, lines: str, x: str, heights: str, errors: str) -> "Figure":
-    """
-    Draws lines over a logarithmic axis, from the columns with each row's line, the coordinates of its point,
-    and the size of its error bar; without numbers there, the point is left out.
-    """
+    """Draws lines with error bars over a logarithmic axis; without numbers the point is left out."""
     figure = _new_figure(6.0, 4.0)
     axes = figure.subplots()
     for line in _distinct(table.column(lines)):

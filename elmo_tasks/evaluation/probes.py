@@ -62,8 +62,6 @@ class Target(NamedTuple):
 
 
 class SenseSentence(NamedTuple):
-    """A sentence, and its words with senses."""
-
     words: list[str]
     targets: list[Target]
 
@@ -136,7 +134,6 @@ class Baseline(NamedTuple):
 def sense_baseline(
     train: Iterable[SenseSentence], dev: Iterable[SenseSentence], first_senses: Mapping[str, str]
 ) -> Baseline:
-    """Answers with the lemma's most frequent sense in the training data, or else with its first sense."""
     senses_in_train = senses_by_frequency(train)
     answers = {**first_senses, **{lemma: senses[0] for lemma, senses in senses_in_train.items()}}
     targets = [target for sentence in dev for target in sentence.targets]
@@ -401,8 +398,6 @@ TOLERANCE = 1e-4
 
 
 class TaggedSentence(NamedTuple):
-    """Words and their tags."""
-
     words: list[str]
     tags: list[str]
 
@@ -439,10 +434,7 @@ def _tagged_sentence(file: Path, rows: list[tuple[int, str, str]], column: str) 
 
 
 def most_frequent_tag(train: Sequence[TaggedSentence], dev: Sequence[TaggedSentence]) -> int:
-    """
-    Counts the correct tags in `dev` if each word gets its most frequent tag in `train`, and an unknown word
-    the most frequent of all tags. Of equally frequent tags the one seen first is taken.
-    """
+    """Counts correct answers if a word has its most frequent tag, an unknown word that of all words."""
     by_word: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:
         for word, tag in zip(sentence.words, sentence.tags, strict=True):

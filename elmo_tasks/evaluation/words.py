@@ -40,8 +40,6 @@ _SYNTACTIC = re.compile(r"gram|[ID]\d\d |(JJ|NN|VB)[A-Z]*_")
 
 
 class WordPair(NamedTuple):
-    """Two words and their score."""
-
     first: str
     second: str
     score: float
@@ -56,10 +54,7 @@ class Correlation(NamedTuple):
 
 
 def spearman(vectors: WordVectors, words: Sequence[str], pairs: Sequence[WordPair]) -> Correlation:
-    """
-    Returns Spearman's rank correlation of cosines and scores, with ties as SciPy treats them. `words` are the
-    words of the vectors' rows, among them all words of the pairs.
-    """
+    """Correlates cosines with scores, ties as in SciPy. `words` are those of the vectors' rows."""
     rows = {word: row for row, word in enumerate(words)}
     # (pairs, 2)
     ids = torch.tensor([[rows[pair.first], rows[pair.second]] for pair in pairs])
@@ -137,7 +132,6 @@ def _read_pairs(file: Path) -> list[WordPair]:
 
 
 def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple[int, int, int] | None:
-    """Finds the columns of both words and of the score, if there are any. `data` is one of the rows."""
     names = [re.sub(r"[\W_]", "", cell.lower()) for cell in header] or ["?"] * len(data)
     words = [column for column, name in enumerate(names) if _WORD_NAME.fullmatch(name)]
     if len(words) != 2:
@@ -147,12 +141,12 @@ def _columns(header: list[str], rows: list[list[str]], data: list[str]) -> tuple
             for column, name in enumerate(names)
             if not is_number(data, column) and name not in _NOT_WORD_NAMES
         ]
-        others = []
+        texts = []
         for column in words:
             cells = [row[column].lower() if column < len(row) else "" for row in rows]
             if not all(cell in _POS_TAGS or len(cell) == 1 for cell in cells):
-                others.append(column)
-        words = others if len(others) >= 2 else words
+                texts.append(column)
+        words = texts if len(texts) >= 2 else words
     if len(words) < 2:
         return None
     numbers = sorted(_numbers(data))
@@ -175,7 +169,6 @@ def _numbers(cells: list[str]) -> set[int]:
 
 
 def is_number(cells: list[str], column: int) -> bool:
-    """Tells whether there is a finite number in a column."""
     try:
         return math.isfinite(float(cells[column]))
     except (ValueError, IndexError):
@@ -191,8 +184,6 @@ class Analogy(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """The result of a method in a section."""
-
     section: str
     method: str
     correct: int
@@ -397,9 +388,8 @@ def nearest_tokens(
     encoder: VectorEncoder, queries: Sequence[Occurrence], blocks: Iterable[TextBlock], *, count: int
 ) -> list[list[list[Neighbor]]]:
     """
-    Finds the `count` tokens of a text with the highest cosines, for each query and each row, best first; of
-    equally near tokens the first in the text comes first. `blocks` are those of `text_blocks` with the same
-    encoder. The query's own token is left out, in every line that has the query's sentence.
+    Finds the `count` nearest tokens of a text for each query and row, best first, of equal ones the first in
+    the text. `blocks` are of `text_blocks` with the same encoder. The query's own token is left out.
     """
     encoded = encoder.encode_items(queries, lambda query: query.words)
     # (queries, rows, dim)
@@ -434,7 +424,6 @@ def nearest_tokens(
 
 
 def text_blocks(encoder: VectorEncoder, lines: Iterable[str]) -> Iterator[TextBlock]:
-    """Yields the vectors of a text, one tokenised sentence a line, block by block."""
     vectors: list[torch.Tensor] = []
     indices: list[tuple[int, int]] = []
     sentences: list[tuple[int, list[str]]] = []

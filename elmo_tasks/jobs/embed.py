@@ -14,7 +14,7 @@ from elmo_tasks.elmo.model import LstmState
 from elmo_tasks.embedding.batches import BatchEncoder, NumberedSentence, windows
 from elmo_tasks.embedding.corpus import END_OF_KEY, MAX_TOKENS
 from elmo_tasks.jobs.engines import Job
-from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader, note_name, read_json
+from elmo_tasks.jobs.runs import Content, Outcome, Shard, note_name, read_json
 
 
 @dataclass(kw_only=True)
@@ -38,19 +38,18 @@ class EmbedJob(Job):
         return self.device != "cpu"
 
     def open(self) -> None:
-        self._reader = ShardReader(self.reading)
         bilm = move_to(self.encoder.bilm, self.device, option="--device")
         start = LstmState(*(part.to(bilm.device) for part in self.encoder.start))
         self.encoder = replace(self.encoder, bilm=bilm, start=start)
 
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:
         sink, encoder = self.sink, self.encoder
         if encoder.stateful and encoder.state is None:
             encoder.state = self._state_before(shard)
         rejects: list[dict[str, Any]] = []
         sentences = tokens = 0
         with sink.part(shard) as write:
-            for window in windows(self._sentences(shard, rejects), tokens=sink.window_tokens):
+            for window in windows(self._sentences(shard, contents, rejects), tokens=sink.window_tokens):
                 write(window, self._vectors(shard, window))
                 sentences += len(window)
                 tokens += sum(len(sentence.words) for sentence in window)
@@ -67,8 +66,10 @@ class EmbedJob(Job):
             return self.encoder.start
         return LstmState(*(torch.tensor(part, device=self.encoder.bilm.device) for part in noted))
 
-    def _sentences(self, shard: Shard, rejects: list[dict[str, Any]]) -> Iterator[NumberedSentence]:
-        for line, content in enumerate(self._reader.lines(shard), start=shard.line):
+    def _sentences(
+        self, shard: Shard, contents: list[Content], rejects: list[dict[str, Any]]
+    ) -> Iterator[NumberedSentence]:
+        for line, content in enumerate(contents, start=shard.line):
             if self.has_keys:
                 content = content.partition(END_OF_KEY.encode())[2]
             try:

@@ -21,8 +21,17 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import cpu_count, peak_memory
-from elmo_tasks.common.progress import progress
-from elmo_tasks.jobs.runs import Outcome, Reading, Run, Settings, Shard, default_shard_bytes, open_run
+from elmo_tasks.common.progress import input_progress
+from elmo_tasks.jobs.runs import (
+    Content,
+    Outcome,
+    Reading,
+    Run,
+    Settings,
+    Shard,
+    ShardReader,
+    open_run,
+)
 from elmo_tasks.jobs.sinks import Sink
 
 RETRIES = 4
@@ -54,7 +63,7 @@ class Job(ABC):
         """Opens, where the shards are done, what they need."""
 
     @abstractmethod
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:
         """Does a shard."""
 
 
@@ -73,12 +82,10 @@ def run_job(
     is its first one.
     """
     with engine.start(job) as workers:
-        size = shard_bytes or default_shard_bytes(sources, workers, job.reading.folder)
-        run = open_run(job.sink.folder, sources, settings, reading=job.reading, shard_bytes=size)
-        error: Outcome | None = None
-        if shards := run.remaining():
-            with run.noting_how_to_resume():
-                error = first_error(run, engine.outcomes(job, shards, workers), name)
+        folder, reading = job.sink.folder, job.reading
+        run = open_run(folder, sources, settings, reading=reading, shard_bytes=shard_bytes, workers=workers)
+        with run.noting_how_to_resume():
+            error = first_error(run, engine.outcomes(job, run, workers), name)
     if error is not None:
         job.sink.end_at(run, error["number"])
         problem = ElmoError(error["error"])
@@ -95,17 +102,12 @@ def first_error(run: Run, outcomes: Generator[Outcome, None, None], name: str) -
     it returns. The outcomes are closed before their engine ends.
     """
     first: Outcome | None = None
-    lines = [shard.lines for shard in run.shards]
-    done = sum(lines[number] for number in run.done)
-    with (
-        closing(outcomes),
-        progress(work=name, unit="lines", total=sum(lines), initial=done, unit_scale=True) as bar,
-    ):
+    with closing(outcomes), input_progress(name, run.size) as bar:
         for outcome in outcomes:
             number = outcome["number"]
             if "error" not in outcome:
-                run.done[number] = outcome
-                bar.update(lines[number])
+                run.add(outcome)
+                bar.update(run.position - bar.n)
             elif first is None or number < first["number"]:
                 first = outcome
             if first is not None and all(number in run.done for number in range(first["number"])):
@@ -122,9 +124,11 @@ class LocalEngine:
         job.open()
         yield 1
 
-    def outcomes(self, job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
-        """Yields the outcome of each shard, as it comes."""
-        yield from map(job, shards)
+    def outcomes(self, job: Job, run: Run, workers: int) -> Generator[Outcome, None, None]:
+        """Yields the outcome of each shard that is left, as it is read."""
+        run.write_plan()
+        for piece in run.remaining():
+            yield job(piece.shard, piece.contents)
 
 
 @dataclass(frozen=True)
@@ -142,15 +146,21 @@ class RayEngine:
         with connected(self.address, cpus=self.workers or cpu_count(), shared_bytes=job.nbytes):
             yield self.workers or int(ray.cluster_resources().get("CPU", 1))
 
-    def outcomes(self, job: Job, shards: Sequence[Shard], workers: int) -> Generator[Outcome, None, None]:
-        """Yields the outcome of each shard, as it comes. The workers end when it is closed."""
+    def outcomes(self, job: Job, run: Run, workers: int) -> Generator[Outcome, None, None]:
+        """
+        Yields the outcome of each shard that is left, as it comes. The shards are made first, and their
+        contents are read again by the workers, which end when the generator is closed.
+        """
+        plan = [{"shard": json.dumps(piece.shard)} for piece in run.remaining()]
+        run.write_plan()
+        if not plan:
+            return
         import ray.data
 
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         # Ray would log an error that is raised here, and SIGTERM as a fault of its own.
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-        plan = [{"shard": json.dumps(shard)} for shard in shards]
         data = ray.data.from_items(plan, override_num_blocks=len(plan))
         with warnings.catch_warnings():
             # The one way to bound the retries. Ray 2.64 drops it, and requirements/direct.in holds Ray back.
@@ -161,7 +171,7 @@ class RayEngine:
                 fn_constructor_args=([ray.put(job)],),
                 batch_size=1,
                 compute=ray.data.ActorPoolStrategy(
-                    size=min(workers, len(shards)), max_tasks_in_flight_per_actor=2
+                    size=min(workers, len(plan)), max_tasks_in_flight_per_actor=2
                 ),
                 num_cpus=1,
                 num_gpus=int(job.on_gpu),
@@ -182,6 +192,7 @@ class _Worker:
 
         torch.set_num_threads(1)
         self._job: Job = ray.get(references[0])
+        self._reader = ShardReader(self._job.reading)
         self._error = None
         try:
             self._job.open()
@@ -197,7 +208,7 @@ class _Worker:
         if self._error is not None:
             return {"number": shard.number, "error": self._error}
         try:
-            outcome = self._job(shard)
+            outcome = self._job(shard, self._reader.lines(shard))
         except ERRORS_OF_USERS as error:
             outcome = {"error": str(error)}
         return outcome | {

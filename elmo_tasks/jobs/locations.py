@@ -15,6 +15,7 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from elmo_tasks.common.errors import ElmoError, errors_as
+from elmo_tasks.common.files import open_input
 
 _REMOTE = re.compile(r"(s3|gs|gcs|file)://")
 _URI = re.compile(r"[\w+.-]+://")
@@ -73,17 +74,19 @@ def texts_among(sources: list[str], path: str, outputs: Iterable[str]) -> list[s
 
 
 def open_source(source: str, folder: str) -> BufferedReader:
-    """Opens one of `input_sources`. A relative path starts at `folder`."""
+    """Opens one of `input_sources`, or standard input for `-`. A relative path starts at `folder`."""
     if not _REMOTE.match(source):
-        return open(os.path.join(folder, source), "rb")
+        return open_input(source if source == "-" else os.path.join(folder, source))
     store, path = _store_of(source)
     return BufferedReader(store.open(path, "rb"), 1 << 20)
 
 
-def byte_size(source: str, folder: str) -> int:
-    """Returns the size of one of `input_sources`. A relative path starts at `folder`."""
-    store, path = _store_of(source if _REMOTE.match(source) else os.path.join(folder, source))
-    return store.size(path) or 0
+def input_size(sources: Iterable[str], folder: str) -> int | None:
+    """Returns the bytes of `input_sources`; `None` for a pipe. Relative paths start at `folder`."""
+    if any(source == "-" or Path(folder, source).is_fifo() for source in sources):
+        return None
+    stores = (_store_of(path if _REMOTE.match(path) else os.path.join(folder, path)) for path in sources)
+    return sum(store.size(path) or 0 for store, path in stores)
 
 
 def exists(location: str) -> bool:

@@ -12,7 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.archives import open_archive
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job
-from elmo_tasks.jobs.runs import Content, Outcome, Shard, ShardReader
+from elmo_tasks.jobs.runs import Content, Outcome, Shard
 from elmo_tasks.pipeline.command import predictor_of
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, is_stateful
 from elmo_tasks.pipeline.stream import json_records, predict
@@ -41,7 +41,6 @@ class PredictJob(Job):
         return self.cuda_device >= 0
 
     def open(self) -> None:
-        self._reader = ShardReader(self.reading)
         try:
             self._predictor = open_job_predictor(self)
         except ConfigurationError as error:
@@ -51,11 +50,11 @@ class PredictJob(Job):
         if isinstance(self.archive, bytes):
             self._check_order(None)
 
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:
         self._check_order(shard.number)
         records = json_records(
             self._predictor,
-            map(_as_line, self._reader.lines(shard)),
+            map(_as_line, contents),
             shard.source,
             before=shard.line - 1,
         )
@@ -95,9 +94,12 @@ def open_job_predictor(job: PredictJob) -> TaskPredictor:
 
 def _as_line(content: Content) -> bytes:
     """
-    Returns a line, or the fields of a row of Parquet as one. A row has every column, and null in those that
-    are not for it. A column that the predictor does not read may hold anything, such as times or NaN.
+    Returns a line, or the fields of a row of Parquet as one; raises the error of reading. A row has every
+    column, and null in those that are not for it. A column that the predictor does not read may hold
+    anything, such as times or NaN.
     """
+    if isinstance(content, Exception):
+        raise content
     if isinstance(content, bytes):
         return content
     present = {name: value for name, value in content.items() if value is not None}

@@ -7,26 +7,27 @@ depend on the input and their size alone. Each has a hash of its content, so tha
 notices an input that has changed.
 
 A run works in a folder: OUT itself if that is a folder of parts, else OUT.partial. `prepare_folder` removes
-an earlier run that is not resumed. `open_run` writes the plan, which has the settings, or compares the plan
-of a run that was stopped with its own. Each shard that is done leaves a note with hash and counts,
-written when its content is on the disk. A run that is resumed does the shards that have no such note.
+an earlier run that is not resumed. `open_run` compares the settings in the plan of a run that was stopped
+with its own; a new run writes a plan. Each shard that is done leaves a note with hash and counts, written
+when its content is on the disk. A run that is resumed does the shards that have no such note.
 """
 
 import json
+import os
 import re
-from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from io import BufferedReader
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_tasks.common.errors import ElmoError, errors_as
-from elmo_tasks.common.files import UNREADABLE, decompressed, json_value, not_utf8
-from elmo_tasks.jobs.locations import MARK, WORK, Folder, byte_size, exists, open_source
+from elmo_tasks.common.files import UNREADABLE, json_value, not_utf8
+from elmo_tasks.common.lines import InputLines
+from elmo_tasks.jobs.locations import MARK, WORK, Folder, exists, input_size, open_source
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MIN_BYTES, MAX_BYTES = 1 << 14, 1 << 20
 """The default size of a shard is between these: some 3,000 and 180,000 words of English."""
+PIPE_BYTES = 1 << 17
+"""The default size of a shard of a pipe."""
 SHARDS_OF_A_WORKER = 16
 TEXT_COLUMNS = ("tokens", "text", "sentence")
 _UNREADABLE = (*UNREADABLE, ValueError, NotImplementedError)  # the last two from pyarrow
@@ -42,7 +45,10 @@ _ROWS = 1024
 """The rows of a Parquet file that become Python objects at a time."""
 
 Content = Any
-"""A line in bytes; or a row of a Parquet file: the value in one column, or a dictionary of all columns."""
+"""
+A line in bytes; or a row of a Parquet file: the value in one column, or a dictionary of all columns. The last
+of `objects` may be the error of reading.
+"""
 
 
 class Shard(NamedTuple):
@@ -75,8 +81,8 @@ class Reading(NamedTuple):
 
     folder : the folder at which relative paths start.
     column : the column of Parquet files that is read, by default the first of `TEXT_COLUMNS` that is there.
-    objects : the lines are JSON: blank ones do not count, and a row of Parquet is an object of all its
-        columns.
+    objects : the lines are JSON: blank ones do not count, a row of Parquet is an object of all its columns,
+        and an error of reading comes after the lines before it.
     multiple : the lines of a shard that count are a multiple of this, unless its source ends: batches are
         not cut.
     check_utf8 : a byte that is not UTF-8 is an error when the shards are made.
@@ -89,25 +95,31 @@ class Reading(NamedTuple):
     check_utf8: bool = False
 
 
-def default_shard_bytes(sources: Sequence[str], workers: int, folder: str) -> int:
-    """Returns a size that gives every worker several shards. Relative paths start at `folder`."""
-    total = sum(byte_size(source, folder) for source in sources)
-    return min(max(total // (SHARDS_OF_A_WORKER * workers), MIN_BYTES), MAX_BYTES)
+class Piece(NamedTuple):
+    """A shard with its content, and how far it moves the bar: its bytes, packed, or the lines of a pipe."""
+
+    shard: Shard
+    contents: list[Content]
+    steps: int
 
 
-def make_shards(sources: Sequence[str], size: int, reading: Reading) -> list[Shard]:
-    """Returns the shards of all sources in their order: the lines that reach `size` bytes."""
-    shards: list[Shard] = []
+def cut(sources: Iterable[str], size: int, reading: Reading) -> Iterator[Piece]:
+    """
+    Yields all sources in their order, read once, in shards: the lines that reach `size` bytes. `ElmoError`: a
+    source cannot be read.
+    """
+    number = 0
     for source in sources:
-        start, line = 0, 1
         with _errors_of(where=source), open_source(source, reading.folder) as file:
-            for block in _blocks(_records_of(file, source, reading)(start, line), size, reading):
+            records = _records_of(file, source, reading)
+            start, line, position = 0, 1, 0
+            for contents in _blocks(records, size, reading):
+                shard = Shard(number, records.name, start, line, len(contents), _digest(contents))
                 if reading.check_utf8:
-                    _check_utf8(source, start, line, block)
-                shards.append(Shard(len(shards), source, start, line, len(block), _digest(block)))
-                start += sum(len(record.packed) for record in block)
-                line += len(block)
-    return shards
+                    _check_utf8(shard, contents)
+                yield Piece(shard, contents, records.position - position)
+                start, line, position = records.offset, records.number + 1, records.position
+                number += 1
 
 
 class ShardReader:
@@ -115,103 +127,99 @@ class ShardReader:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._source: str | None = None
-        self._records: Callable[[int, int], Iterator[_Record]]
+        self._records: _Records | None = None
 
     def lines(self, shard: Shard) -> list[Content]:
         """Returns the lines; `ElmoError` if the source cannot be read, or has changed."""
         with _errors_of(where=shard.source):
-            if self._source != shard.source:
+            if self._records is None or self._records.name != shard.source:
                 file = open_source(shard.source, self._reading.folder)
                 self._records = _records_of(file, shard.source, self._reading)
-                self._source = shard.source
-            block = list(islice(self._records(shard.start, shard.line), shard.lines))
-        if _digest(block) != shard.digest:
-            raise ElmoError(
-                "the text has changed since the run began",
-                where=shard.source,
-                line=shard.line,
-                remedy="use --force to start over",
-            )
-        return [record.content for record in block]
+            self._records.seek(shard.start, shard.line - 1)
+            contents = list(islice(_contents(self._records, self._reading), shard.lines))
+        if _digest(contents) != shard.digest:
+            what, remedy = "the text has changed since the run began", "use --force to start over"
+            raise ElmoError(what, where=shard.source, line=shard.line, remedy=remedy)
+        return contents
 
 
-class _Record(NamedTuple):
-    """A line or a row, and the bytes that show whether it has changed."""
-
-    content: Content
-    packed: bytes
-
-
-def _blocks(records: Iterable[_Record], size: int, reading: Reading) -> Iterator[list[_Record]]:
-    block: list[_Record] = []
-    length = counted = 0
-    for record in records:
-        block.append(record)
-        length += len(record.packed)
-        counted += _counts(record, reading)
-        if length >= size and counted % reading.multiple == 0:
+def _blocks(records: "_Records", size: int, reading: Reading) -> Iterator[list[Content]]:
+    block: list[Content] = []
+    start = counted = 0
+    for content in _contents(records, reading):
+        block.append(content)
+        counted += not isinstance(content, bytes) or bool(content.decode("utf-8", "replace").strip())
+        if records.offset - start >= size and counted % reading.multiple == 0:
             yield block
-            block, length, counted = [], 0, 0
+            block, start, counted = [], records.offset, 0
     if block:
         yield block
 
 
-def _counts(record: _Record, reading: Reading) -> bool:
-    if not reading.objects or not isinstance(record.content, bytes):
-        return True
-    return bool(record.content.decode("utf-8", "surrogateescape").strip())
+def _contents(records: "_Records", reading: Reading) -> Iterator[Content]:
+    try:
+        yield from records
+    except _UNREADABLE as error:
+        if not reading.objects:
+            raise
+        yield ElmoError(str(error))
 
 
-def _check_utf8(source: str, start: int, line: int, block: list[_Record]) -> None:
-    text = b"".join(record.packed for record in block)
+def _check_utf8(shard: Shard, contents: list[Content]) -> None:
+    text = b"\n".join(map(_packed, contents))
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
-        line += text.count(b"\n", 0, error.start)
-        raise ElmoError(not_utf8(error, start), where=source, line=line) from error
+        line = shard.line + text.count(b"\n", 0, error.start)
+        raise ElmoError(not_utf8(error, shard.start), where=shard.source, line=line) from error
 
 
-def _digest(block: list[_Record]) -> str:
-    return blake2b(b"".join(record.packed for record in block), digest_size=16).hexdigest()
+def _packed(content: Content) -> bytes:
+    return content if isinstance(content, bytes) else json.dumps(content, default=str).encode()
 
 
-def _records_of(file: BufferedReader, name: str, reading: Reading) -> Callable[[int, int], Iterator[_Record]]:
-    """Returns how records are read from a start on. The first bytes tell the kind of a file, not its name."""
+def _digest(contents: list[Content]) -> str:
+    """Returns the hash by which a run that is resumed notices that the input has changed."""
+    return blake2b(b"\n".join(map(_packed, contents)), digest_size=16).hexdigest()
+
+
+def _records_of(file: BufferedReader, name: str, reading: Reading) -> "_Records":
+    """Returns the lines or rows of a file. Its first bytes tell its kind, not its name."""
     if file.peek(4).startswith(b"PAR1"):
-        return _ParquetRows(file, name, reading).records
-    return partial(_lines, decompressed(file))
-
-
-def _lines(file: BinaryIO, start: int, line: int) -> Iterator[_Record]:
-    """Yields the lines from the byte `start` on, where line `line` begins."""
-    file.seek(start)
-    for packed in file:
-        content = packed.removeprefix(BOM_UTF8) if line == 1 else packed
-        yield _Record(content.removesuffix(b"\n"), packed)
-        line += 1
+        return _ParquetRows(file, name, reading)
+    return InputLines(file, name)
 
 
 class _ParquetRows:
+    """The rows of a Parquet file, as `InputLines` has the lines of a text. Their offset is that of JSON."""
+
     def __init__(self, file: BufferedReader, name: str, reading: Reading) -> None:
         remedy = "install it: make install EXTRAS='ray'"
         with errors_as(ElmoError, "Parquet files need pyarrow", ImportError, where=name, remedy=remedy):
             from pyarrow.parquet import ParquetFile
-        self._name = name
+        self.name = name
+        self.number = self.offset = self.position = 0
+        self._size = file.seek(0, os.SEEK_END)
         self._file = ParquetFile(file)
         self._reading = reading
         self._group: tuple[int, Table] | None = None
 
-    def records(self, start: int, line: int) -> Iterator[_Record]:
-        """Yields the rows from row `line` on, from 1."""
-        skip = line - 1
+    def seek(self, offset: int, number: int) -> None:
+        self.offset, self.number = offset, number
+
+    def __iter__(self) -> Iterator[Content]:
+        """Yields the rows after row `number`."""
+        skip = self.number
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
             if skip < rows:
                 for batch in self._read_group(group).slice(skip).to_batches(_ROWS):
                     content = batch if self._reading.objects else batch.column(0)
                     for row in content.to_pylist():
-                        yield _Record(row, json.dumps(row, default=str).encode())
+                        self.number += 1
+                        self.offset += len(_packed(row))
+                        self.position = self._size * self.number // self._file.metadata.num_rows
+                        yield row
             skip = max(skip - rows, 0)
 
     def _read_group(self, group: int) -> "Table":
@@ -229,10 +237,12 @@ class _ParquetRows:
                 return name
         raise ElmoError(
             f"none of the columns {', '.join(names)} is named {' or '.join(wanted)}",
-            where=self._name,
+            where=self.name,
             remedy="name a column by --column",
         )
 
+
+_Records = InputLines | _ParquetRows
 
 PLAN = "_plan.json"
 """The plan of a run. A later run needs the files in a folder that has a plan."""
@@ -294,12 +304,40 @@ class Run:
     """A run that `open_run` has opened."""
 
     folder: Folder
-    shards: list[Shard]
+    plan: dict[str, Any]
+    pieces: Iterator[Piece]
+    """The input, which is read once."""
+    size: int | None
+    """The bytes of the input; `None` for a pipe."""
+    noted: dict[int, tuple[Shard, Outcome]] = field(default_factory=dict)
+    """The shards that an earlier process has done, and their outcomes, by their numbers."""
+    shards: list[Shard] = field(default_factory=list)
+    """The shards that were read so far."""
     done: dict[int, Outcome] = field(default_factory=dict)
-    """The outcomes of the shards that are done, by their numbers."""
+    """The outcomes of those that are done, by their numbers."""
+    position: int = 0
+    """The sum of the `steps` of those that are done."""
+    _steps: list[int] = field(default_factory=list)
 
-    def remaining(self) -> list[Shard]:
-        return [shard for shard in self.shards if shard.number not in self.done]
+    def write_plan(self) -> None:
+        self.folder.create()
+        write_json(self.folder, PLAN, self.plan)
+
+    def remaining(self) -> Iterator[Piece]:
+        """Yields the pieces that are not done. If the input of a shard has changed, it is done again."""
+        for piece in self.pieces:
+            self.shards.append(piece.shard)
+            self._steps.append(piece.steps)
+            shard, outcome = self.noted.get(piece.shard.number, (None, {}))
+            if shard == piece.shard:
+                self.add(outcome)
+            else:
+                yield piece
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a shard as done."""
+        self.done[outcome["number"]] = outcome
+        self.position += self._steps[outcome["number"]]
 
     def total(self, count: str) -> int:
         return sum(outcome[count] for outcome in self.done.values())
@@ -311,38 +349,39 @@ class Run:
             yield
         except BaseException as error:
             done = sum(self.shards[number].lines for number in self.done)
-            error.add_note(
-                f"{done:,} of {sum(shard.lines for shard in self.shards):,} lines are done; the same "
-                "command with --resume continues from there"
-            )
+            error.add_note(f"{done:,} lines are done; the same command with --resume continues from there")
             raise
 
 
 def open_run(
-    folder: Folder, sources: Sequence[str], settings: Settings, *, reading: Reading, shard_bytes: int
+    folder: Folder,
+    sources: Sequence[str],
+    settings: Settings,
+    *,
+    reading: Reading,
+    shard_bytes: int | None = None,
+    workers: int = 1,
 ) -> Run:
     """
-    Opens the run whose plan is in the folder, or a new one. Shards whose input has changed are done again. A
-    run with other settings is an `ElmoError`.
+    Opens the run whose plan is in the folder, or a new one, whose shards have `shard_bytes` or, by default, a
+    size that gives every worker several. A run with other settings is an `ElmoError`.
     """
     names = folder.names()
-    if PLAN not in names:
-        shards = make_shards(sources, shard_bytes, reading)
-        folder.create()
-        write_json(folder, PLAN, {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes})
-        return Run(folder=folder, shards=shards)
-    plan = read_json(folder, PLAN)
-    _check_settings(folder, plan, settings)
-    shards = make_shards(sources, plan["shard_bytes"], reading)
-    # What workers that were killed had begun
-    folder.remove(name for name in names if name.startswith(("_part-", "__")) and not _NOTE.fullmatch(name))
-    done = {}
-    for name in filter(_NOTE.fullmatch, names):
-        note = read_json(folder, name)
-        shard = Shard(*note["shard"])
-        if shards[shard.number : shard.number + 1] == [shard]:
-            done[shard.number] = note["outcome"]
-    return Run(folder=folder, shards=shards, done=done)
+    size = input_size(sources, reading.folder)
+    default = PIPE_BYTES if size is None else size // (SHARDS_OF_A_WORKER * workers)
+    shard_bytes = shard_bytes or min(max(default, MIN_BYTES), MAX_BYTES)
+    plan: dict[str, Any] = {"version": VERSION, "settings": settings, "shard_bytes": shard_bytes}
+    noted = {}
+    if PLAN in names:
+        plan = read_json(folder, PLAN)
+        _check_settings(folder, plan, settings)
+        notes = set(filter(_NOTE.fullmatch, names))
+        # What workers that were killed had begun
+        folder.remove(name for name in names - notes if name.startswith(("_part-", "__")))
+        for note in (read_json(folder, name) for name in notes):
+            noted[note["outcome"]["number"]] = Shard(*note["shard"]), note["outcome"]
+    pieces = cut(sources, plan["shard_bytes"], reading)
+    return Run(folder=folder, plan=plan, pieces=pieces, size=size, noted=noted)
 
 
 def note_name(number: int) -> str:

@@ -56,7 +56,6 @@ class Lexicon(dict[str, int]):
         return np.stack(rows)
 
     def encoded(self, word_ids: np.ndarray) -> np.ndarray:
-        """Looks up the character ids, or the hashes, of words by their word ids."""
         return self._encoded.rows(self.words, word_ids)
 
     def classes(self, vocab: Vocabulary, word_ids: np.ndarray) -> np.ndarray:
@@ -65,7 +64,6 @@ class Lexicon(dict[str, int]):
         return self._classes[1].rows(self.words, word_ids)
 
     def translate(self, steps: np.ndarray, other: "Lexicon") -> np.ndarray:
-        """Maps the steps of another lexicon to the word ids of this one."""
         if other is self or not steps.size:
             return steps
         used, inverse = np.unique(steps, return_inverse=True)
@@ -92,13 +90,8 @@ class BlockField(Field[Block]):
     """
     A block, whose streams may differ in their number of steps.
 
-    # Parameters
-
-    steps : *Shape:* `(4, steps)`, stream by stream: word ids of the `lexicon`.
-    lexicon : the words by their word ids.
-    lengths : the number of steps of each stream; 0 for a stream without text.
-    fresh : whether each stream begins a new passage, so that its LSTM state is zeros.
-    process : the index of the process that made the block; each has streams of its own.
+    *Shape:* `steps` `(4, steps)`, stream by stream: word ids of the `lexicon`. For each stream, `lengths` has
+    its number of steps, and `fresh` whether it begins a new passage. A `process` has streams of its own.
     """
 
     __slots__ = ["_targets", "fresh", "lengths", "lexicon", "process", "steps"]
@@ -159,7 +152,6 @@ class BlockField(Field[Block]):
         return {"forward": forward, "backward": backward, "lengths": list(self.lengths)}
 
     def __len__(self) -> int:
-        """Counts the steps of one direction."""
         return self.steps.shape[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -214,7 +206,6 @@ def blocks(
 
 
 def empty_block(*, streams: int, input: str) -> BlockField:
-    """Makes a block of streams that have no text left."""
     return BlockField(
         steps=np.empty((len(_ORDERS), 0), np.int64),
         lexicon=Lexicon(input),

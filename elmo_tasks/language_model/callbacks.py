@@ -63,7 +63,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
         self._tokens = 0
         self._last_report = 0.0
 
-    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: object) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         _check_model(trainer.model, "elmo_progress")
         if is_primary:
@@ -78,14 +78,16 @@ class ProgressCallback(StrictParams, TrainerCallback):
         self,
         trainer: GradientDescentTrainer,
         batch_inputs: list[TensorDict],
-        *batch: Any,
+        batch_outputs: object,
+        batch_metrics: object,
+        epoch: int,
+        batch_number: int,
         is_training: bool,
         is_primary: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if not (is_training and is_primary):
             return
-        *_, epoch, batch_number = batch
         now = time.monotonic()
         if self._run_started is None:
             self._run_started = self._last_report = now
@@ -105,7 +107,7 @@ class ProgressCallback(StrictParams, TrainerCallback):
                 tqdm.write(line, file=sys.stderr)
 
     def on_epoch(
-        self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
+        self, trainer: GradientDescentTrainer, metrics: dict[str, object], epoch: int, **kwargs: object
     ) -> None:
         if self._epoch_seconds:
             metrics["training_tokens_per_second"] = self._tokens / self._epoch_seconds
@@ -148,7 +150,6 @@ def _log_share_of_text(trainer: GradientDescentTrainer) -> None:
 
 @torch.no_grad()
 def text_metrics(model: Model, reader: DatasetReader, text: str, device: torch.device) -> dict[str, float]:
-    """Measures a biLM in evaluation mode on a whole text."""
     model.get_metrics(reset=True)
     for instance in reader.read(text):
         batch = Batch([instance])
@@ -185,7 +186,7 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self._seconds = 0.0
         self._started: float | None = None
 
-    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: object) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         _check_model(trainer.model, "elmo_text_perplexities")
         self._started = time.monotonic()
@@ -202,16 +203,16 @@ class TextPerplexities(StrictParams, TrainerCallback):
         self,
         trainer: GradientDescentTrainer,
         batch_inputs: list[TensorDict],
-        *args: Any,
+        *args: object,
         is_training: bool,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if is_training:
             self._batches += 1
             self._tokens += tokens_trained(batch_inputs, workers=trainer._world_size)
 
     def on_epoch(
-        self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: Any
+        self, trainer: GradientDescentTrainer, *, epoch: int, is_primary: bool = True, **kwargs: object
     ) -> None:
         progress = epoch + 1, self._batches, self._tokens, round(self._elapsed())
         rows: list[tuple[Cell, ...]] = []
@@ -261,7 +262,7 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
         self.epochs = epochs
         self._frozen: list[torch.nn.Parameter] = []
 
-    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: object) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         model = trainer.model
         _check_model(model, "elmo_softmax_first")
@@ -280,7 +281,7 @@ class SoftmaxFirst(StrictParams, TrainerCallback):
             self._set_trainable(False)
 
     def on_epoch(
-        self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
+        self, trainer: GradientDescentTrainer, metrics: dict[str, object], epoch: int, **kwargs: object
     ) -> None:
         if self._frozen and epoch + 1 >= self.epochs:
             logger.warning("The biLM is trained too, from epoch %d on.", epoch + 1)

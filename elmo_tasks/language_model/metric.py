@@ -67,5 +67,4 @@ class FrequentWords(ClassificationMetric):
 
 
 def perplexity(loss: float) -> float:
-    """Computes the perplexity of a mean loss in nats; infinite from `MAX_LOSS` on."""
     return math.inf if loss >= MAX_LOSS else math.exp(loss)

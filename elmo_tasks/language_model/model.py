@@ -184,10 +184,7 @@ class BiLmModel(StrictParams, Model):
         return self.training and device.type == "cuda"
 
     def get_metrics(self, reset: bool = False) -> dict[str, float]:
-        """
-        Returns perplexity, accuracy and the share of unknown words: in evaluation over all targets, and
-        `FrequentWords` if asked for; in training over some targets of each block, with dropout.
-        """
+        """In training they count some targets of each block, with dropout; in evaluation all targets."""
         metrics = (self.training_perplexity if self.training else self.perplexity).get_metric(reset)
         if reset:
             self._warn_of_unknown(metrics.get("unknown_words", 0.0))
@@ -294,7 +291,6 @@ class BiLmModel(StrictParams, Model):
         return layers[-1]
 
     def _state(self, source: tuple[bool, int], fresh: torch.Tensor) -> LstmState:
-        """Returns the state at the end of the previous block, with zeros for fresh streams."""
         previous = self._states.get(source)
         if previous is None or previous.hidden.size(2) != len(fresh) or bool(fresh.all()):
             return self.bilm.initial_state(len(fresh))

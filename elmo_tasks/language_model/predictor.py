@@ -67,8 +67,6 @@ class _Sentence(Instance):
 
 @dataclass
 class BiLmResult(TaskResult):
-    """The log probabilities of a sentence's words, in nats, and their perplexities."""
-
     tokens: list[str]
     log_probabilities_forward: list[float]
     log_probabilities_backward: list[float]

@@ -220,7 +220,6 @@ class BiLmReader(ShardedReader):
         return select(to_passages(cutter(file_sentences(files, self._warn))))
 
     def _own_share(self, items: Iterable[Item], path: DatasetReaderInput) -> Iterator[Item]:
-        """Yields this process's share of the text: of n shares, each n-th item."""
         _, share, shares = self._share()
         index = -1
         for index, item in enumerate(items):
@@ -250,7 +249,6 @@ class BiLmReader(ShardedReader):
         draws: Random,
         counts: Counter[str],
     ) -> Iterator[list[list[str]]]:
-        """Yields the passages as words, subsampled, and counts them."""
         for passage in passages_read:
             sentences = [words_of(sentence) for sentence in passage]
             if keep_probabilities:
@@ -292,7 +290,6 @@ class _Reads:
         self._rows = torch.zeros(self._PROCESSES, self._PATHS, 2, dtype=torch.int64).share_memory_()
 
     def add(self, path: DatasetReaderInput, process: int) -> int:
-        """Counts a read, and returns the number of reads before it."""
         key = 1 + int.from_bytes(blake2b(str(path).encode(), digest_size=7).digest(), "big")
         if process < self._PROCESSES:
             for entry in self._rows[process]:

@@ -33,7 +33,6 @@ class Softmax(Registrable, nn.Module):
     """A distribution over the classes. *Shape:* `vectors` `(rows, dim)`, `targets` `(rows,)`; in nats."""
 
     exact_rows: int
-    """The number of rows of a call of `_exact`."""
 
     def loss(
         self, vectors: torch.Tensor, targets: torch.Tensor, products: Products | None = None
@@ -44,10 +43,7 @@ class Softmax(Registrable, nn.Module):
 
     @torch.no_grad()
     def exact(self, vectors: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Scores the targets under the whole vocabulary, without a graph. *Shape:* the log probability of each
-        target, `(rows,)`, and the most probable class, `(rows,)` int64.
-        """
+        """*Shape:* the log probability of each target and the most probable class, `(rows,)` each."""
         with torch.autocast(vectors.device.type, enabled=False):
             chunks = zip(
                 self._own_precision(vectors).split(self.exact_rows),

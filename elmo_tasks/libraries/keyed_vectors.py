@@ -7,19 +7,12 @@ ELMo's word vectors for gensim, as `allennlp elmo vectors elmo` writes them. Thi
 
 from collections.abc import Iterable, Sequence
 
+from gensim.models import KeyedVectors
+
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model.encoders import checked_words
 from elmo_tasks.embedding.embedder import AVERAGE, ElmoEmbedder, check_layer
 from elmo_tasks.vectors.encoder import BiLmEncoder, in_contexts, out_of_context
-
-try:
-    from gensim.models import KeyedVectors
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "keyed_vectors needs gensim, which is not installed: pip install gensim (it has no files for "
-        "Python 3.14 yet, so use 3.11 to 3.13)",
-        name=error.name,
-    ) from error
 
 
 def keyed_vectors(

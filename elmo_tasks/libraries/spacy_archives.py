@@ -45,7 +45,6 @@ class ArchivePipe(FilesPipe):
         self._batch_size = batch_size
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
-        """Returns the predictor; `ConfigurationError`: of another task."""
         from allennlp.common.checks import ConfigurationError
         from allennlp.predictors import Predictor
 
@@ -84,7 +83,7 @@ class ArchivePipe(FilesPipe):
         import torch
         from allennlp.models.archival import archive_model
 
-        from elmo_tasks.archives import local_archive
+        from elmo_tasks.archives.opening import local_archive
 
         path = local_archive(source)
         if path.is_file():
@@ -122,7 +121,6 @@ class NerPipe(ArchivePipe):
         self._overwrite_ents = overwrite_ents
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
-        """Returns spaCy's scores of entities, such as `ents_f`."""
         return get_ner_prf(examples, **options)
 
     def annotate(self, docs: list[Doc]) -> None:
@@ -176,7 +174,6 @@ class CorefPipe(ArchivePipe):
             doc.spans[self._spans_key] = spans
 
     def _mentions(self, doc: Doc) -> list[Span]:
-        """Returns the mentions; where the doc has no sentence boundaries, the predictor finds them."""
         indices_by_sentence = sentences(doc)
         token_indices = [token for sentence in indices_by_sentence for token in sentence]
         if doc.has_annotation("SENT_START"):
@@ -241,7 +238,6 @@ class ClassifierPipe(ArchivePipe):
     predictors = ("elmo_classifier", "elmo_sst")
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
-        """Returns spaCy's scores of classes, such as `cats_macro_f`."""
         examples = list(examples)
         labels = sorted({label for example in examples for label in example.predicted.cats})
         return Scorer.score_cats(examples, "cats", **{"labels": labels, "multi_label": False, **options})

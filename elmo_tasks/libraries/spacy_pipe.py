@@ -120,7 +120,7 @@ class FilesPipe(Pipe):
         self._unpacked = folder
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickles the component with its files, for instance for the processes of `n_process`."""
         settings = self.__dict__ | {"_content": None, "_unpacked": None}
         return _unpickled, (type(self), self.name, settings, self.to_bytes())

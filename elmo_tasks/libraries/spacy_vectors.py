@@ -67,7 +67,6 @@ class VectorsPipe(FilesPipe):
         self._keep_layers = keep_layers
 
     def read(self, sources: Mapping[str, str | None]) -> ElmoEmbedder:
-        """Returns the embedder. If it has no such layer, that is an `ElmoError`."""
         embedder = BiLmFiles(
             sources[_OPTIONS], sources[_WEIGHTS], sources[_VOCABULARY], **self._settings
         ).embedder()

@@ -102,7 +102,6 @@ class ElmoModel(TaskModel):
     """
 
     metadata_class: ClassVar[type] = object
-    """The class of the reader's metadata."""
     fixed_namespaces: ClassVar[Sequence[str]] = ("labels",)
     """Namespaces of the vocabulary that cannot grow: the model has a score or a vector for each entry."""
     metric: CountingMetric[Any]
@@ -122,7 +121,6 @@ class ElmoModel(TaskModel):
     ) -> None:
         super().__init__(vocab, regularizer)
         self.lacks_gold = False
-        """Whether the last batch had nothing to score."""
         self._initializer = initializer
         self._fixed_sizes = {name: vocab.get_vocab_size(name) for name in self.fixed_namespaces}
         self.text_field_embedder = text_field_embedder
@@ -259,10 +257,7 @@ class ElmoModel(TaskModel):
 
 
 def average_with_logits(members: list[Scores]) -> Scores:
-    """
-    Returns `ElmoModel.average`, and for `logits` the logarithm of the mean of the members' probabilities,
-    which is finite however far the logits are apart.
-    """
+    """Averages probabilities in place of `logits`; finite, however far these are apart."""
     mean = ElmoModel.average(members)
     logits = torch.stack([scores["logits"] for scores in members])
     return mean | {"logits": logits.log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(members))}
@@ -297,7 +292,6 @@ class Classifier(ElmoModel):
     average = staticmethod(average_with_logits)
 
     def best_labels(self, outputs: Outputs) -> list[Label]:
-        """Returns the most probable label of each instance, and the probabilities by label."""
         rows: list[list[float]] = outputs["probabilities"].tolist()
         return [
             Label(self.labels[row.index(max(row))], dict(zip(self.labels, row, strict=True))) for row in rows
@@ -305,7 +299,6 @@ class Classifier(ElmoModel):
 
 
 def append(vectors: torch.Tensor, more: torch.Tensor | None) -> torch.Tensor:
-    """Returns `[vectors; more]`, joined along the features, or `vectors` alone."""
     return vectors if more is None else torch.cat([vectors, more], dim=-1)
 
 

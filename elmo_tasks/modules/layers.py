@@ -1,6 +1,6 @@
 """Layers that two or more tasks use: context encoders, word vectors from characters, and attention."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -57,21 +57,12 @@ class BiLstm(nn.Module):
         """*Shape:* `(batch, tokens, input_dim)` and mask to `(batch, tokens, output_dim)`, 0 at padding."""
         reverse = _reversed_steps(mask)
         outputs = self.input_dropout(inputs)
-        for forward_layer, backward_layer in zip(self.forward_layers, self.backward_layers, strict=True):
+        in_threads = inputs.is_cpu and not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
+        for layers in zip(self.forward_layers, self.backward_layers, strict=True):
             # (tokens, batch, input)
-            steps = outputs.transpose(0, 1)
-            calls = (
-                partial(_run_direction, forward_layer, steps),
-                partial(_run_direction, backward_layer, steps, reverse),
-            )
-            at_once = steps.is_cpu and not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
-            both = (
-                run_in_two_threads(partial(_call_without_gradients, calls))
-                if at_once
-                else [call() for call in calls]
-            )
-            outputs = torch.cat(both, dim=2).transpose(0, 1)
-            outputs = self.dropout(outputs)
+            run = partial(_run_direction, layers, outputs.transpose(0, 1), reverse, torch.is_grad_enabled())
+            both = run_in_two_threads(run) if in_threads else [run(0), run(1)]
+            outputs = self.dropout(torch.cat(both, dim=2).transpose(0, 1))
         return outputs * mask.unsqueeze(2)
 
     def _load_from_state_dict(self, state_dict: dict[str, torch.Tensor], prefix: str, *args: object) -> None:
@@ -96,26 +87,25 @@ class BiGru(BiLstm):
 
 
 def _run_direction(
-    layer: nn.Module, steps: torch.Tensor, reverse: torch.Tensor | None = None
+    layers: Sequence[nn.Module],
+    steps: torch.Tensor,
+    reverse: torch.Tensor,
+    with_gradients: bool,
+    direction: int,
+    _threads: int = 0,
 ) -> torch.Tensor:
-    """*Shape:* `(tokens, batch, input)` and perhaps `_reversed_steps` to `(tokens, batch, hidden)`."""
-    if reverse is not None:
-        return _take(_run_direction(layer, _take(steps, reverse)), reverse)
-    outputs: torch.Tensor = layer(steps)[0]
-    return outputs
-
-
-def _call_without_gradients(
-    calls: Sequence[Callable[[], torch.Tensor]], index: int, _threads: int
-) -> torch.Tensor:
-    with torch.no_grad():
-        return calls[index]()
+    """*Shape:* `(tokens, batch, input)` and `_reversed_steps` to `(tokens, batch, hidden)`."""
+    # A thread has a setting of its own.
+    with torch.set_grad_enabled(with_gradients):
+        if direction:
+            return _take(layers[1](_take(steps, reverse))[0], reverse)
+        return layers[0](steps)[0]
 
 
 def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
     """
-    Returns for each row of flattened `(tokens, batch)` the row that replaces it when the real steps are
-    reversed and padding stays. *Shape:* `(batch, tokens)` to `(tokens * batch,)`.
+    Replaces rows of flattened `(tokens, batch)`: real steps are reversed, padding stays. *Shape:* `(batch,
+    tokens)` to `(tokens * batch,)`.
     """
     batch, tokens = mask.shape
     lengths = mask.sum(dim=1)

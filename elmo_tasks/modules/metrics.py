@@ -67,11 +67,9 @@ class LabelCounts:
         return type(self)(**sums)
 
     def labels(self) -> list[str]:
-        """Returns the labels of the gold and the predicted items, sorted."""
         return sorted(self.gold.keys() | self.predicted.keys())
 
     def scores_by_label(self) -> dict[str, float]:
-        """Returns `precision-LABEL`, `recall-LABEL` and `f1-LABEL` of each label that is not empty."""
         return {
             f"{name}-{label}": value
             for label in filter(None, self.labels())

@@ -40,10 +40,8 @@ class Chain(NamedTuple):
     @torch.no_grad()
     def best(self) -> torch.Tensor:
         """
-        Returns the best sequence of each sentence (Viterbi 1967). No score makes up for an impossible
-        transition, not even in a training that diverges.
-
-        *Shape:* `(batch, tokens)`, 0 where the mask is.
+        Finds the best sequences (Viterbi 1967). No score makes up for an impossible transition, not even in a
+        training that diverges. *Shape:* `(batch, tokens)`, 0 where the mask is.
         """
         start, end, transitions = map(_mask_impossible, (self.start, self.end, self.transitions))
         # (batch, tags)
@@ -84,10 +82,8 @@ class Chain(NamedTuple):
         self, tags: torch.Tensor, spans: Sequence[Sequence[tuple[int, int]]]
     ) -> list[list[float]]:
         """
-        Returns for each span `[start, end)` of each sentence the probability that a sequence drawn from the
-        CRF has the tags `tags[start:end]` there, and any tags elsewhere.
-
-        *Shape:* `(batch, tokens)`, and the spans of each sentence.
+        Returns the probability that a sequence has the tags `tags[start:end]` there, and any tags elsewhere.
+        *Shape:* `tags` `(batch, tokens)`, and the spans `[start, end)` of each sentence.
         """
         alpha, beta, log_z = self.marginals()
         here = tags.unsqueeze(2)

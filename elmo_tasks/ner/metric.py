@@ -64,7 +64,6 @@ class ChunkCounts(LabelCounts):
     correct_tags: int = 0
 
     def add_sentence(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
-        """Counts one sentence: its predicted and its gold tags, of equal number."""
         guesses = [_BOUNDARY, *map(split_tag, predicted)]
         truths = [_BOUNDARY, *map(split_tag, gold)]
         matching = False  # within a gold and a predicted chunk that agree so far

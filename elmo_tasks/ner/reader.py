@@ -13,7 +13,7 @@ from allennlp.data.fields import Field, MetadataField
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats import Finding, Format, best_format
+from elmo_tasks.data.formats import Finding, Fit, Format, best_format
 from elmo_tasks.data.formats.annotations import unsplit_text
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
@@ -22,7 +22,7 @@ from elmo_tasks.data.formats.columns import (
     ColumnLayout,
     EntityOptions,
     EntitySentence,
-    column_keys,
+    find_columns,
     gold_files,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS
@@ -115,8 +115,12 @@ class NerReader(TaskReader):
         """
         format = best_format(cls.formats, sample)
         if format.name == "columns":
-            lines = sample.lines + sample.spread
-            return Finding(format.fit(sample), column_keys(lines, sample.label, sample.texts))
+            candidates, doubt = find_columns(sample)
+            fit, problem = format.fit(sample), None
+            if fit is Fit.NO and sample.has_blank_lines:
+                what = "there are lines in columns, but no column has nothing but O and tags such as B-PER"
+                fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
+            return Finding(fit, candidates or [{}], problem, doubt)
         tokenizer = None
         if format.name in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.records))
@@ -232,7 +236,7 @@ def _annotation(sentence: EntitySentence) -> str:
 
 
 def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
-    """Reads the entities of a sentence that is annotated as the first one, without overlaps."""
+    """Leaves out entities that overlap a longer one."""
     counts.check_annotated_alike(sentence.lines[0], _annotation(sentence))
     if sentence.tags is not None:
         return tags.spans(sentence.tags, sentence.lines)

@@ -5,7 +5,6 @@ import json
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from allennlp.common.checks import ConfigurationError
@@ -40,7 +39,7 @@ _SENTENCES = {
 }
 """Errors in the words of a reader, by their status."""
 Form = dict[str, str]
-Ask = Callable[[Form], Awaitable[dict[str, Any]]]
+Ask = Callable[[Form], Awaitable[dict[str, object]]]
 """Answers a form with the values that the template shows."""
 
 
@@ -57,7 +56,7 @@ class Page:
         self._tabs = tabs
         self._words = words
         self._asks: dict[str, tuple[Ask, Tab | WordsInContext]] = {}
-        self._live: dict[str, dict[str, Any]] = {}
+        self._live: dict[str, dict[str, object]] = {}
         """The answers to the first example of each tab, by its path."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
         app.api_route("/", methods=_READING_METHODS, include_in_schema=False)(self._overview)
@@ -88,11 +87,14 @@ class Page:
                 self._live[path] = await ask(tab.examples[0])
 
     def _add(self, app: FastAPI, path: str, name: str, ask: Ask, tab: Tab | WordsInContext) -> None:
-        """Adds a route with the form of a tab and its answer, by the template `name`."""
         self._asks[path] = ask, tab
 
         def render(
-            form: Form, status: int = 200, *, answer: dict[str, Any] | None = None, error: str | None = None
+            form: Form,
+            status: int = 200,
+            *,
+            answer: dict[str, object] | None = None,
+            error: str | None = None,
         ) -> Response:
             shown = {"form": form, "answer": answer, "error": error, "tab": tab}
             return self._render(name, path, {"link": _link(path, form), **shown}, status)
@@ -125,13 +127,12 @@ class Page:
 
         app.api_route(path, methods=[*_READING_METHODS, "POST"], include_in_schema=False)(get_or_post)
 
-    def _render(self, name: str, path: str, values: dict[str, Any], status: int = 200) -> Response:
+    def _render(self, name: str, path: str, values: dict[str, object], status: int = 200) -> Response:
         html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
         return HTMLResponse(html, status, HEADERS)
 
 
 def _sentence(error: HTTPException) -> str:
-    """Returns the reason of a refusal in the words of a reader."""
     return _SENTENCES.get(error.status_code, f"The model cannot read this text: {error.detail}.")
 
 
@@ -155,7 +156,7 @@ def _ask_model(model: ServedModel, tab: Tab) -> Ask:
     # Each tab has its own thread, so that none waits for another.
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="form")
 
-    async def ask(form: Form) -> dict[str, Any]:
+    async def ask(form: Form) -> dict[str, object]:
         explained = tab.explains and "explain" in form
         with model.slots(1):
             async with in_time(model.limits):
@@ -176,7 +177,7 @@ def _ask_model(model: ServedModel, tab: Tab) -> Ask:
 def _ask_words(words: WordsInContext, limits: Limits) -> Ask:
     queue = Queue(limits=limits)
 
-    async def ask(form: Form) -> dict[str, Any]:
+    async def ask(form: Form) -> dict[str, object]:
         with queue.slots(1):
             async with in_time(limits):
                 return await asyncio.to_thread(words, form)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.archives import TRAINED, trained_archives, trained_card
+from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.strict_params import ConfigError
@@ -83,10 +83,8 @@ class Tab:
     @classmethod
     def of(cls, name: str, predictor: TaskPredictor, *, archive: str = "") -> "Tab":
         """
-        Returns the tab of a model.
-
-        `archive` is the path or the name of its archive. One that comes with the project has a card and
-        examples. Another one has the examples of the project's model for the task, if there is one.
+        Returns the tab of a model. An `archive` that comes with the project has a card and examples; another
+        one has the examples of the project's model for the task.
         """
         fields = [
             Field(field, _FIELD_LABELS.get(field, field.capitalize()), rows=6 if field in _LONG_FIELDS else 2)
@@ -123,9 +121,7 @@ class Tab:
         return TASK_TITLES.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
     def content(self, form: Mapping[str, str]) -> JsonDict:
-        """
-        Returns the predictor's input from a form. A `ConfigurationError` is in the words of a reader.
-        """
+        """Returns the predictor's input from a form. A `ConfigurationError` is in the words of a reader."""
         content: JsonDict = {}
         if self.fields == (JSON_FIELD,):
             with errors_as(ConfigError, "The input is not a JSON object", (ValueError, TypeError)):

@@ -37,10 +37,7 @@ class Mark(NamedTuple):
 
 @cache
 def template(name: str) -> Template:
-    """
-    Returns a template of this folder, whose values are escaped and must all be given. It may include others,
-    and the style sheet.
-    """
+    """Returns a template, whose values are escaped and must all be given."""
     environment = Environment(
         loader=FileSystemLoader([HERE / "templates", ASSETS]),
         autoescape=True,
@@ -61,7 +58,6 @@ def percent(share: float) -> str:
 
 
 def named(entities: list[JsonDict], colours: Mapping[str, int]) -> Iterator[Mark]:
-    """Yields the marks of entities, with their probabilities, in the colours of their types."""
     for entity in entities:
         label = entity["type"]
         yield _mark(entity, label, label_names([label]).get(label, ""), colours.get(label, 0))
@@ -77,7 +73,6 @@ def _mark(span: JsonDict, label: str, name: str, colour: int = 0) -> Mark:
 
 
 def arguments(predicate_arguments: list[JsonDict], colours: Mapping[str, int]) -> Iterator[Mark]:
-    """Yields all parts of a predicate's arguments, including the predicate itself, in their colours."""
     for argument in predicate_arguments:
         label = argument["label"]
         name = role_names([label]).get(label, "")
@@ -86,7 +81,6 @@ def arguments(predicate_arguments: list[JsonDict], colours: Mapping[str, int]) -
 
 
 def mentions(clusters: list[list[JsonDict]]) -> Iterator[Mark]:
-    """Yields the mentions of all clusters, labelled with the indices of the clusters."""
     for index, cluster in enumerate(clusters):
         for mention in cluster:
             span = mention["char_start"], mention["char_end"]
@@ -128,5 +122,4 @@ def starred(text: str) -> Markup:
 
 
 def heat(share: float) -> str:
-    """Returns the CSS class of a share: `heat-0` to `heat-10` for 0 to 1."""
     return f"heat-{round(10 * min(1.0, max(0.0, share)))}"

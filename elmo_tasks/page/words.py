@@ -115,11 +115,11 @@ class WordsInContext:
             for name, row in zip(self._encoder.names, by_row, strict=True)
         }
         # In layer 0 the word itself, and every other word, has one vector wherever it stands.
-        ((others, *_),) = nearest_tokens(
+        ((nearest_words, *_),) = nearest_tokens(
             self._encoder, [Occurrence([word], 0)], self._alone, count=NEIGHBOURS
         )
         neighbours[self._encoder.names[0]] = [
-            Neighbour(self._vocabulary[row], cosine) for row, _, cosine in others
+            Neighbour(self._vocabulary[row], cosine) for row, _, cosine in nearest_words
         ]
         for vectors in self._static:
             has_word = bool(vectors.known([word]).all())
@@ -138,7 +138,6 @@ class WordsInContext:
 
 
 def read_corpus(path: FilePath) -> list[str]:
-    """Reads the lines of a text, one tokenised sentence each, with at most `MAX_WORDS`."""
     lines = [line.strip() for _, line in read_lines(path)]
     words = sum(len(line.split()) for line in lines)
     if not 0 < words <= MAX_WORDS:

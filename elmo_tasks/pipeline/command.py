@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Optional
 
 from allennlp.commands import predict as stock
@@ -26,7 +26,7 @@ from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
-from elmo_tasks.pipeline.stream import FileLines, json_records, predict
+from elmo_tasks.pipeline.stream import json_records, open_lines, predict
 
 
 class PredictManager(stock._PredictManager):
@@ -78,14 +78,18 @@ def predict_file(
         refuse_inputs_as_outputs([output], files, error=ConfigurationError)
     records: Iterable[InputRecord]
     waits: Callable[[], bool] | None = None
-    if reader is None:
-        lines = FileLines(source, work=None if output is None else "predict")
-        records, waits = json_records(predictor, lines, lines.name), lines.waits
-    else:
-        if isinstance(reader, TaskReader):
-            reader.every_record = True
-        records = map(InputRecord, reader.read(source, **({} if head is None else {"force_task": head})))
-    with nullcontext() if output is None else open(output, "w", 1, "utf-8", newline="\n") as file:
+    with ExitStack() as opened:
+        if reader is None:
+            lines = opened.enter_context(open_lines(source))
+            shown = lines if output is None else lines.with_bar("predict")
+            records, waits = json_records(predictor, shown, lines.name), lines.waits
+        else:
+            if isinstance(reader, TaskReader):
+                reader.every_record = True
+            records = map(InputRecord, reader.read(source, **({} if head is None else {"force_task": head})))
+        file = None
+        if output is not None:
+            file = opened.enter_context(open(output, "w", 1, "utf-8", newline="\n"))
         index = 0
 
         def write(record: InputRecord, result: JsonDict) -> None:

@@ -30,7 +30,7 @@ from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import single_threaded
 from elmo_tasks.data import tokenization
-from elmo_tasks.data.input_files import printable, shorten
+from elmo_tasks.data.input_files import ids_of, printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
 from elmo_tasks.data.tokenization import TokenizerChoice, is_split_into_characters
 from elmo_tasks.pipeline.gradients import Gradients, with_label
@@ -149,6 +149,10 @@ class TaskPredictor(Predictor):
 
     def readable(self) -> list[str]:
         return [*dict.fromkeys(chain(*self.forms)), *self.optional_fields]
+
+    def ids(self, json_dict: JsonDict) -> JsonDict:
+        """Returns the ids of an input, and its short fields that the predictor does not read."""
+        return ids_of(json_dict, self.readable())
 
     def task(self) -> str:
         """Returns the name of the task, which is the name of the predictor's package."""
@@ -440,6 +444,9 @@ class AnyPredictor(TaskPredictor):
         self._dataset_reader = predictor._dataset_reader
         self.load_line, self.dump_line = predictor.load_line, predictor.dump_line  # type: ignore[method-assign]
         self.__doc__ = inspect.getdoc(type(predictor))
+
+    def ids(self, json_dict: JsonDict) -> JsonDict:
+        return {}
 
     def lengths(self, content: JsonDict | Instance) -> list[int]:
         """Counts what blanks separate in a JSON object: how the predictor splits it is not known."""

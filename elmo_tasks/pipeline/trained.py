@@ -10,7 +10,8 @@ from allennlp.common.plugins import import_plugins
 from allennlp.models.archival import CONFIG_NAME, Archive
 from allennlp.predictors import Predictor
 
-from elmo_tasks.archives import TRAINED, open_archive, trained_archives
+from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.opening import TRAINED, trained_archives
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten

@@ -17,8 +17,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a service."""
-
     max_bytes: int = 1 << 20
     """Of a request."""
     max_tokens: int = 10_000
@@ -66,7 +64,7 @@ class Answers:
         return [
             self._explained(query.content)
             if query.explain and not isinstance(result, Exception)
-            else self._answer(result)
+            else self._answer(result, query.content)
             for query, result in zip(queries, results, strict=True)
         ]
 
@@ -75,16 +73,16 @@ class Answers:
             return Refusal(422, "the model cannot be explained")
         explained = attempt(Explainer(self._predictor), content)
         if isinstance(explained, Exception):
-            return self._answer(explained)
+            return self._answer(explained, content)
         return json.dumps(explained, ensure_ascii=False)
 
-    def _answer(self, result: Result) -> Reply:
+    def _answer(self, result: Result, content: JsonDict) -> Reply:
         if isinstance(result, ConfigurationError | ElmoError):
             return Refusal(422, str(result))
         if isinstance(result, Exception):
             logger.error("the model failed", exc_info=result)
             return Refusal(500, "the model failed on this input; the log of the service has the error")
-        answer = self._predictor.to_json(result)
+        answer = {**self._predictor.ids(content), **self._predictor.to_json(result)}
         if names := result.label_names:
             answer = {**answer, "label_names": names}
         return self._predictor.dump_line(answer).rstrip("\n")

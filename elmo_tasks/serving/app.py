@@ -122,10 +122,7 @@ def _endpoint(model: ServedModel, limits: Limits) -> Callable[[Request], Awaitab
 
 
 async def until_gone(request: Request, answer: Awaitable[Answered]) -> Answered:
-    """
-    Returns the answer to a request whose body is read. It is cancelled when the client goes before, with
-    nginx's status for it: nobody waits for inputs that are still in the queue.
-    """
+    """Answers a request, until the client goes: then with nginx's status, as nobody waits for the queue."""
     work = asyncio.ensure_future(answer)
     gone: asyncio.Future[Any] = asyncio.ensure_future(_end_of_client(request))
     try:
@@ -171,7 +168,6 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 def parse_inputs(body: bytes, limits: Limits) -> JsonDict | list[JsonDict]:
-    """Parses a body to one input or a list of inputs, not too many; `HTTPException` if it is neither."""
     try:
         content = json_value(body.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:
@@ -265,7 +261,6 @@ _WAITING = 1024
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """Returns a server that answers at the sockets that its `run` takes."""
     config = uvicorn.Config(
         app,
         http=cast(Any, partial(BoundedProtocol, limits, _ClosedConnections())),

@@ -18,14 +18,14 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
-from elmo_tasks.archives import TRAINED, open_archive, trained_archives, trained_card
+from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.progress import progress
 from elmo_tasks.pipeline.predictor import TaskPredictor, attempt
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
 
 RETRY_SOON = {"Retry-After": "1"}
-"""Asks the client to try again in a second."""
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 
 
@@ -35,11 +35,9 @@ class Queue:
 
     limits: Limits
     taken: int = field(default=0, init=False)
-    """The number of inputs that hold a slot."""
 
     @contextmanager
     def slots(self, count: int) -> Iterator[None]:
-        """Holds slots for a number of inputs; `HTTPException` if the queue is full."""
         if self.taken + count > self.limits.max_queue:
             reason = f"{self.taken} inputs wait already, and {self.limits.max_queue} is the limit with these"
             raise HTTPException(429, reason, RETRY_SOON)
@@ -59,10 +57,7 @@ class ServedModel(Queue):
     schema: dict[str, Any]
 
     async def lines(self, inputs: list[JsonDict], *, explain: bool = False) -> list[str]:
-        """
-        Returns the result of each input, in order, as `allennlp predict` or `elmo explain` writes it.
-        `HTTPException`: an input cannot be answered, or not in time.
-        """
+        """Returns lines of `allennlp predict` or `elmo explain`; `HTTPException` if refused or late."""
         async with in_time(self.limits):
             answers = await self.answer([Query(content, explain) for content in inputs])
         for index, answer in enumerate(answers, start=1):
@@ -74,7 +69,6 @@ class ServedModel(Queue):
 
 @asynccontextmanager
 async def in_time(limits: Limits) -> AsyncIterator[None]:
-    """Returns a context that lasts as long as an answer may take; `HTTPException` if the time is over."""
     try:
         async with asyncio.timeout(limits.timeout):
             yield
@@ -91,7 +85,6 @@ def local_model(predictor: TaskPredictor, limits: Limits) -> ServedModel:
 def served(
     predictor: TaskPredictor, answer: Callable[[list[Query]], Awaitable[list[Reply]]], limits: Limits
 ) -> ServedModel:
-    """Returns a model with the inputs of a predictor, which `answer` answers in this or other processes."""
     # The parameters are the predictor's: an input cannot give them.
     description, _, _ = (inspect.getdoc(predictor) or "").partition("\n\n# Parameters")
     return ServedModel(
@@ -100,7 +93,6 @@ def served(
 
 
 def request_schema(predictor: TaskPredictor) -> dict[str, Any]:
-    """Returns the JSON schema of one input in any of the predictor's forms, or of a list of inputs."""
     optional: dict[str, Any] = {name: NotRequired[kind] for name, kind in predictor.optional_fields.items()}
     forms = []
     for form in predictor.forms:

@@ -46,13 +46,8 @@ def replicated(
     Runs models in processes of a Ray cluster, or of one that is started here, until the context ends. Other
     applications on the cluster are left alone. Ray's own HTTP server is not used.
 
-    # Parameters
-
-    archives : the archives by name. Every machine of the cluster must find their paths.
-    owner : a name that no other service on the cluster has. The remains of a killed service with this name
-        are replaced.
-    replicas : the processes of each model, with one CPU each, and one GPU each if `device` is one.
-    address : of the cluster, `ConnectionError` if no Ray answers there; by default one is started here.
+    Every machine must find the paths of the archives. No other service on the cluster has the name `owner`;
+    the remains of a killed one are replaced. A process has one CPU, and one GPU if `device` is one.
     """
     with connected(address, cpus=replicas * len(archives), logs=True):
         logging.getLogger("ray.serve").setLevel(logging.ERROR)

@@ -25,8 +25,6 @@ _MAX_CACHED = 500
 
 @dataclass
 class SnliPair(Metadata):
-    """The metadata of an instance."""
-
     premise: list[str]
     hypothesis: list[str]
 

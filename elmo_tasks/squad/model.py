@@ -24,7 +24,6 @@ from elmo_tasks.squad.metric import SquadMetric
 from elmo_tasks.squad.reader import SquadQuestion
 
 N_BEST = 20
-"""Maximum number of answers that a prediction lists for a question."""
 NO_ANSWER_SIZE = 80
 """Units of the hidden layer of `NoAnswerHead`, as in the paper."""
 _LOG_PROBABILITIES = {"start", "end", "spans", "no_answer"}
@@ -69,7 +68,6 @@ class SquadResult(TaskResult):
         return Answer(best.text, best.char_start, best.char_end, best.probability)
 
     def to_json(self) -> JsonDict:
-        """Returns the fields of the best answer, all answers, the words, and the attentions as tensors."""
         best = self.best._asdict()
         return {
             "id": self.question.id,
@@ -229,11 +227,9 @@ class SquadModel(ElmoModel):
         self, merged: torch.Tensor, start_states: torch.Tensor, end_states: torch.Tensor, mask: torch.Tensor
     ) -> Scores:
         """
-        Returns log probabilities: `start` and `end` `(batch, tokens)`, that an answer starts and ends at a
-        token, minus infinity at padding; `spans` `(batch, tokens, longest_answer)`, as in `span_scores`; and
-        with `no_answer` that there is none, `(batch,)`: then the starts share the rest of the probability.
-
-        *Shape:* `merged` and the states, each `(batch, tokens, its size)`, `mask` `(batch, tokens)`.
+        Returns log probabilities: `start` and `end` `(batch, tokens)`, minus infinity at padding; `spans`, as
+        in `span_scores`; with `no_answer` that of none, `(batch,)`, after which the starts share the rest of
+        the probability.
         """
         # (batch, tokens)
         start_scores, end_scores = (
@@ -310,7 +306,6 @@ class SquadModel(ElmoModel):
 
 
 def _answers(outputs: Outputs) -> list[list[SpanAnswer]]:
-    """Returns the best answers of each question, the best first."""
     answers = [
         [
             _answer_at(question.passage, bounds, score)
@@ -445,11 +440,7 @@ class Windows:
         self._rows = self.of_token * self.size + indices - self.first
 
     def split(self, values: torch.Tensor) -> torch.Tensor:
-        """
-        Cuts passages into windows.
-
-        *Shape:* `(passages, tokens, ...)` to `(passages, windows, size, ...)`, 0 after the end.
-        """
+        """*Shape:* `(passages, tokens, ...)` to `(passages, windows, size, ...)`, 0 after the end."""
         if self.count == 1:
             return values.unsqueeze(1)
         features = values.dim() - 2
@@ -459,10 +450,8 @@ class Windows:
 
     def join(self, values: torch.Tensor, passages: torch.Tensor) -> torch.Tensor:
         """
-        Returns the values of each token from its window; values at padding are arbitrary.
-
-        *Shape:* `(rows, windows, size, ...)`, and the passage of each row `(rows,)`, to `(rows, tokens,
-        ...)`.
+        *Shape:* `(rows, windows, size, ...)`, and the passage of each row `(rows,)`, to each token's value in
+        its window, `(rows, tokens, ...)`, arbitrary at padding.
         """
         if self.count == 1:
             return values.squeeze(1)
@@ -472,11 +461,9 @@ class Windows:
 
 def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torch.Tensor:
     """
-    Returns the score of every span of at most `longest` tokens: the sum of the scores of its start and its
-    end. Index `[i, k]` is the span of `k + 1` tokens that starts at token `i`.
+    Adds the scores of start and end: index `[i, k]` is the span of `k + 1` tokens that starts at token `i`.
 
-    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`, minus infinity
-    without a span.
+    *Shape:* `(batch, tokens)` twice, minus infinity at padding, to `(batch, tokens, longest)`.
     """
     # (batch, tokens, longest)
     ends = F.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
@@ -485,9 +472,8 @@ def span_scores(start: torch.Tensor, end: torch.Tensor, *, longest: int) -> torc
 
 def best_spans(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Returns the scores `(batch, n)` of the best spans, the best first, and their first and last tokens,
-    `(batch, n, 2)`, from the `scores` of `span_scores`. There may be fewer; spans of equal scores come
-    in any order.
+    Returns the best `scores` of `span_scores`, `(batch, at most n)`, the best first, and their first and last
+    tokens, `(batch, n, 2)`. Spans of equal scores come in any order.
     """
     longest = scores.size(2)
     best, indices = scores.flatten(1).topk(min(n, scores[0].numel()), dim=1)

@@ -47,8 +47,6 @@ _TOKENIZERS = "characters, whitespace, elmo_syllables, or a language or model of
 
 @dataclass
 class SquadQuestion(Metadata):
-    """The metadata of an instance."""
-
     passage: Words
     question: Words
     id: str | None = None
@@ -158,9 +156,11 @@ class SquadReader(TaskReader):
                     num_answers += len(question.answers or ())
                     num_misaligned += len(off)
                     misaligned += [repr(shorten(text)) for text in off[: _SHOWN - len(misaligned)]]
-                    yield self.text_to_instance(
+                    instance = self.text_to_instance(
                         question.text, question.passage, question.answers, id=question.id
                     )
+                    instance["metadata"].metadata.ids = question.ids
+                    yield instance
         finally:  # also if max_instances ends the reading
             what = f"{num_misaligned} of {num_answers} answers are not on token boundaries"
             what = f"{what} ({'; '.join(misaligned)})"
@@ -191,7 +191,6 @@ class SquadReader(TaskReader):
         return "parquet" if is_parquet(files[0]) else "json"
 
     def labels_of(self, instance: Instance) -> Iterator[str]:
-        """Yields whether a question has an answer."""
         answers = instance["metadata"].metadata.answers
         if answers is not None:
             yield "answer" if answers else "no answer"
@@ -213,8 +212,7 @@ class SquadReader(TaskReader):
         }
         if answers is not None:
             metadata.answers = [answer.text for answer in answers]
-            found = map(passage_text.span, answers)
-            spans = [span for span in found if span is not None] or [NO_SPAN]
+            spans = list(filter(None, map(passage_text.span, answers))) or [NO_SPAN]
             chosen = spans[0]
             if self.training_answer == "most_frequent":
                 chosen = Counter(spans).most_common(1)[0][0]

@@ -62,7 +62,6 @@ def report(data_file: str, predictions_file: str) -> str:
 
 
 def _version(file: Path) -> str:
-    """Reads the version that the JSON of SQuAD states; empty for data of another form."""
     try:
         content = read_json(file)
     except InputError:  # a record a line, or Parquet

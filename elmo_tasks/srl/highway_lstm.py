@@ -8,6 +8,7 @@ a batch.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from elmo_tasks.elmo.inference.cell import activate_, scale_candidate_, tanh_of
 from elmo_tasks.elmo.inference.layout import Step, steps_in_order
 
 GATES = 5
+_pack = partial(pack, tried=False)
 
 
 class HighwayLstm(nn.Module):
@@ -52,23 +54,20 @@ class HighwayLstm(nn.Module):
         """
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-        # In full precision also under autocast: a cell is a sum over many steps.
-        with torch.autocast(inputs.device.type, enabled=False):
-            # (steps, output_dim)
-            outputs = self._run(packed.data.to(next(self.parameters()).dtype), packed.batch_sizes.tolist())
-        repacked = PackedSequence(outputs, *packed[1:])
-        return pad_packed_sequence(repacked, batch_first=True, total_length=mask.size(1))[0]
-
-    def _run(self, steps: torch.Tensor, batch_sizes: list[int]) -> torch.Tensor:
-        """*Shape:* packed steps of all sequences, `(steps, input_dim)` to `(steps, output_dim)`."""
+        # (steps, input_dim)
+        steps, batch_sizes = packed.data.to(next(self.parameters()).dtype), packed.batch_sizes.tolist()
         weights = [weight for layer in self.layers for weight in (layer.weight, layer.bias, layer.highway)]
         masks = None
         if self.training and self.dropout:
             like = steps.new_empty(batch_sizes[0], self.output_dim)
             # For each layer (batch, hidden_dim)
             masks = [get_dropout_mask(self.dropout, like) for _ in self.layers]
-        outputs: torch.Tensor = _Layers.apply(batch_sizes, masks, steps, *weights)
-        return outputs
+        # In full precision also under autocast: a cell is a sum over many steps.
+        with torch.autocast(inputs.device.type, enabled=False):
+            # (steps, output_dim)
+            outputs = _Layers.apply(batch_sizes, masks, steps, *weights)
+        repacked = PackedSequence(outputs, *packed[1:])
+        return pad_packed_sequence(repacked, batch_first=True, total_length=mask.size(1))[0]
 
 
 class _Weights(nn.Module):
@@ -249,7 +248,3 @@ def _split_weight(weight: torch.Tensor, highway: torch.Tensor) -> tuple[torch.Te
     dim, size = highway.shape
     for_input, for_hidden = weight.split([size, dim], dim=1)
     return for_input, for_hidden
-
-
-def _pack(weight: torch.Tensor, bias: torch.Tensor | None = None) -> PackedWeight:
-    return pack(weight, bias, tried=False)

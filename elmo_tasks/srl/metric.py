@@ -98,7 +98,6 @@ class ArgumentCounts(LabelCounts):
     """Propositions in which all arguments are right and none is superfluous, apart from the predicate."""
 
     def add_proposition(self, predicted: Sequence[str], gold: Sequence[str]) -> None:
-        """Counts one proposition: its predicted and its gold tags, of equal number."""
         guesses, truths = (set(from_tags(tags)) for tags in (predicted, gold))
         self.predicted.update(argument.label for argument in guesses)
         self.gold.update(argument.label for argument in truths)

@@ -70,7 +70,6 @@ class SrlResult(TaskResult):
         return {"tokens": self.text.words, "predicates": predicates, **reason}
 
     def _predicate_json(self, tagged: TaggedPredicate, predicate: Predicate) -> JsonDict:
-        """Returns a predicate as JSON. Ends are half-open."""
         words, (word, tags, start) = self.text.words, tagged
         end = start + len(tags)
         arguments = [

@@ -76,7 +76,6 @@ class SrlPredictor(SentencePredictor):
         return None
 
     def read(self, json_dict: JsonDict) -> SrlText:
-        """Returns the words of a text, its sentences, and the predicates that the input gives."""
         text: Words = super().read(json_dict)
         check_word_lengths(text.words)
         starts = [0] if "tokens" in json_dict else _sentence_starts(text)
@@ -98,9 +97,9 @@ class SrlPredictor(SentencePredictor):
             for index, content in enumerate(contents)
             if isinstance(content, SrlText) and content.predicates is None
         ]
-        found = self._find_predicates([contents[index].words.words for index in unmarked])
+        predicates_of_texts = self._find_predicates([contents[index].words.words for index in unmarked])
         completed = list(contents)
-        for index, predicates in zip(unmarked, found, strict=True):
+        for index, predicates in zip(unmarked, predicates_of_texts, strict=True):
             is_error = isinstance(predicates, Exception)
             completed[index] = predicates if is_error else contents[index]._replace(predicates=predicates)
         return completed
@@ -115,7 +114,6 @@ class SrlPredictor(SentencePredictor):
         return [len(content.sentence_of(predicate)) for predicate in content.predicates]
 
     def batch_tokens(self) -> int:
-        """Returns the tokens of several batches, since `run` makes batches of predicates."""
         return 4 * super().batch_tokens()
 
     def to_instance(self, content: SrlText) -> SentenceInstance:
@@ -147,7 +145,6 @@ class SrlPredictor(SentencePredictor):
         ]
 
     def _sentences(self, instances: list[Instance]) -> list[SentenceInstance]:
-        """Returns the sentences of instances; where a file marks no predicates, they are found."""
         contents = [
             SrlText(instance.text, [0], None)
             if isinstance(instance, SentenceInstance) and instance.propositions is None
@@ -179,7 +176,6 @@ class SrlPredictor(SentencePredictor):
         ]
 
     def _verbs(self, words: list[str]) -> list[int]:
-        """Returns the indices of the verbs that a spaCy model finds, without auxiliaries of other verbs."""
         if not words:
             return []
         tagged = self._tagger.analyze(words)
@@ -216,10 +212,7 @@ class SrlPredictor(SentencePredictor):
 
 
 def _sentence_starts(text: Words) -> list[int]:
-    """
-    Returns the first word of each sentence, which a paragraph and a line of a list also start. A sentence
-    of spaCy that begins in lower case continues the one before.
-    """
+    """Starts a sentence at a paragraph and a line, too. One in lower case continues the one before."""
     words = text.words
     sentences = sentence_rules().analyze(words).sents if words else ()
     starts = (sentence.start for sentence in sentences if not words[sentence.start].islower())

@@ -14,7 +14,7 @@ from allennlp.data.fields import Field, MetadataField, SequenceLabelField, TextF
 
 from elmo_tasks.common.values import Name, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
-from elmo_tasks.data.formats import Format
+from elmo_tasks.data.formats import Fit, Format
 from elmo_tasks.data.formats.columns import gold_files
 from elmo_tasks.data.formats.roles import (
     FORMATS,
@@ -53,12 +53,10 @@ class SrlProposition(Metadata):
 
     @property
     def verb_index(self) -> int | None:
-        """The predicate, by AllenNLP's name."""
         return self.predicate
 
     @property
     def verb(self) -> str | None:
-        """The word of the predicate, by AllenNLP's name."""
         return None if self.predicate is None else self.words[self.predicate]
 
     def __len__(self) -> int:
@@ -139,8 +137,8 @@ class SrlReader(TaskReader):
             indices = [predicate.index for predicate in sentence.predicates] + sentence.without_arguments
             instances = [_instance(words, tokens, index, None) for index in indices]
             reason = "" if instances else "no predicate is marked in the sentence"
-            found = instances if sentence.marked else None
-            yield SentenceInstance(join_words(words), found, reason, sentence.ids)
+            propositions = instances if sentence.marked else None
+            yield SentenceInstance(join_words(words), propositions, reason, sentence.ids)
             return
         for predicate, tags_of_predicate in zip(sentence.predicates, tags, strict=True):
             yield _instance(words, tokens, predicate.index, tags_of_predicate)
@@ -158,7 +156,7 @@ class SrlReader(TaskReader):
         detected = self.detected_format(path)
         if self.columns is None or detected.name in ("json_lines", "he2017"):
             return detected
-        return Format("columns", lambda _: 1.0, read_columns)
+        return Format("columns", lambda _: Fit.POSSIBLE, read_columns)
 
     def text_to_instance(
         self,
@@ -167,11 +165,9 @@ class SrlReader(TaskReader):
         tags: list[str] | None = None,
     ) -> Instance:
         """
-        Returns the instance of a predicate, by its index among the words, or, as AllenNLP's predictor gives
-        it, by a list that has 1 there; without `tags` for prediction.
-
-        # Raises
-        `ConfigurationError`: no words, no such index, or tags that are not IOB2, one a word.
+        Returns the instance of a predicate, by its index, or by AllenNLP's list that has 1 there; without
+        `tags` for prediction. No words, no such index, and tags that are not IOB2, one a word, are a
+        `ConfigurationError`.
         """
         words = [str(word) for word in words]
         if isinstance(predicate, list):
@@ -253,8 +249,8 @@ def _tags(sentence: RoleSentence, arguments: list[RoleArgument] | None, counts: 
         problem = f"{spans[i].label} is inside of {outer.label}"
         counts.count_oddity("arguments inside of others left out", sentence.lines[spans[i].start], problem)
     if all(len(argument.spans) == 1 for argument in arguments):
-        kept = [span for i, span in enumerate(spans) if i not in outer_of]
-        return from_spans(kept, len(sentence.words), Scheme.IOB2)
+        outer_spans = [span for i, span in enumerate(spans) if i not in outer_of]
+        return from_spans(outer_spans, len(sentence.words), Scheme.IOB2)
     numbers = iter(range(len(spans)))
     remaining = [
         RoleArgument(label, tuple(part for part in parts if next(numbers) not in outer_of))

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 _PREFIXES = {"R": "a reference to", "C": "continues"}
-"""The prefixes of roles, as in `R-ARG0` and `C-ARG1`."""
 _NAMES = {
     "V": "the predicate",
     "ARG0": "who or what acts",

@@ -77,7 +77,10 @@ class SstModel(Classifier):
     ) -> None:
         super().__init__(**kwargs)
         self.output_elmo, self.scaled_attention = output_elmo, scaled_attention
-        self.projection = _projection(self.input_dim, projection_size, dropout)
+        self.projection: nn.Module = nn.Identity()
+        if projection_size is not None:
+            linear = nn.Linear(self.input_dim, projection_size)
+            self.projection = nn.Sequential(InputVariationalDropout(dropout), linear, nn.ReLU())
         encoder_input = projection_size or self.input_dim
         self.encoder = BiLstm(input_dim=encoder_input, hidden_sizes=[hidden_size], dropout=dropout)
         encoded_dim = self.encoder.output_dim + self._elmo_dim_at("encoder")
@@ -106,7 +109,6 @@ class SstModel(Classifier):
             encoded = self.at_output(encoded, elmo)
         # (batch, tokens, tokens)
         products = dot_products(encoded, encoded, scaled=self.scaled_attention)
-        # (batch, tokens, tokens)
         biattention = attention(products, mask.unsqueeze(1))
         # (batch, tokens, encoded_dim)
         context = biattention @ encoded
@@ -192,13 +194,6 @@ class _Largest(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """*Shape:* `(batch, units * pieces)` to `(batch, units)`."""
         return inputs.unflatten(1, (-1, self.pieces)).amax(dim=2)
-
-
-def _projection(input_dim: int, size: int | None, dropout: float) -> nn.Module:
-    """*Shape:* `(batch, tokens, input_dim)` to `(batch, tokens, size)`; without a size, unchanged."""
-    if size is None:
-        return nn.Identity()
-    return nn.Sequential(InputVariationalDropout(dropout), nn.Linear(input_dim, size), nn.ReLU())
 
 
 def _classifier_layers(sizes: list[int], classes: int, maxout: int | None, dropout: float) -> nn.Sequential:

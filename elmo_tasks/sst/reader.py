@@ -27,8 +27,6 @@ _LEFT_OUT = "neutral left out"
 
 @dataclass
 class SstSentence(Metadata):
-    """The metadata of an instance."""
-
     words: list[str]
 
     def __len__(self) -> int:
@@ -73,7 +71,6 @@ class SstReader(TaskReader):
         self.min_phrase_tokens = min_phrase_tokens
         self._class_of = _CLASSES[granularity]
         self.classes = list(dict.fromkeys(filter(None, self._class_of)))
-        """The classes of the granularity, from negative to positive."""
 
     def examples(self, file_path: str) -> Iterator[Instance | InputError]:
         return self.read_files(file_path, self._file)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,6 +30,8 @@ from elmo_tasks.elmo import Elmo, LstmState
 from elmo_tasks.training.sampling import ElmoBucketSampler
 
 logger = logging.getLogger(__name__)
+
+Validated = TypeVar("Validated")
 
 
 @TrainerCallback.register("elmo_repeatable")
@@ -63,11 +65,11 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         # Forward passes within the coming batch: several, if gradients are accumulated
         self._forwards = 0
         self._carried: dict[str, list[torch.Tensor]] = {}
-        self._metrics: dict[str, Any] = {}
+        self._metrics: dict[str, object] = {}
         self._elmos: dict[str, Elmo] = {}
         self._saved_by: tuple[int, int] | None = None
 
-    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: object) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         for loader in (trainer.data_loader, trainer._validation_data_loader):
             _check_loader(loader)
@@ -95,14 +97,21 @@ class RepeatableCallback(StrictParams, TrainerCallback):
         _make_deterministic(True, warn_only=True, fill_memory=False)
 
     def on_batch(
-        self, trainer: GradientDescentTrainer, *batch: Any, is_training: bool, **kwargs: Any
+        self,
+        trainer: GradientDescentTrainer,
+        batch_inputs: object,
+        batch_outputs: object,
+        batch_metrics: object,
+        epoch: int,
+        batch_number: int,
+        is_training: bool,
+        **kwargs: object,
     ) -> None:
         if is_training:
-            *_, epoch, batch_number = batch
             self._epoch, self._batches, self._forwards = epoch, batch_number, 0
 
     def on_epoch(
-        self, trainer: GradientDescentTrainer, metrics: dict[str, Any], epoch: int, **kwargs: Any
+        self, trainer: GradientDescentTrainer, metrics: dict[str, object], epoch: int, **kwargs: object
     ) -> None:
         self._epoch, self._batches, self._forwards = epoch + 1, 0, 0
         # AllenNLP keeps metrics of earlier epochs that later ones lack, such as the score of a label.
@@ -113,9 +122,9 @@ class RepeatableCallback(StrictParams, TrainerCallback):
     def on_end(
         self,
         trainer: GradientDescentTrainer,
-        metrics: dict[str, Any] | None = None,
-        *finish: Any,
-        **kwargs: Any,
+        metrics: dict[str, object] | None = None,
+        *finish: object,
+        **kwargs: object,
     ) -> None:
         # No metrics: the training was interrupted. Metrics without an epoch: no epoch was left to train.
         if metrics is not None and "epoch" not in metrics:
@@ -168,8 +177,8 @@ def _make_deterministic(enabled: bool, *, warn_only: bool, fill_memory: bool) ->
     torch.utils.deterministic.fill_uninitialized_memory = fill_memory  # type: ignore[attr-defined]
 
 
-def _without_draws(validate: Callable[[int], Any]) -> Callable[[int], Any]:
-    def validate_apart(epoch: int) -> Any:
+def _without_draws(validate: Callable[[int], Validated]) -> Callable[[int], Validated]:
+    def validate_apart(epoch: int) -> Validated:
         before = random.getstate()
         try:
             return validate(epoch)
@@ -208,7 +217,7 @@ class ShareCoresCallback(StrictParams, TrainerCallback):
     run of one process, on GPUs, or if `OMP_NUM_THREADS` is set.
     """
 
-    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: object) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         on_cpu = trainer.cuda_device.type == "cpu"
         if is_distributed() and on_cpu and "OMP_NUM_THREADS" not in os.environ:
@@ -259,7 +268,7 @@ class MlflowCallback(StrictParams, TrainerCallback):
         self._experiment = experiment
         self._run_name = run_name
 
-    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: Any) -> None:
+    def on_start(self, trainer: GradientDescentTrainer, is_primary: bool = True, **kwargs: object) -> None:
         super().on_start(trainer, is_primary, **kwargs)
         if not is_primary:
             return
@@ -271,10 +280,10 @@ class MlflowCallback(StrictParams, TrainerCallback):
     def on_epoch(
         self,
         trainer: GradientDescentTrainer,
-        metrics: dict[str, Any],
+        metrics: dict[str, object],
         epoch: int,
         is_primary: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if is_primary:
             now = int(1000 * time.time())
@@ -289,10 +298,10 @@ class MlflowCallback(StrictParams, TrainerCallback):
     def on_end(
         self,
         trainer: GradientDescentTrainer,
-        metrics: dict[str, Any] | None = None,
+        metrics: dict[str, object] | None = None,
         epoch: int | None = None,
         is_primary: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         """Ends the run of MLflow. Without metrics, the training was interrupted."""
         if not is_primary:
@@ -344,8 +353,5 @@ def _attempt(call: str) -> Iterator[None]:
 
 
 def _mlflow_name(key: str) -> str:
-    """
-    Returns a name that MLflow accepts, since a single bad name makes it refuse all metrics of an epoch. Other
-    characters are written as code points, so that different keys stay different.
-    """
+    """Writes characters that MLflow refuses as code points: one bad name would lose an epoch's metrics."""
     return re.sub(r"[^\w\-. ]", lambda character: f"_{ord(character[0]):x}_", key)

@@ -50,14 +50,10 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
     @property
     def _is_primary(self) -> bool:
-        """Returns whether this process writes, as the first on its machine."""
         return self._rank % int(os.environ.get("ALLENNLP_PROCS_PER_NODE", "1")) == 0
 
     def save_checkpoint(self, trainer: Trainer) -> None:
-        """
-        Removes unfinished checkpoints, since AllenNLP does not overwrite files, and writes the new one. If it
-        cannot, earlier checkpoints are still there. All processes of a distributed run call it.
-        """
+        """Removes unfinished checkpoints, which AllenNLP does not overwrite, before it writes the new one."""
         workers = gather_from_workers(_own_state(trainer)) if is_distributed() else []
         if self._is_primary:
             for checkpoint in self._find_all_checkpoints() - self._whole_checkpoints():
@@ -162,7 +158,6 @@ class SafeCheckpointer(StrictParams, Checkpointer):
 
 
 def _own_state(trainer: Trainer) -> dict[str, Any]:
-    """Returns the state of this process, apart from the weights, which all processes share."""
     modules = {
         f"{name}._extra_state".removeprefix("."): module.get_extra_state()
         for name, module in trainer.model.named_modules()
@@ -177,10 +172,7 @@ def _is_best(state: dict[str, Any]) -> bool:
 
 
 def _averages(trainer: Trainer, weights: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """
-    Returns the weights that the moving average replaces, by their names in the state dict, which may differ
-    from the parameters': shared weights have two, and a distributed run has other ones.
-    """
+    """Returns averaged weights by their names in the state dict, which may differ from the parameters'."""
     trainer._moving_average.assign_average_value()
     try:
         state = trainer.get_checkpoint_state().model_state

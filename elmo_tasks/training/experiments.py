@@ -69,14 +69,12 @@ class TrainingRun(NamedTuple):
         return None if (self.folder / BEST).exists() else _read_metrics(self.folder / METRICS)
 
     def epochs(self) -> Iterator[dict[str, Any]]:
-        """Yields the metrics of each completed epoch."""
         for epoch in itertools.count():
             if (metrics := _read_metrics(self.folder / f"metrics_epoch_{epoch}.json")) is None:
                 return
             yield metrics
 
     def scores(self, metric: str) -> list[float]:
-        """Returns a metric on the validation data after each completed epoch."""
         return [metrics[f"validation_{metric}"] for metrics in self.epochs()]
 
 
@@ -84,9 +82,8 @@ def plan(
     config: dict[str, Any], variants: Mapping[str, Mapping[str, Any]], *, seeds: Iterable[int], folder: Path
 ) -> list[TrainingRun]:
     """
-    Returns the runs of all variants of a complete config and seeds, grouped by seed, each in a folder such as
-    `variant/seed-13`. `variants` are overrides by name, as for `--overrides` of `allennlp train`; one of a
-    key that the config does not have is a `ConfigurationError`.
+    Returns the runs of all variants and seeds, grouped by seed, in folders such as `variant/seed-13`.
+    `variants` are overrides by name, as for `--overrides`; one of an unknown key is a `ConfigurationError`.
     """
     runs = []
     for seed in seeds:
@@ -134,7 +131,6 @@ def train(
 
 
 def check_same_config(run: TrainingRun) -> None:
-    """Raises `ConfigurationError` if the run's folder has a run of another config."""
     before = _read_metrics(run.folder / CONFIG_NAME)
     if before is None:
         return
@@ -202,10 +198,7 @@ def _failure(run: TrainingRun, exit_code: int) -> str:
 
 
 def summary(runs: list[TrainingRun]) -> Table:
-    """
-    Returns a table with a row for each variant: the `mean_and_deviation` of its best scores on the validation
-    data, and the score of each seed, empty if a run is not done. The second column has the metric's name.
-    """
+    """Returns a row a variant: mean and deviation of its best validation scores, and each seed's score."""
     metric = validation_metric(runs[0].config)
     seeds = list(dict.fromkeys(run.seed for run in runs))
     scores = {(run.variant, run.seed): score(run) for run in runs}
@@ -224,10 +217,7 @@ def mean_and_deviation(scores: Iterable[float | None]) -> tuple[float | None, fl
 
 
 def variants_at_chance(runs: list[TrainingRun]) -> list[str]:
-    """
-    Returns the variants with a run that has learned nothing: with an F1 of 0, or an accuracy within two
-    standard errors of that of the most frequent label of the validation data.
-    """
+    """Finds an F1 of 0, or an accuracy within two standard errors of the most frequent label's."""
     config, bound, labels = runs[0].config, 0.0, Counter[str]()
     metric = config["trainer"]["validation_metric"]
     if metric == "+accuracy":
@@ -243,7 +233,6 @@ def variants_at_chance(runs: list[TrainingRun]) -> list[str]:
 
 
 def validation_metric(config: dict[str, Any]) -> str:
-    """Returns the metric that chooses the best epoch, without its sign."""
     return config["trainer"]["validation_metric"].lstrip("+-")
 
 
@@ -273,10 +262,7 @@ class Setting(NamedTuple):
         return "-".join(parts)
 
     def overrides(self, config: dict[str, Any], seed: int) -> dict[str, Any]:
-        """
-        Returns the overrides of the config. The run's seed draws the sample: models with and without ELMo
-        train on the same data, and the mean over the seeds does not depend on a single draw.
-        """
+        """The run's seed draws the sample: models with and without ELMo train on the same data."""
         changes = {f"model.elmo.{key}": getattr(self, key) for key in ("placement", "layers", "mix_l2")}
         if self.layers == "top":
             changes["model.elmo.weights"] = "trainable"

@@ -44,7 +44,7 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         "padding_noise": NonNegativeFloat,
     }
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self._max_batches: dict[int, int] = {}
         """The largest number of batches of any worker, by the number of this worker's instances."""
@@ -78,13 +78,11 @@ class ElmoBucketSampler(StrictParams, BucketBatchSampler):
         return batches
 
     def _check_any(self, batches: int) -> None:
-        """Raises `ConfigurationError` in a process that has no batch."""
         if not batches:
             ways = "a smaller batch_size, or no drop_last" if self.drop_last else "or more data"
             raise ConfigurationError(f"{_this_process()} has no batch; use fewer processes, {ways}")
 
     def _again(self, batches: list[list[int]], wanted: int) -> list[list[int]]:
-        """Returns batches to read again in training; none in evaluation."""
         missing = wanted - len(batches)
         if self.shuffle:
             logger.warning(
@@ -132,7 +130,7 @@ class GroupedBucketSampler(ElmoBucketSampler):
     The others : see `ElmoBucketSampler`.
     """
 
-    def __init__(self, *, group: Name, **kwargs: Any) -> None:
+    def __init__(self, *, group: Name, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.group = group
 
@@ -191,7 +189,7 @@ class SampleReader(ShardedReader):
             self.wrapped_reader.sampled(drawn)
         yield from drawn
 
-    def text_to_instance(self, *inputs: Any, **named_inputs: Any) -> Instance:
+    def text_to_instance(self, *inputs: object, **named_inputs: object) -> Instance:
         return self.wrapped_reader.text_to_instance(*inputs, **named_inputs)
 
     def apply_token_indexers(self, instance: Instance) -> None:
@@ -212,7 +210,6 @@ def unwrapped_block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def sample_size(fraction: float, total: int) -> int:
-    """Returns `fraction` of `total` instances, rounded; `ConfigurationError` if that is none."""
     size = round(fraction * total)
     if size == 0:
         raise ConfigurationError(f"fraction {fraction:g} of {total} instances is less than one")

@@ -50,10 +50,7 @@ class VectorEncoder(ABC):
         """Tells which words have a vector of their own. *Shape:* `(words,)`."""
 
     def occurrence(self, vectors: torch.Tensor, start: int, end: int) -> torch.Tensor:
-        """
-        Represents the tokens `[start, end)` in their sentence by the mean of their vectors.
-        *Shape:* `(rows, tokens, dim)` to `(rows, dim)`.
-        """
+        """Returns the mean of the tokens `[start, end)`. *Shape:* `(rows, tokens, dim)` to `(rows, dim)`."""
         return vectors[:, start:end].mean(dim=1)
 
     def encode_items(
@@ -160,13 +157,11 @@ class WordVectors(NamedTuple):
     """`(words,)`: which words have a vector. The vectors of other words have no meaning."""
 
     def table(self, words: Sequence[str]) -> VectorTable:
-        """Keeps the known words and their vectors; `words` are the words of all rows."""
         known_words = [word for word, is_known in zip(words, self.known.tolist(), strict=True) if is_known]
         return VectorTable(known_words, self.vectors[self.known].float().numpy())
 
 
 def out_of_context(encoder: VectorEncoder, words: Sequence[str]) -> list[WordVectors]:
-    """Encodes each word as a sentence of its own, for each row."""
     sentences = progress([[word] for word in words], work=f"{encoder.names[0]} ...", unit="words")
     # (words, rows, dim)
     vectors = torch.cat([vectors.transpose(0, 1) for vectors in encoder.encode(sentences)])
@@ -176,10 +171,7 @@ def out_of_context(encoder: VectorEncoder, words: Sequence[str]) -> list[WordVec
 def in_contexts(
     encoder: VectorEncoder, words: Sequence[str], lines: Iterable[Sentence], *, limit: int, seed: int
 ) -> list[WordVectors]:
-    """
-    Averages the vectors of words over their occurrences in a text, for each row. A word without occurrences
-    is not known. `lines`, a sentence each, are read twice; see `sample_occurrences`.
-    """
+    """Averages the vectors of words over a sample of their occurrences; `lines` are read twice."""
     occurrences = sample_occurrences(lines, words, limit=limit, seed=seed)
     chosen = (
         (line_index, _tokens(line)) for line_index, line in enumerate(lines) if line_index in occurrences
@@ -200,11 +192,8 @@ def sample_occurrences(
     lines: Iterable[Sentence], words: Sequence[str], *, limit: int, seed: int
 ) -> dict[int, list[tuple[int, int]]]:
     """
-    Finds words in a text: for each line that has some of them, their positions in it, and their indices in
-    `words`.
-
-    If a word has more than `limit` occurrences, `limit` of them are drawn, all with the same chance. If it
-    never occurs in this spelling, case is ignored.
+    Returns for each line the positions of words in it, and their indices in `words`. `limit` occurrences of a
+    word are drawn, all with the same chance. If it never occurs in this spelling, case is ignored.
     """
     draw = random.Random(seed)
     exact = {word: _Sample() for word in words}
@@ -278,7 +267,6 @@ class LearnedMix(NamedTuple):
 
 
 def read_mixes(archive: str) -> list[LearnedMix]:
-    """Reads the mixes of an archive; a model without ELMo is a `ConfigurationError`."""
     opened = open_archive(archive)
     name = opened.config["model"]["type"]
     if not (mixes := mixes_of(opened.model, name)):

@@ -32,10 +32,7 @@ class VectorTable(NamedTuple):
 
 
 def write_vectors(path: Path, table: VectorTable) -> None:
-    """
-    Writes a table in word2vec's format, which AllenNLP's `embedding` and gensim also read. A file whose name
-    ends in `.gz` is packed by gzip. Equal tables give equal bytes.
-    """
+    """Writes word2vec's format, by gzip if the name ends in `.gz`. Equal tables give equal bytes."""
     with open(path, "wb") as raw:
         packed = path.suffix == ".gz"
         file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw
@@ -88,7 +85,6 @@ def take_vectors(table: torch.Tensor, words: Sequence[str], path: str) -> None:
 
 
 def vector_size(path: str) -> int:
-    """Reads the size of a file's vectors from its first line; `InputError` for a file without vectors."""
     return next(_vector_lines(path)).dim
 
 
@@ -116,10 +112,7 @@ class _VectorLine(NamedTuple):
 
 
 def vector_file_lines(path: str) -> Iterator[str]:
-    """
-    Yields the lines of one file as text, with their ends, and blanks between their cells. The numbers of a
-    binary file become text only if they are asked for, see `BinaryLine`. Several files are an `InputError`.
-    """
+    """Yields lines with their ends. The numbers of a binary file become text only if asked for."""
     files = input_files(path)
     if len(files) > 1:
         names = ", ".join(file.name for file in files[:5])
@@ -139,7 +132,6 @@ class BinaryLine(str):
 
 
 def _vector_lines(path: str) -> Iterator[_VectorLine]:
-    """Yields the lines that have vectors. It is an error if a file has none, or fewer than it says."""
     for file in input_files(path):
         words = dim = count = 0
         for line_number, text in _text_lines(file):

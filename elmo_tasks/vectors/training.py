@@ -32,7 +32,6 @@ def train_table(method: str, sentences: TokenizedText, **settings: int | float) 
 
 
 def frequent_words(sentences: TokenizedText, min_count: int) -> dict[str, int]:
-    """Counts the words that occur `min_count` times or more; it is an error if none does."""
     counts = Counter(word for words in sentences for word in words)
     frequent = {word: count for word, count in counts.most_common() if count >= min_count}
     if not frequent:
@@ -58,13 +57,8 @@ def skip_gram(
     Trains word2vec's skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546), by gensim. One
     thread trains, so that a seed always gives the same vectors.
 
-    # Parameters
-
-    window : the most words on each side to predict; their number is drawn at each word.
-    min_count : rarer words are left out.
-    negative : words drawn for each predicted one.
-    subsample : t: words with a relative frequency above t are left out at random, the more often the more
-        frequent they are; 0 turns this off.
+    `negative` words are drawn for each predicted one. Words with a relative frequency above `subsample` are
+    left out at random.
     """
     remedy = "pip install gensim (it has no files for Python 3.14 yet, so use 3.11 to 3.13)"
     with errors_as(ConfigError, "word2vec needs gensim", ImportError, remedy=remedy):
@@ -123,14 +117,9 @@ def ppmi_svd(
     Source: Levy, Goldberg and Dagan 2015, "Improving Distributional Similarity with Lessons Learned from Word
     Embeddings" (TACL 3), sections 2 and 3.
 
-    # Parameters
-
-    window : the words on each side that count as context, after rare words have been left out.
-    min_count : rarer words are left out; more than `dim` words must be left.
-    shift : k: log k is subtracted from each pointwise mutual information.
-    smoothing : the exponent of the counts of contexts.
-    eigenvalues : the exponent of the singular values.
-    seed : draws the vector from which the decomposition starts; it affects only rounding.
+    `window` counts words of `min_count` occurrences, of which there must be more than `dim`. `log(shift)` is
+    subtracted from the information, and the counts of contexts have the exponent `smoothing`. The `seed`
+    affects only rounding.
     """
     words = list(frequent_words(sentences, min_count))
     if len(words) <= dim:
@@ -152,10 +141,8 @@ def ppmi_svd(
 
 def cooccurrences(sentences: TokenizedText, words: list[str], window: int) -> "sparse.csr_array":
     """
-    Counts how often each of `words` occurs near each other one: at most `window` words apart, on either side,
-    not counting words that are not in the list.
-
-    *Shape:* `(words, words)`, symmetric.
+    Counts how often `words` are at most `window` of these words apart, on either side. *Shape:* `(words,
+    words)`.
     """
     from scipy import sparse
 

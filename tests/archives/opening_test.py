@@ -13,7 +13,7 @@ import torch
 from allennlp.models import Model, archival
 
 from elmo_tasks.archives import ArchiveError, open_archive
-from tests.compat.repairs_test import stock
+from tests.compat.stock_test import stock
 
 
 def test_the_folder_of_a_run_or_its_archive(run):

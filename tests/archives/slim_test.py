@@ -11,8 +11,8 @@ from allennlp.data import Vocabulary
 from allennlp.models.archival import archive_model
 
 import elmo_tasks
-from elmo_tasks import archives
-from elmo_tasks.archives import open_archive
+from elmo_tasks.archives import open_archive, opening
+from elmo_tasks.archives.slim import NOTE
 from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.results import Entity
 from tests.ner.archives import write_run
@@ -46,7 +46,7 @@ def test_a_slim_archive_is_small_and_predicts_alike(archive, slim_archive):
 
 def test_the_vocabulary_of_an_archive(archive, slim_archive, monkeypatch):
     """By the path of the archive, the folder of its run, and the name of one that comes with the project."""
-    monkeypatch.setattr(archives, "trained_archives", lambda: {"ner": slim_archive})
+    monkeypatch.setattr(opening, "trained_archives", lambda: {"ner": slim_archive})
     tags = open_archive(archive).model.label_names()
     for name in (archive, archive.parent, "elmo:ner"):
         found = Vocabulary.from_params(Params({"type": "from_files", "directory": str(name)}))
@@ -66,7 +66,7 @@ def test_slim_again_and_in_half_precision(archive, slim_archive, tmp_path, allen
 def test_another_bilm_is_refused(slim_archive, tmp_path, allennlp):
     with tarfile.open(slim_archive) as tar:
         tar.extractall(tmp_path / "unpacked", filter="data")
-    note = tmp_path / "unpacked" / archives.NOTE
+    note = tmp_path / "unpacked" / NOTE
     note.write_text(json.dumps(json.loads(note.read_text()) | {"digest": "0", "version": "9.9"}))
     with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as tar:
         for path in (tmp_path / "unpacked").iterdir():
@@ -83,7 +83,7 @@ def test_another_bilm_is_refused(slim_archive, tmp_path, allennlp):
 
 
 def test_names(slim_archive, tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "bundled", lambda name: tmp_path / name)
+    monkeypatch.setattr(opening, "bundled", lambda name: tmp_path / name)
     with pytest.raises(ConfigurationError, match=r"elmo:ner.*elmo_tasks"):
         elmo_tasks.load("ner")
     folder = tmp_path / "models/elmo_tasks_models"

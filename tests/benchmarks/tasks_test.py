@@ -2,16 +2,13 @@
 
 import gzip
 import json
-import re
-import subprocess
 
 import pytest
 
-from benchmarks.__main__ import TASKS, main
+from benchmarks.__main__ import main
 from benchmarks.results import COLUMNS
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
-from tests.forked import run_python
 
 pytestmark = pytest.mark.slow
 
@@ -34,19 +31,6 @@ def metrics(path, system):
     table = Table.read(path)
     assert table.columns == COLUMNS
     return table.where("system", system).column("metric")
-
-
-@pytest.fixture
-def _forked(monkeypatch):
-    """Programs of Python come from a process that has imported all of AllenNLP."""
-    monkeypatch.setattr(subprocess, "run", run_python)
-
-
-def test_help_lists_all_tasks(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    output = capsys.readouterr().out
-    assert [task for task in TASKS if not re.search(rf"^    {task}\s", output, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("task", SMALL)
@@ -87,7 +71,6 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
         run(*arguments, "--epochs", 2)
 
 
-@pytest.mark.usefixtures("_forked")
 def test_the_encoder(tmp_path, capsys):
     text = tmp_path / "text.gz"
     text.write_bytes(gzip.compress(bundled("fixtures/elmo/sentences.txt").read_bytes()))
@@ -100,7 +83,6 @@ def test_the_encoder(tmp_path, capsys):
         assert names.count("tiny: peak memory, GB") == 1
 
 
-@pytest.mark.usefixtures("_forked")
 def test_embed_from_start_to_end(tmp_path):
     arguments = ["-n", 3, "--size", "tiny", "--rounds", 1, "--csv", tmp_path / "rows.csv"]
     run("embed-speed", bundled("fixtures/elmo/sentences.txt"), tmp_path, *arguments)

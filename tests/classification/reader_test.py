@@ -10,9 +10,6 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.tokenizers import WhitespaceTokenizer
 
 from elmo_tasks.classification.reader import ClassificationReader
-from elmo_tasks.common.files import bundled
-from elmo_tasks.data.tokenization import Syllables
-from elmo_tasks.language_model.reader import BiLmReader
 from tests.errors import mentions
 from tests.records import json_lines, labels_of, parquet, read_with, words_of
 
@@ -85,7 +82,6 @@ def test_labels_are_names_or_numbers_and_their_order_is_that_of_the_classes(tmp_
 @pytest.mark.parametrize(
     ("parameters", "key"),
     [
-        ({"format": "xml"}, "format"),
         ({"format": "json", "columns": ["text"]}, "columns"),
         ({"format": "csv", "columns": ["text", "text"]}, "columns"),
         ({"classes": ["one"]}, "classes"),
@@ -101,21 +97,6 @@ def test_impossible_parameters(parameters, key):
     misspelt = {"type": "elmo_classifier", "format": "csv", "sentence": "text"}
     with pytest.raises(ConfigurationError, match=r"'sentence';.*'sentence"):
         DatasetReader.from_params(Params(misspelt))
-
-
-def test_pretraining_reads_the_same_words():
-    """A task's reader block is the source of pre-training, tokenizer included."""
-    block = Params.from_file(str(bundled("training_configs/klue_tc.jsonnet")))["dataset_reader"].as_dict()
-    block["tokenizer"] = "elmo_syllables"
-    task = DatasetReader.from_params(Params(dict(block)))
-    assert isinstance(task.tokenizer, Syllables)
-    pretraining = {"streams": 1, "passage": 1, "bptt_steps": None, "shuffle_buffer": 0}
-    bilm = DatasetReader.from_params(Params({"type": "elmo_bilm", "source": block, **pretraining}))
-    assert isinstance(bilm, BiLmReader)
-    file = bundled("fixtures/classification/klue_tc/dev.json")
-    blocks = [instance["block"].human_readable_repr()["forward"][1:] for instance in bilm.read(str(file))]
-    assert blocks == words(task.read(str(file)))
-    assert len(blocks) == 28
 
 
 FEATURES = {"text": {"_type": "Value"}, "class": {"_type": "ClassLabel", "names": ["good", "bad"]}}

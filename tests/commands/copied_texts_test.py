@@ -57,7 +57,6 @@ def test_errors_name_the_input_and_the_line(source, folder, monkeypatch, content
         with pytest.raises(ElmoError) as caught:
             copy_corpus(name, folder)
         assert str(caught.value).startswith(f"{shown}{message}")
-    assert not (folder / "stdin").exists()
 
 
 def test_what_the_verb_writes_is_no_part_of_the_text(tmp_path, folder):

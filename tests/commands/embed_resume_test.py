@@ -34,7 +34,7 @@ def test_a_resumed_run_gives_the_same_file(
             break
         assert code == 130
         shown = capsys.readouterr().err
-        assert " of 10 lines are done" in shown
+        assert " lines are done" in shown
         assert "--resume" in shown
         kept.append(shown.split("interrupted; ")[1].split()[0])
         assert not output.exists()

@@ -11,11 +11,11 @@ from allennlp.models.archival import archive_model, load_archive
 from allennlp.predictors import Predictor
 
 from elmo_tasks.commands.ensemble import open_members
-from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.ner.predictor import NerPredictor
 from tests.elmo.files import make_files
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 from tests.language_model.archives import write_run as write_language_model
+from tests.modules.models import ensemble_of
 from tests.ner.archives import DEV, dev_batch, write_run
 
 SENTENCE = {"tokens": ["Ana", "Silva", "flew", "to", "Lisbon", "."]}
@@ -39,13 +39,8 @@ def changed_config(folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def opened(folders):
-    members = [archive.model for archive in open_members(list(map(str, folders)))]
-    return EnsembleModel(vocab=members[0].vocab, members=members).eval()
-
-
 def test_the_archive_stands_alone(elmo, runs, tmp_path, capsys):
-    expected = opened(runs)
+    expected = ensemble_of(*runs)
     batch = dev_batch(expected.first, runs[0], slice(None))
     outputs = expected(**batch)
     output = tmp_path / "out/ensemble.tar.gz"
@@ -102,9 +97,8 @@ def test_archives_that_do_not_go_together(runs, tmp_path):
         (labels, ["'labels'"]),
         (tmp_path / "bilm_model", ["BiLmModel"]),
     ):
-        with pytest.raises(ConfigurationError) as caught:
-            open_members([str(first), str(folder)])
-        assert mentions(str(caught.value), f"{folder}: ", *names_of_problem, str(first))
+        message = error_of(ConfigurationError, open_members, [str(first), str(folder)])
+        assert mentions(message, f"{folder}: ", *names_of_problem, str(first))
     (first / "best.th").write_bytes(b"cut off")
     with pytest.raises(ConfigurationError, match=rf"^{first}:"):
         open_members([str(first), str(labels)])
@@ -116,7 +110,7 @@ def test_archives_that_stay_where_they_are(runs, tmp_path):
     shutil.copy(runs[0] / "config.json", both)
     with changed_config(both) as config:
         config["model"] = {"type": "elmo_ensemble", "archives": archives}
-    expected = opened(archives)
+    expected = ensemble_of(*archives)
     batch = dev_batch(expected.first, runs[0])
     found = load_archive(both).model.eval()(**batch)["emissions"]
     assert torch.equal(found, expected(**batch)["emissions"])

@@ -5,15 +5,16 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
+from elmo_tasks.elmo.export import standardize_tokens
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_options, read_words
-from tests.elmo.files import SENTENCES, VOCABULARY, changed, read_bilm
+from tests.elmo.files import SENTENCES, VOCABULARY, changed, random_bilm, read_bilm
 from tests.errors import mentions
-from tests.language_model.archives import TEXT, perplexity_of_files, write_run
+from tests.language_model.archives import write_run
 
 FULL = [sentence for sentence in SENTENCES if sentence]
 FILES = ["options.json", "vocab.txt", "weights.hdf5"]
@@ -110,24 +111,6 @@ def test_no_bound_is_null(export, tmp_path):
     top = _ElmoBiLm(*files)(batch_to_ids(FULL))["activations"][-1]
     size = len(FULL[0])
     torch.testing.assert_close(top[0, 1 : size + 1], exported[-1, 0, :size], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("streams", [1, 3, 16])
-@by_input
-def test_evaluate_is_the_perplexity_step_by_step(export, tmp_path, streams, input):
-    """AllenNLP's command gives the perplexity of an archive, whatever the streams."""
-    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    write_run(tmp_path / "run", input=input)
-    export("run", "out")
-    expected = perplexity_of_files(tmp_path / "out", TEXT, passage=2)
-    found = evaluate_from_archive(
-        archive_model(tmp_path / "run"),
-        str(tmp_path / "text.txt"),
-        cmd_overrides=json.dumps({"dataset_reader.streams": streams}),
-    )
-    assert found["perplexity"] == pytest.approx(expected, rel=1e-5)
-    both = found["perplexity_forward"] * found["perplexity_backward"]
-    assert both**0.5 == pytest.approx(expected, rel=1e-5)
 
 
 def test_adaptive_softmax_is_left_out_and_said(export, tmp_path, capsys):
@@ -239,3 +222,16 @@ def test_onnx(export, tmp_path, capsys, monkeypatch, source):
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["bilm.onnx"]
     assert export(source, "out", "--format", "onnx") == 1
     assert mentions(capsys.readouterr().err, "bilm.onnx exists", "--force")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text", "message"),
+    [
+        ({}, [[], []], "0 distinct words"),
+        ({}, [["the", "the"], ["the"]], "1 distinct words"),
+        ({"projection_dim": 18}, [["the", "cat"]], "no projection"),
+    ],
+)
+def test_what_cannot_be_standardized(sizes, text, message):
+    with pytest.raises(ElmoError, match=message):
+        standardize_tokens(random_bilm(**sizes), text)

@@ -5,6 +5,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import allennlp.commands
 import pytest
 from allennlp.common import file_utils
 from allennlp.common.checks import ConfigurationError
@@ -12,6 +13,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands import VERBS, doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.compat.command import Terminated
+from tests.conftest import command_process
 
 
 class TestHelp:
@@ -24,9 +26,8 @@ class TestHelp:
         for verb in VERBS:
             assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
 
-    @pytest.mark.parametrize("verb", ["embed", "calibrate"])
-    def test_shows_defaults(self, elmo, capsys, verb):
-        shown = " ".join(self.shown(elmo, capsys, verb).split())
+    def test_shows_defaults(self, elmo, capsys):
+        shown = " ".join(self.shown(elmo, capsys, "embed").split())
         assert "(default = cpu)" in shown
         assert "(default: the biLM that" in shown
         assert "(default = float32)" in shown
@@ -71,15 +72,6 @@ def test_packages_are_imported(elmo, tmp_path, monkeypatch, position):
     words[position:position] = ["--include-package", "of_ones_own"]
     assert elmo(*words) == 0
     assert sys.modules.pop("of_ones_own", None) is not None
-
-
-@pytest.mark.slow
-def test_the_installed_script_knows_the_group(script, tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"fine\nnot \xff\n")
-    done = script("elmo", "embed", tmp_path / "in.txt", tmp_path / "out.hdf5")
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"error: {tmp_path / 'in.txt'}, line 2: ")
 
 
 @pytest.mark.parametrize(
@@ -143,3 +135,23 @@ class TestDoctor:
         ):
             monkeypatch.setattr(doctor, "trained_archives", lambda archives=archives: archives)
             assert dict(doctor.extras()) == expected | {"models": said}
+
+
+OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.hdf5"
+COMMANDS = [
+    "evaluate NER fixtures/ner/test.conll",
+    "predict NER fixtures/ner/predict.jsonl --output-file out --silent",
+    "elmo predict NER fixtures/ner/predict.jsonl out",
+    f"elmo embed fixtures/elmo/sentences.txt out.hdf5 --options-file {OPTIONS} --weight-file {WEIGHTS}",
+    "elmo inspect fixtures/ner/dev.conll --task ner",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_of_files_that_come_with_the_project(command, ner_archive, tmp_path, monkeypatch):
+    """From any folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["allennlp", *command.replace("NER", ner_archive).split()])
+    with command_process():
+        allennlp.commands.main(prog="allennlp")

@@ -18,8 +18,7 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs import engines
 from elmo_tasks.jobs.engines import RayEngine
-from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import Shard
+from elmo_tasks.jobs.runs import open_run
 from tests.commands.texts import LINES, default_bilm, encode, tiny
 from tests.conftest import environment
 from tests.errors import mentions
@@ -30,7 +29,7 @@ pytest.importorskip("ray", reason="Ray is not installed: make install EXTRAS='ra
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 from pyarrow import parquet as pq
 
-from elmo_tasks.common.ray_cluster import connected
+from elmo_tasks.common.ray_cluster import connected, ray
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +42,32 @@ def on_cluster(cluster_address: str) -> Iterator[str]:
     """The address of a Ray with two processors, which the verbs in this process take."""
     with connected(cluster_address, cpus=2):
         yield cluster_address
+
+
+# These two come before a Ray is connected.
+
+
+def test_no_ray_at_the_address():
+    with (
+        pytest.raises(ConnectionError, match=r"^--ray-address 127\.0\.0\.1:1: "),
+        connected("127.0.0.1:1", cpus=1),
+    ):
+        pass
+
+
+def test_a_signal_ends_the_process_as_before(monkeypatch):
+    def init(**options):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    before = signal.signal(signal.SIGTERM, handler := lambda *_: None)
+    try:
+        with connected(None, cpus=1):
+            assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def rows(folder: Path) -> list[dict]:
@@ -228,9 +253,9 @@ def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
     engine, job = RayEngine(), Stumble(tmp_path, deaths=0)
     with engine.start(job) as workers:
         assert workers == 2
-        shards = [Shard(n, "text", 0, 1, 1, "") for n in (0, 3)]
-        Folder(f"{tmp_path}/part").create()
-        done = list(engine.outcomes(job, shards, workers))
+        run = open_run(job.sink.folder, ["text"], {}, reading=job.reading, shard_bytes=1)
+        run.pieces = (piece for piece in run.pieces if piece.shard.number in (0, 3))
+        done = list(engine.outcomes(job, run, workers))
     assert sorted(outcome["number"] for outcome in done) == [0, 3]
     assert all(outcome["peak_memory"] > 1 << 20 for outcome in done)
 

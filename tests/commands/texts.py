@@ -51,7 +51,7 @@ def encode(
 
 
 def feed_stdin(monkeypatch, content: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content))))
 
 
 def tiny(folder: Path) -> tuple[str, ...]:

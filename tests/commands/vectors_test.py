@@ -6,17 +6,12 @@ import math
 
 import pytest
 import torch
-from allennlp.common import Params
-from allennlp.data import Instance, Token, Vocabulary
-from allennlp.data.fields import TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
-from allennlp.modules import TokenEmbedder
 
 from elmo_tasks.evaluation import probes
 from elmo_tasks.evaluation.probes import most_frequent_tag, read_tagged
 from elmo_tasks.evaluation.words import read_analogies, read_pairs, spearman
 from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, out_of_context
-from elmo_tasks.vectors.files import read_vectors, take_vectors
+from elmo_tasks.vectors.files import read_vectors
 from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
 from tests.vectors.examples import sentences
@@ -171,19 +166,7 @@ class TestVectors:
         assert f"{output}: 14 words, 5 dimensions" in capsys.readouterr().out
         header, *lines = gzip.decompress(output.read_bytes()).decode().splitlines()
         assert header == "14 5"
-        table = {word: torch.tensor(list(map(float, numbers))) for word, *numbers in map(str.split, lines)}
-        assert len(table) == 14
-        # By AllenNLP's embedding
-        field = TextField([Token("pump"), Token("new")], {"tokens": SingleIdTokenIndexer()})
-        vocab = Vocabulary.from_instances([Instance({"x": field})])
-        embedding = TokenEmbedder.from_params(
-            Params({"type": "embedding", "embedding_dim": 5, "pretrained_file": str(output)}), vocab=vocab
-        )
-        assert torch.allclose(embedding.weight[vocab.get_token_index("pump")], table["pump"])
-        # As the start of a biLM
-        start = torch.zeros(2, 5)
-        take_vectors(start, ["cat", "new"], str(output))
-        assert torch.allclose(start, torch.stack([table["cat"], torch.zeros(5)]))
+        assert len({line.split()[0] for line in lines}) == 14
         # Equal bytes each time
         before = output.read_bytes()
         assert elmo("vectors", method, text, output, "--dim", 5, "--lowercase", "--force") == 0

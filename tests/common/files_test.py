@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_tasks.common.files import atomic_file, refuse_inputs_as_outputs, text_lines
+from elmo_tasks.common.files import atomic_file, text_lines
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -36,15 +36,3 @@ def test_an_exception_changes_no_file(tmp_path, partial):
         interrupted()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_sources_are_not_overwritten(tmp_path):
-    source, link, other = (tmp_path / name for name in ("source", "link", "other"))
-    source.touch()
-    link.symlink_to(source)
-    sources = ["https://example.com/a", tmp_path / "nothing", source]
-    with pytest.raises(LookupError, match="link is the input"):
-        refuse_inputs_as_outputs([other, link], sources, error=LookupError)
-    refuse_inputs_as_outputs([other], [other, source], error=LookupError)
-    other.touch()
-    refuse_inputs_as_outputs([other], [link, source], error=LookupError)

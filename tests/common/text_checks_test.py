@@ -6,7 +6,7 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.text_checks import WarnedOnce, checked_sentences
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 
 CONLLU = "1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_"
 
@@ -29,9 +29,7 @@ def checked(*lines: str) -> list[str]:
     ids=["CoNLL-U", "a range of CoNLL-U", "FASTA", "CoNLL-2012", "JSON Lines", "CoNLL-2003", "CR"],
 )
 def test_what_is_refused(lines, message):
-    with pytest.raises(ElmoError) as caught:
-        checked(*lines)
-    assert str(caught.value).startswith(message)
+    assert error_of(ElmoError, checked, *lines).startswith(message)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from allennlp.commands.train import train_model
-from allennlp.common import Params, cached_transformers
+from allennlp.common import Params
 from allennlp.data import Batch, Instance, Token, TokenIndexer, Tokenizer, Vocabulary
 from allennlp.data.fields import TextField
 from allennlp.modules import TokenEmbedder
@@ -39,15 +39,6 @@ def bert(tmp_path_factory) -> str:
     return str(folder)
 
 
-@pytest.fixture
-def roberta(tmp_path) -> str:
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcstĠ", "ca", "cat", "Ġs", "Ġsa", "Ġsat"]
-    (tmp_path / "vocab.json").write_text(json.dumps({piece: id for id, piece in enumerate(pieces)}))
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nc a\nca t\nĠ s\nĠs a\nĠsa t\n")
-    transformers.RobertaConfig(vocab_size=len(pieces), **SIZES).save_pretrained(tmp_path)
-    return str(tmp_path)
-
-
 assert_close = functools.partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4)
 
 
@@ -74,23 +65,12 @@ def last_layer(model_name, tokens) -> torch.Tensor:
         return model(torch.tensor([[token.text_id for token in tokens]])).last_hidden_state[0]
 
 
-def test_stock_fails(bert):
-    with pytest.raises(AttributeError, match="add_special_tokens conflicts"):
-        cached_transformers.get_tokenizer.__wrapped__(bert, add_special_tokens=False)
-
-
 class TestTokenizer:
     def test_wordpieces(self, bert):
         tokens = make(Tokenizer, bert).tokenize(LONG)
         assert " ".join(texts(tokens)) == "[CLS] the cat ##s sat on the mat ##s . [SEP]"
         assert [token.text_id for token in tokens] == [WORDPIECES.index(text) for text in texts(tokens)]
         assert [LONG[token.idx : token.idx_end] for token in tokens[1:4]] == ["The", "cat", "s"]
-
-    def test_byte_pairs(self, roberta):
-        tokenizer = make(Tokenizer, roberta)
-        assert texts(tokenizer.tokenize("cats sat")) == ["<s>", "cat", "s", "Ġsat", "</s>"]
-        pair = tokenizer.add_special_tokens([Token("cat")], [Token("Ġsat")])
-        assert texts(pair) == ["<s>", "cat", "</s>", "</s>", "Ġsat", "</s>"]
 
     def test_words(self, bert):
         tokenizer = make(Tokenizer, bert)

@@ -170,6 +170,73 @@ def test_documents_as_they_are_published(tmp_path, content, id, sentences):
     assert set(document.ids.values()) == {id}
 
 
+def conllu(*sentences, header=""):
+    """Sentences of words with their brackets; a word `*` is an empty node."""
+    lines = ["# newdoc id = d", *([f"# global.Entity = {header}"] if header else [])]
+    for sentence in sentences:
+        number = 0
+        for cell in sentence.split():
+            word, _, brackets = cell.partition("/")
+            number += word != "*"
+            entity = f"Entity={brackets}|SpaceAfter=No" if brackets else "_"
+            id = f"{number}.1" if word == "*" else number
+            lines.append("\t".join([str(id), word, word, "X", "_", "_", "0", "dep", "_", entity]))
+        lines.append("")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("header", "sentences"),
+    [
+        ("", ["Ana/(e1) lost her/(e2(e1) keys/e2) .", "She/(e1) did"]),
+        ("eid-etype-head", ["Ana/(e1-person-1) lost her/(e2-object-2(e1--1) keys/e2) .", "She/(e1--1) did"]),
+        ("GRP-etype", ["Ana/(1-person) lost her/(2-object(1-person) keys/2) .", "She/(1-person) did"]),
+        (
+            "entity-GRP-MIN",
+            ["Ana/(person-1-1) lost her/(object-2-2(person-1-1) keys/2) .", "She/(person-1-1) did"],
+        ),
+        ("etype-eid", ["Ana/(person-1) lost her/(object-2(person-1) keys/object-2) .", "She/(person-1) did"]),
+        (
+            "eid-etype",
+            ["*/(e1-person) Ana/(e1-person) */(e2-object lost/e2) her/(e2(e1) keys */e2) .", "She/(e1) did"],
+        ),
+    ],
+)
+def test_brackets_of_conllu(tmp_path, header, sentences):
+    """The header names the fields of an opening bracket, also of documents after the first."""
+    content = conllu(*sentences, header=header)
+    documents = read(tmp_path, content + "\n" + conllu(*sentences))
+    clusters = [CLUSTERS[0], [(1, 1), (2, 3)]] if "*" in content else CLUSTERS
+    for document in documents:
+        assert document.sentences == JSON["sentences"]
+        assert document.clusters == clusters
+        assert (document.id, document.ids) == ("d", {"doc_key": "d"})
+
+
+def test_mentions_in_several_parts_and_without_words_are_counted(tmp_path, caplog):
+    parts = "Ana/(e1[1/3]-x(e2-x) and/e1[1/3]) her/(e1-x) dog/(e1[2/3](e3[1/2]) ran/e1[2/3])"
+    sentence = f"{parts} */(e2) so/(e1[3/3])(e3[2/2])"
+    (tmp_path / "a").write_text(conllu(sentence, header="eid-etype"))
+    (instance,) = CorefReader().read(str(tmp_path / "a"))
+    assert instance["metadata"].metadata.clusters == [[(0, 0)], [(0, 5), (2, 2)], [(3, 5)]]
+    assert re.search(r"a, line 3: .*e1\[1/3\].* in several parts .*: 2\)", caplog.text)
+    assert re.search(r"a, line 8: .*empty nodes .*: 1\)", caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("header", "brackets", "value"),
+    [
+        ("etype-identity", "(person-Ana)", "etype-identity"),
+        ("eid", "(e1)e2)", "'e2)'"),
+        ("eid", "e1", "'e1'"),
+    ],
+)
+def test_wrong_brackets_of_conllu(tmp_path, header, brackets, value):
+    with pytest.raises(InputError, match=re.escape(value)) as error:
+        read(tmp_path, conllu(f"Ana/{brackets}", header=header))
+    assert (error.value.where, error.value.line) == (str(tmp_path / "a"), 3)
+
+
 def test_an_empty_speaker_is_unknown(tmp_path):
     """e2e-coref writes unknown speakers as empty strings."""
     nobody = JSON | {"speakers": [[""] * 5, ["B", ""]]}

@@ -1,12 +1,11 @@
 import json
 
 import pytest
-from allennlp.predictors import Predictor
 
 from elmo_tasks.coref.predictor import CorefPredictor
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.pipeline.command import predict_file
-from tests.coref.tiny import Tiny
+from tests.pipeline.archives import predictor_of
 from tests.records import json_lines
 
 TEXT = "Ana Silva lost her keys.  She asked the ferryman.\n\nA heading\n\nHe had   seen them, she said."
@@ -14,11 +13,8 @@ FIELDS = {"tokens", "clusters", "mentions", "marked", "pronouns", "resolved"}
 
 
 @pytest.fixture(scope="module")
-def predictor():
-    """The predictor of a model that makes some links."""
-    tiny = Tiny(spans_per_word=1.0)
-    tiny.model.mentions.scorer[-1].bias.data.fill_(1.0)
-    return Predictor.by_name(tiny.model.default_predictor)(tiny.model, tiny.reader)
+def predictor() -> CorefPredictor:
+    return predictor_of("coref")
 
 
 def test_a_document(predictor):

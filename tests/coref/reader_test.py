@@ -6,6 +6,8 @@ from allennlp.common import Params
 from allennlp.data import DatasetReader, Vocabulary
 
 from elmo_tasks.coref.reader import CorefReader
+from elmo_tasks.data.formats import Fit
+from elmo_tasks.data.formats.sample import sample_of
 from tests.coref.documents_test import ANA, conll
 
 
@@ -73,3 +75,18 @@ def test_all_unknown_genres_have_one_id(tmp_path, caplog):
         genres.append(int(instance["genre"].as_tensor({})))
     assert genres == [2, 1, 1]
     assert "namespace" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("values", "fit"),
+    [
+        ({"clusters": [[[0, 0]]]}, Fit.CERTAIN),
+        ({"ner": [[[0, 0, "PER"]]], "clusters": [[[0, 0]]]}, Fit.CERTAIN),
+        ({"ner": [[[0, 0, "PER"]]], "clusters": []}, Fit.POSSIBLE),  # entities of DyGIE++
+        ({"ner": [], "clusters": []}, Fit.CERTAIN),
+        ({}, Fit.LIKELY),
+    ],
+)
+def test_documents_with_entities_alone_are_hardly_of_coreference(tmp_path, values, fit):
+    (tmp_path / "a").write_text(json.dumps({"doc_key": "d", "sentences": [["a"]]} | values))
+    assert CorefReader.find(sample_of(str(tmp_path / "a"))).fit is fit

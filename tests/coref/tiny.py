@@ -1,7 +1,6 @@
 """A small model, and batches of documents."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,19 +33,11 @@ class Tiny:
         overrides = {f"model.{key}": value for key, value in (SIZES | changes).items()}
         overrides |= TINY_ELMO if config == "coref_elmo" else {}
         settings = Params.from_file(str(bundled(f"training_configs/{config}.jsonnet")), json.dumps(overrides))
-        self.config = json.dumps(settings.as_dict(quiet=True))
         self.reader = DatasetReader.from_params(settings["dataset_reader"])
         self.instances = indexed(self.reader, self.reader.read(bundled("fixtures/coref/train.conll")))
         self.vocab = Vocabulary.from_instances(self.instances)
         torch.manual_seed(1)
         self.model = Model.from_params(settings["model"], vocab=self.vocab).eval()
-
-    def write_run(self, folder: Path) -> None:
-        """The folder that `allennlp train` would leave."""
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_text(self.config)
-        self.vocab.save_to_files(str(folder / "vocabulary"))
-        torch.save(self.model.state_dict(), folder / "best.th")
 
     def instance(self, document: CorefDocument) -> Instance:
         return indexed(self.reader, [self.reader.text_to_instance(document)])[0]

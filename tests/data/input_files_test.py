@@ -19,7 +19,7 @@ from elmo_tasks.data.input_files import (
     read_json_lines,
     read_lines,
 )
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 
 NO_LINE_ENDS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r"
 
@@ -67,9 +67,7 @@ def test_files_folders_and_patterns(tree, path, files, monkeypatch):
 @pytest.mark.parametrize("missing", ["nothing.txt", "*.json", "empty", "nothing.zip!a", "a!b"])
 def test_nothing_there(tree, missing):
     for path in (tree / missing, [str(tree / "a.txt"), str(tree / missing)]):
-        with pytest.raises(ConfigurationError) as error:
-            input_files(path)
-        assert str(tree / missing) in str(error.value)
+        assert str(tree / missing) in error_of(ConfigurationError, input_files, path)
 
 
 def test_a_document_of_an_office(tmp_path):
@@ -150,9 +148,8 @@ def test_numbered_lines(tmp_path, content, lines):
 def test_not_utf8_names_line_and_offset(tmp_path, pack):
     content = "\ufeffä\r\nb".encode() + b"\xe4\nc"
     (tmp_path / "latin.txt").write_bytes(pack(content))
-    with pytest.raises(InputError) as error:
-        list(read_lines(tmp_path / "latin.txt"))
-    assert mentions(str(error.value), f"{tmp_path}/latin.txt, line 2: ", "0xe4", f" {len(content) - 3}")
+    message = error_of(InputError, list, read_lines(tmp_path / "latin.txt"))
+    assert mentions(message, f"{tmp_path}/latin.txt, line 2: ", "0xe4", f" {len(content) - 3}")
 
 
 @pytest.mark.parametrize(

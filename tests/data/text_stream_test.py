@@ -19,6 +19,7 @@ from elmo_tasks.data.text_stream import (
     read_fasta,
     shuffled,
 )
+from tests.errors import error_of
 
 MIXED = "한국어 문장 , ελληνικά и русский 😀 \u3000 words\n\n다음 문장\r\nlast"
 
@@ -158,6 +159,4 @@ def test_residues_of_a_record_are_tokens_and_its_name_the_key():
     ],
 )
 def test_what_is_no_fasta(text, line):
-    with pytest.raises(InputError) as caught:
-        proteins(text)
-    assert str(caught.value).startswith(f"proteins.fasta, line {line}: ")
+    assert error_of(InputError, proteins, text).startswith(f"proteins.fasta, line {line}: ")

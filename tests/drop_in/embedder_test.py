@@ -62,28 +62,6 @@ def test_as_seqvec_calls_it(installed, tmp_path):
             assert np.concatenate(protein, axis=1).shape == (len(proteins[name]), 3 * ours.dim)
 
 
-def test_as_bio_embeddings_calls_it(installed, files, monkeypatch):
-    """A batch for which memory is short goes on sequence by sequence, which a RuntimeError tells."""
-    from allennlp.commands.elmo import ElmoEmbedder as Old
-
-    embedder = Old(**files, cuda_device=-1)
-    encode = type(embedder.bilm).encode
-
-    def encode_one(bilm, ids, *start):
-        if len(ids) > 1:
-            raise torch.OutOfMemoryError("no memory")
-        return encode(bilm, ids, *start)
-
-    monkeypatch.setattr(type(embedder.bilm), "encode", encode_one)
-    proteins = ["MKTAY", "SEQLK"]
-    with pytest.raises(RuntimeError, match="no memory"):
-        embedder.embed_batch([list(protein) for protein in proteins])
-    for protein in proteins:
-        reduced = embedder.embed_sentence(list(protein)).sum(0).mean(0)
-        assert reduced.shape == (embedder.dim,)
-        assert reduced.dtype == np.float32
-
-
 def test_the_names_of_allennlp_0_9(installed, files):
     from allennlp.commands.elmo import DEFAULT_BATCH_SIZE, empty_embedding
     from allennlp.commands.elmo import ElmoEmbedder as Old

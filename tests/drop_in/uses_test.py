@@ -7,9 +7,7 @@ A use is a function of `make(**block)`, which makes an `Elmo`. It returns names,
 import copy
 import multiprocessing
 import pickle
-import re
 from collections.abc import Callable
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -19,8 +17,6 @@ from allennlp.data import Vocabulary
 from allennlp.modules import TextFieldEmbedder
 from allennlp.modules.elmo import _ElmoBiLm, _ElmoCharacterEncoder, batch_to_ids
 from allennlp.modules.elmo_lstm import ElmoLstm
-from allennlp.nn import InitializerApplicator
-from allennlp.nn.initializers import PretrainedModelInitializer
 from allennlp.training.moving_average import ExponentialMovingAverage
 from torch import nn
 from torch.func import functional_call
@@ -112,29 +108,6 @@ for trained in (False, True):
 
 
 @use
-def no_grad(make):
-    elmo = make(requires_grad=True)
-    for name, weight in elmo.named_parameters():
-        weight.requires_grad_(not re.search(r"_elmo_lstm\._token_embedder.*", name))
-    step(elmo, torch.optim.SGD(elmo.parameters(), lr=0.01))
-    return elmo.state_dict()
-
-
-@use
-def pretrained_initializer(make):
-    source, elmo = make(), make()
-    vectors(elmo)
-    with torch.no_grad():
-        for weight in source.parameters():
-            weight.mul_(0.5)
-    with NamedTemporaryFile() as file:
-        torch.save(source.state_dict(), file.name)
-        pretrained = PretrainedModelInitializer(file.name)
-    InitializerApplicator([(r".*_elmo_lstm.*", pretrained)])(elmo)
-    return vectors(elmo), elmo.state_dict()
-
-
-@use
 def config_block(make):
     block = {"type": "elmo_token_embedder", "dropout": 0.0, "requires_grad": True, **make.files}
     params = Params({"token_embedders": {"elmo": copy.deepcopy(block)}})
@@ -186,14 +159,6 @@ def functional(make):
     outputs = functional_call(elmo, halved, (IDS,))
     lstm(elmo).reset_states()
     return outputs["elmo_representations"], vectors(elmo)
-
-
-@use
-def reset_states(make):
-    elmo = make()
-    first, second = vectors(elmo), vectors(elmo)
-    lstm(elmo).reset_states()
-    return first, second, vectors(elmo)
 
 
 @use
@@ -338,11 +303,9 @@ for trained in (False, True):
         "by_numpy": numpy_memory,
         "in_another_order": exchanged_rows,
         "one_value": lambda elmo: lstm(elmo).backward_layer_1.state_projection.weight.data[0, 0].add_(0.1),
-        "one_bias": lambda elmo: lstm(elmo).forward_layer_0.state_linearity.bias.data[3].add_(0.1),
         "from_a_vector": lambda elmo: vector_to_parameters(
             parameters_to_vector(elmo.parameters()) * 0.5, elmo.parameters()
         ),
-        "negative": lambda elmo: [weight.data.neg_() for weight in elmo._elmo_lstm.parameters()],
         "loaded": lambda elmo: elmo.load_state_dict({n: w / 2 for n, w in elmo.state_dict().items()}),
     }.items():
         USES[f"written_{name}_{'trained' if trained else 'frozen'}"] = written(write, requires_grad=trained)
@@ -394,14 +357,8 @@ for name, insert in {
     "hook_on_a_layer": lambda elmo: lstm(elmo).backward_layer_0.register_forward_hook(
         lambda _, __, outputs: (outputs[0] * 2, outputs[1])
     ),
-    "hook_on_the_inputs": lambda elmo: encoder(elmo)._projection.register_forward_pre_hook(
-        lambda _, inputs: (inputs[0] * 2,)
-    ),
     "hook_on_the_bilm": lambda elmo: elmo._elmo_lstm.register_forward_hook(
         lambda _, __, outputs: {**outputs, "activations": [layer * 2 for layer in outputs["activations"]]}
-    ),
-    "another_convolution": lambda elmo: setattr(
-        encoder(elmo), "char_conv_0", nn.Sequential(encoder(elmo).char_conv_0, nn.Tanh())
     ),
 }.items():
     USES[f"placed_{name}"] = written(insert)

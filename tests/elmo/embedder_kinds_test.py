@@ -120,25 +120,13 @@ def test_a_folder_of_many_langs_needs_no_other_file(languages, tmp_path):
     assert "words.txt" in message
 
 
-def test_korean_headlines(languages, tmp_path):
-    """A classifier of KLUE-TC learns on it, and its archive needs nothing of the folder."""
-    folder = shutil.copytree(languages, tmp_path / "bilm")
-    overrides = {
-        "dataset_reader.token_indexers.elmo.type": "elmo_unicode_ids",
-        "model.elmo.weight_file": str(folder),
-        "model.hidden_sizes": [8],
-        "trainer.num_epochs": 1,
-        "data_loader.batches_per_epoch": 2,
-    }
-    params = Params.from_file(str(bundled("training_configs/klue_tc_elmo.jsonnet")), json.dumps(overrides))
-    trained = train_model(params, str(tmp_path / "run")).eval()
-    shutil.rmtree(folder)
-    model, inputs = archived(tmp_path / "run", "fixtures/classification/klue_tc/dev.json")
-    probabilities = model(**inputs)["probabilities"]
-    assert torch.equal(probabilities, trained(**inputs)["probabilities"])
-    # Other characters have another result.
-    inputs["sentence1"]["elmo"]["unicode_ids"][:, 0, 1] += 1
-    assert not torch.equal(model(**inputs)["probabilities"], probabilities)
+def test_many_langs_built_again_from_its_state_dict(languages):
+    elmo = Elmo(weight_file=str(languages))
+    state = {f"elmo.{name}": tensor for name, tensor in elmo.state_dict().items()}
+    again = Elmo(**Elmo.block_for_archive(state, "elmo."))
+    again.load_state_dict(elmo.state_dict())
+    ids = elmo.padded_ids(many_langs.SENTENCES)
+    assert torch.equal(again(ids).input, elmo(ids).input)
 
 
 def make_nlpl(folder, *, words=False):

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +18,7 @@ from elmo_tasks.elmo import Elmo, FrozenBiLm
 from elmo_tasks.elmo.embedder import CarriedState
 from tests.elmo.files import FILLING, NONEMPTY, SENTENCES, batch, changed, make_block, random_bilm, trained
 from tests.elmo.numpy_reference import NumpyBiLm
+from tests.errors import error_of, mentions
 
 
 @pytest.fixture
@@ -89,16 +89,6 @@ def test_initial_state(files, tmp_path):
     np.testing.assert_allclose(vectors[0, : len(NONEMPTY[0])], expected, atol=2e-6)
 
 
-def test_frozen_builds_no_graph_and_trains_only_the_mix(files):
-    elmo = Elmo(placement="input+output", **files)
-    learned = [name for name, p in elmo.named_parameters() if p.requires_grad]
-    names = {f"mixes.{of}.{name}" for of in ("input", "output") for name in ("gamma", "scores")}
-    assert set(learned) == names
-    assert not elmo.bilm.encode(batch(SENTENCES)).requires_grad
-    elmo(batch(SENTENCES)).input.sum().backward()
-    assert all(parameter.grad is None for parameter in elmo.bilm.parameters())
-
-
 def test_the_penalty_is_that_of_the_weights_of_all_mixes(files):
     elmo = Elmo(placement="input+output", mix_l2=0.1, **files)
     elmo.mixes["input"].scores.data = torch.tensor([1.0, 2.0, 3.0])
@@ -132,13 +122,12 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
     options = changed(activation="tanh", cell_clip=2)
     theirs = Elmo(options_file=options, weight_file=files["weight_file"])
     ours = Elmo(trainable=trainable, **files)
-    with pytest.raises(RuntimeError) as caught:
-        ours.load_state_dict(theirs.state_dict())
+    message = error_of(RuntimeError, ours.load_state_dict, theirs.state_dict())
     for section, found, expected in (
         ("lstm", "'cell_clip': 2.0", "'cell_clip': 3.0"),
         ("char_cnn", "'activation': 'tanh'", "'activation': 'relu'"),
     ):
-        assert re.search(f"options: {section} is .*{found}.* instead of .*{expected}", str(caught.value))
+        assert mentions(message, f"options: {section} ", found, expected)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +144,7 @@ def test_state_dict_of_a_bilm_with_other_options(files, trainable):
     ],
 )
 def test_wrong_block(block, expected):
-    with pytest.raises(ConfigurationError) as caught:
-        Elmo.from_params(Params(block))
-    assert expected in str(caught.value)
+    assert expected in error_of(ConfigurationError, Elmo.from_params, Params(block))
 
 
 def test_files_that_belong_together(files, tmp_path):
@@ -310,17 +297,15 @@ def test_lists_of_sentences(files, stateful):
 
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "names"),
     [
-        (lambda ids: [["The", "cat"]], r"list .*padded_ids"),
-        (lambda ids: ids + 300, r"ids are .* instead of 0 to 261"),
-        (lambda ids: ids - 1, "ids are -1 to .* instead of 0 to 261"),
-        (lambda ids: ids[0], r"shape \(2, 50\) instead of \('batch', 'tokens', 50\)"),
-        (lambda ids: ids.float(), r"type torch\.float32 instead of torch\.int16"),
+        (lambda ids: [["The", "cat"]], ["list", "padded_ids"]),
+        (lambda ids: ids + 300, ["0 to 261"]),
+        (lambda ids: ids - 1, ["-1", "0 to 261"]),
+        (lambda ids: ids[0], ["(2, 50)", "50"]),
+        (lambda ids: ids.float(), ["float32", "int16"]),
     ],
 )
-def test_what_are_no_ids(files, trainable, change, message):
+def test_what_are_no_ids(files, trainable, change, names):
     elmo = Elmo(**files, trainable=trainable)
-    with pytest.raises(ElmoError, match=message) as caught:
-        elmo(change(elmo.padded_ids([["The", "cat"], ["Yes"]])))
-    assert "\n" not in str(caught.value)
+    assert mentions(error_of(ElmoError, elmo, change(elmo.padded_ids([["The", "cat"], ["Yes"]]))), *names)

@@ -43,15 +43,6 @@ def test_vectors_are_elmos(block):
     assert torch.equal(embedder(batch_to_ids(SENTENCES)), vectors)
 
 
-def test_projection(block):
-    embedder = built({**block, "projection_dim": 5})
-    assert embedder.get_output_dim() == 5
-    vectors = embedder(batch(SENTENCES))
-    assert vectors.shape[2:] == (5,)
-    vectors.sum().backward()
-    assert embedder.projection.weight.grad.any()
-
-
 @pytest.mark.parametrize("weights", ["trainable", "function"])
 def test_the_regularizer_finds_the_penalty(block, weights):
     embedder = built({**block, "mix_l2": 0.5, "weights": weights, "projection_dim": 3})

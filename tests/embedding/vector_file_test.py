@@ -1,4 +1,4 @@
-"""The HDF5 file of `embed`, in the layout of AllenNLP 0.9."""
+"""The HDF5 file of `embed`, in the layout of AllenNLP 0.9, and the text on disk that it is made of."""
 
 import json
 import shutil
@@ -11,9 +11,10 @@ import pytest
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import vector_file
-from elmo_tasks.embedding.corpus import SourceLine, write_corpus
+from elmo_tasks.embedding.corpus import MAX_TOKENS, SourceLine, write_corpus
 from elmo_tasks.embedding.vector_file import check_writable, write_vectors
 from tests.commands.texts import LINES
+from tests.errors import error_of, mentions
 
 LAYERS, DIM = 3, 5
 
@@ -71,10 +72,8 @@ def test_the_disk_is_too_small(text, tmp_path, monkeypatch):
     needed = text.tokens * 10**8
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=needed))
     # There is the index, too.
-    with pytest.raises(ElmoError) as caught:
-        check_writable(tmp_path, text, size=text.tokens * 10**8, with_index=True)
-    shown = f"{tmp_path}: needs {needed / 1e9:.3f} GB of disk, {needed / 1e9:.3f} GB are free"
-    assert str(caught.value) == shown
+    message = error_of(ElmoError, check_writable, tmp_path, text, size=needed, with_index=True)
+    assert mentions(message, f"{tmp_path}: ", f"{needed / 1e9:.3f} GB")
 
 
 def test_an_index_that_could_not_be_read(text, tmp_path, monkeypatch):
@@ -89,3 +88,23 @@ def test_keys_that_are_not_names(tmp_path, keys):
     text = write_corpus([SourceLine("in", n, "A cat", key) for n, key in enumerate(keys, 1)], tmp_path)
     with pytest.raises(ElmoError, match=r"the key '.*'"):
         check_writable(tmp_path, text, size=0, with_index=False)
+
+
+def test_keys_of_a_text(tmp_path):
+    lines = [SourceLine("in", i, f" {text} ") for i, text in enumerate(["a b", "", "c"], 1)]
+    text = write_corpus(lines, tmp_path)
+    assert not text.has_keys
+    assert list(text.keyed_lines()) == [("0", "a b"), ("1", ""), ("2", "c")]
+    digest = text.digest
+    keys = ["first", "second\u2028", "a/third"]
+    named = (line._replace(key=key) for line, key in zip(lines, keys, strict=True))
+    text = write_corpus(named, tmp_path)
+    assert text.has_keys
+    assert list(text.keyed_lines()) == list(zip(keys, ["a b", "", "c"], strict=True))
+    assert text.tokens == 3
+    assert text.digest != digest
+
+
+def test_a_line_that_is_too_long(tmp_path):
+    with pytest.raises(ElmoError, match=r"in, line 7: .*65,537"):
+        write_corpus([SourceLine("in", 7, "w " * (MAX_TOKENS + 1))], tmp_path)

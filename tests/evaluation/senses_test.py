@@ -15,7 +15,6 @@ from elmo_tasks.evaluation.probes import (
     read_first_senses,
     read_senses,
     read_use_pairs,
-    sense_baseline,
     sense_probe,
     senses_by_frequency,
     use_cosines,
@@ -137,20 +136,6 @@ def test_several_senses_and_targets():
         for word, senses in (("a", ("one",)), ("b", ("three", "two")), ("z", ("two",)), ("z", ("one",)))
     ]
     assert sense_probe(table, train, dev, {}) == {"t": 3}
-
-
-def test_a_lemma_without_training_has_its_first_sense(tmp_path):
-    encoder = tiny_encoder(tmp_path)
-    new, other = (
-        SenseSentence([lemma, "words"], [Target(0, 1, lemma, (sense,))])
-        for lemma, sense in (("new", "first"), ("other", "any"))
-    )
-    dev = [new, other, *DEV[:1]]
-    correct = []
-    for first in ({}, {"new": "first", "bank": "never"}):
-        correct.append(sense_probe(encoder, TRAIN, dev, first)["layer 0"])
-        assert sense_baseline(TRAIN, dev, first) == (1 + bool(first), 2, 3)
-    assert correct[1] == correct[0] + 1
 
 
 def test_a_pair_of_uses_has_tokens_and_a_place(tmp_path):

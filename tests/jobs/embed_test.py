@@ -17,7 +17,7 @@ from elmo_tasks.elmo.files import read_frozen_bilm, read_options
 from elmo_tasks.embedding.batches import BatchEncoder
 from elmo_tasks.jobs.embed import EmbedJob, tokens_of
 from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import Outcome, Reading, make_shards
+from elmo_tasks.jobs.runs import Outcome, Reading, cut
 from elmo_tasks.jobs.sinks import ParquetSink
 from tests.elmo.files import make_files
 
@@ -40,10 +40,10 @@ def embed(bilm: FrozenBiLm, folder: Path, *, layers: str = "all", dtype: str = "
         bilm=bilm, start=bilm.initial_state(1), layers=layers, dtype=dtype, batch_tokens=20
     )
     job = EmbedJob(encoder=encoder, device="cpu", reading=Reading(str(folder)), sink=sink)
-    (shard,) = make_shards(["text"], 10_000, job.reading)
+    ((shard, contents, _),) = cut(["text"], 10_000, job.reading)
     worker = pickle.loads(pickle.dumps(job))
     worker.open()
-    return worker(shard)
+    return worker(shard, contents)
 
 
 def rows(folder: Path) -> list[dict]:

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: make install EXTRAS='ray'")
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.locations import Folder, byte_size, exists, input_sources, open_source, texts_among
+from elmo_tasks.jobs.locations import Folder, exists, input_size, input_sources, open_source, texts_among
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_a_store_is_listed_as_a_disk_is(tree):
         with open_source(source, "nowhere") as file:
             file.seek(2)
             assert source.endswith(file.read().decode())
-        assert byte_size(source, "nowhere") == os.path.getsize(source.removeprefix("file://"))
+        assert input_size([source], "nowhere") == os.path.getsize(source.removeprefix("file://"))
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -58,7 +58,7 @@ def test_names_that_a_uri_does_not_hold_as_they_are(tmp_path):
     for source in sources:
         with open_source(source, "nowhere") as file:
             contents.append(file.read().decode())
-        assert byte_size(source, "nowhere") == len(contents[-1].encode())
+        assert input_size([source], "nowhere") == len(contents[-1].encode())
     assert sorted(contents) == sorted(path.name for path in tmp_path.iterdir())
     assert f"file://{tmp_path}/day=1" in sources
 

@@ -106,9 +106,9 @@ def test_a_model_that_carries_a_state(tmp_path):
 def stopped_at_shard(number: int) -> AbstractContextManager:
     work = predict.PredictJob.__call__
 
-    def stop(self, shard):
+    def stop(self, shard, contents):
         if shard.number == number:
             raise KeyboardInterrupt
-        return work(self, shard)
+        return work(self, shard, contents)
 
     return patch.object(predict.PredictJob, "__call__", stop)

@@ -13,6 +13,7 @@ from elmo_tasks.jobs.runs import (
     PLAN,
     Reading,
     Run,
+    Shard,
     open_run,
     prepare_folder,
 )
@@ -21,12 +22,16 @@ from elmo_tasks.jobs.sinks import JsonLinesSink
 SETTINGS = {"--layers": "all", "the biLM": "x"}
 
 
-def opened(
-    folder: Path, *, source: str = "text", size: int = 4, settings: dict = SETTINGS, **ways: bool
-) -> Run:
+def opened(folder: Path, *, size: int = 4, settings: dict = SETTINGS, **ways: bool) -> Run:
     out = Folder(str(folder / "out"))
     assert prepare_folder(out, **{"resume": False, "force": False} | ways)
-    return open_run(out, [source], settings, reading=Reading(str(folder)), shard_bytes=size)
+    run = open_run(out, ["text"], settings, reading=Reading(str(folder)), shard_bytes=size)
+    run.write_plan()
+    return run
+
+
+def remaining(run: Run) -> list[Shard]:
+    return [piece.shard for piece in run.remaining()]
 
 
 @pytest.fixture
@@ -34,7 +39,7 @@ def stopped(tmp_path) -> Path:
     """The folder of a text, and of a run in `out` that has done two of its four shards."""
     (tmp_path / "text").write_text("one\ntwo\nthree\nfour\n")
     run = opened(tmp_path)
-    assert [shard.line for shard in run.remaining()] == [1, 2, 3, 4]
+    assert [shard.line for shard in remaining(run)] == [1, 2, 3, 4]
     for number in (0, 2):
         JsonLinesSink(run.folder, "").done(run.shards[number], {"tokens": 5}, rejects=[{}], state=[1.5])
     return tmp_path
@@ -44,11 +49,12 @@ def test_a_run_is_resumed_where_shards_have_no_note(stopped):
     (stopped / "out/_part-000001.parquet.machine.7").write_bytes(b"half")
     # A shard has the size of the plan.
     run = opened(stopped, resume=True, size=100)
-    assert [shard.number for shard in run.remaining()] == [1, 3]
+    assert [shard.number for shard in remaining(run)] == [1, 3]
+    assert run.position == len(b"one\nthree\n")
     assert not (stopped / "out/_part-000001.parquet.machine.7").exists()
-    run.done[1] = {"number": 1, "tokens": 2}
+    run.add({"number": 1, "tokens": 2})
     assert run.total("tokens") == 12
-    assert len(opened(stopped, force=True).remaining()) == 4
+    assert len(remaining(opened(stopped, force=True))) == 4
     assert [path.name for path in (stopped / "out").iterdir()] == [PLAN]
 
 
@@ -69,7 +75,7 @@ def test_what_cannot_be_resumed(stopped, monkeypatch):
 
 def test_shards_whose_input_has_changed_are_done_again(stopped):
     (stopped / "text").write_text("one\nTWO\nThree\n")
-    assert [shard.number for shard in opened(stopped, resume=True).remaining()] == [1, 2]
+    assert [shard.number for shard in remaining(opened(stopped, resume=True))] == [1, 2]
 
 
 RULES = [

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from itertools import pairwise
 
 import pytest
@@ -10,13 +11,21 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make insta
 from pyarrow import parquet as pq
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.runs import Reading, ShardReader, make_shards
+from elmo_tasks.jobs.runs import Reading, Shard, ShardReader, cut
+
+
+def make_shards(sources: list[str], size: int, reading: Reading) -> list[Shard]:
+    return [piece.shard for piece in cut(sources, size, reading)]
 
 
 def read(sources, size, reading, order=None):
     """The lines of all shards, with their numbers as the shards have them."""
-    shards, reader = make_shards(sources, size, reading), ShardReader(reading)
-    lines = []
+    pieces, reader = list(cut(sources, size, reading)), ShardReader(reading)
+    shards, lines = [piece.shard for piece in pieces], []
+    if pieces:
+        size = sum(os.path.getsize(os.path.join(reading.folder, source)) for source in sources)
+        assert sum(piece.steps for piece in pieces) == size
+    assert all(piece.contents == ShardReader(reading).lines(piece.shard) for piece in pieces)
     for shard in order(shards) if order else shards:
         content = reader.lines(shard)
         assert len(content) == shard.lines

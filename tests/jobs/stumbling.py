@@ -11,7 +11,7 @@ import pytest
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.jobs.engines import Job, LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import Folder
-from elmo_tasks.jobs.runs import Outcome, Reading, Shard
+from elmo_tasks.jobs.runs import Content, Outcome, Reading, Shard
 from elmo_tasks.jobs.sinks import JsonLinesSink
 
 
@@ -31,7 +31,7 @@ class Stumble(Job):
     def open(self) -> None:
         pass
 
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:
         (self.folder / f"{shard.number}.{time.time_ns()}").touch()
         if shard.number == 1 and len(list(self.folder.glob("1.*"))) <= self.deaths:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -48,7 +48,7 @@ class Stumble(Job):
 class FullDisk(Stumble):
     """The disk is full in the middle of shard 1, until there is a file `room`."""
 
-    def __call__(self, shard: Shard) -> Outcome:
+    def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:
         with self.sink.part(shard) as write:
             write(b"%d\n" % shard.number)
             if shard.number == 1 and not (self.folder / "room").exists():

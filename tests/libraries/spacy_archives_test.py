@@ -12,9 +12,9 @@ from spacy import displacy
 from spacy.training import Example
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
-from tests.coref.tiny import Tiny
 from tests.elmo.files import make_block, make_files
 from tests.ner.archives import write_run
+from tests.pipeline.archives import write_archive
 
 TEXT = "Ana Silva flew to Lisbon.\n\nShe  met Reuters in Paris, said the ferryman.\n"
 TEXTS = [TEXT, "", " \n", "Reuters saw Ana Silva in Lisbon.", "One.", TEXT]
@@ -31,11 +31,7 @@ def ner(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def coref(tmp_path_factory):
-    tiny = Tiny(spans_per_word=1.0)
-    tiny.model.mentions.scorer[-1].bias.data.fill_(1.0)
-    folder = tmp_path_factory.mktemp("coref") / "run"
-    tiny.write_run(folder)
-    return archive_model(folder)
+    return write_archive(tmp_path_factory.mktemp("coref") / "run", "coref")
 
 
 def pipeline(factory, archive, *before, **config):
@@ -68,18 +64,6 @@ def test_entities_are_those_of_the_predictor(ner):
     result = Predictor.from_path(str(ner), import_plugins=False).predict(TEXT)
     assert entities(doc) == [(e["char_start"], e["char_end"], e["type"]) for e in result["entities"]] != []
     assert displacy.render(doc, style="ent", jupyter=False).count("<mark") == len(doc.ents)
-
-
-def test_entities_of_each_sentence(ner):
-    doc = pipeline("elmo_ner", ner, "sentencizer")(TEXT)
-    predictor = Predictor.from_path(str(ner), import_plugins=False)
-    expected = []
-    for sentence in doc.sents:
-        words = [token for token in sentence if not token.is_space]
-        for entity in predictor.predict_json({"tokens": [token.text for token in words]})["entities"]:
-            last = words[entity["token_end"] - 1]
-            expected.append((words[entity["token_start"]].idx, last.idx + len(last), entity["type"]))
-    assert entities(doc) == expected != []
 
 
 def test_entities_of_earlier_components(ner):
@@ -168,13 +152,6 @@ def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
     shutil.rmtree(run)
     assert entities(spacy.load(tmp_path / "saved")(TEXT)) == expected
     assert entities(copied(nlp.make_doc(TEXT))) == expected
-
-
-def test_the_default_is_the_trained_model():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo_coref")
-    doc = nlp("Ana Silva sold the cello because she needed money .")
-    assert [span.text for span in doc.spans["coref"]] == ["Ana Silva", "she"]
 
 
 def test_roles_and_classes(tmp_path):

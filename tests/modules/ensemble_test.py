@@ -6,11 +6,10 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.elmo import FrozenBiLm, TrainedBiLm
-from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.ner.metric import ConllEval
 from tests.elmo.files import make_files
+from tests.modules.models import ensemble_of
 from tests.ner.archives import dev_batch, write_run
 
 
@@ -18,11 +17,6 @@ from tests.ner.archives import dev_batch, write_run
 def bilm(tmp_path):
     make_files(tmp_path / "bilm")
     return tmp_path / "bilm"
-
-
-def ensemble_of(*folders):
-    members = [archive.model for archive in open_members(list(map(str, folders)))]
-    return EnsembleModel(vocab=members[0].vocab, members=members).eval()
 
 
 def count_runs(monkeypatch, kind=FrozenBiLm):

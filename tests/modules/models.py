@@ -10,7 +10,9 @@ from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
 from allennlp.models import Model
 
+from elmo_tasks.commands.ensemble import open_members
 from elmo_tasks.common.files import bundled
+from elmo_tasks.modules.elmo_model import EnsembleModel
 from tests.elmo.files import make_block
 
 
@@ -50,6 +52,12 @@ def build(settings: dict[str, Any], instances: list[Instance]) -> Model:
             if parameter.requires_grad and not name.startswith("elmo."):
                 parameter.copy_(0.5 * torch.randn_like(parameter))
     return model.eval()
+
+
+def ensemble_of(*runs: Path | str) -> EnsembleModel:
+    """The ensemble of the models of some runs."""
+    members = [archive.model for archive in open_members(list(map(str, runs)))]
+    return EnsembleModel(vocab=members[0].vocab, members=members).eval()
 
 
 def tensors(instances: list[Instance], vocab: Vocabulary) -> dict[str, Any]:

@@ -99,17 +99,30 @@ def test_each_record_of_a_dataset_has_a_line(tmp_path, task, batch_size):
 
 
 @pytest.mark.parametrize("reads_dataset", [False, True])
-def test_short_fields_that_are_not_read_are_repeated(tmp_path, reads_dataset):
-    predictor, files = predictor_of("agnews"), [str(tmp_path / name) for name in ("in.jsonl", "out")]
-    text = {"description": "Oil falls"} if reads_dataset else {"sentence": "Oil falls"}
-    others = {"ticket": "T-1", "page": 3, "address": "x" * 99, "tags": ["a"]}
-    (tmp_path / "in.jsonl").write_text(json.dumps(text | others))
-    predictor._dataset_reader.format = "jsonl"
+@pytest.mark.parametrize(
+    ("task", "read", "of_dataset"),
+    [
+        ("agnews", {"sentence": "Oil falls"}, {"description": "Oil falls"}),
+        ("ner", {"tokens": ["Oil", "falls"]}, {"text": "Oil falls"}),
+        ("srl", {"tokens": ["Oil", "falls"], "predicates": [1]}, {}),
+        ("coref", {"sentences": [["Oil", "falls"]]}, {}),
+        (
+            "squad",
+            {"passage": "Oil falls", "question": "What?"},
+            {"context": "Oil falls", "question": "What?"},
+        ),
+    ],
+)
+def test_ids_and_short_fields_that_are_not_read_are_repeated(tmp_path, task, read, of_dataset, reads_dataset):
+    predictor, files = predictor_of(task), [str(tmp_path / name) for name in ("in.jsonl", "out")]
+    read = of_dataset if reads_dataset and of_dataset else read
+    repeated = {"id": "long " * 20, "doc_key": "nw/1", "document_id": 7, "ticket": "T-1"}
+    (tmp_path / "in.jsonl").write_text(json.dumps(read | repeated | {"address": "x" * 99, "topics": ["a"]}))
+    predictor._dataset_reader.format = {"agnews": "jsonl", "ner": "json"}.get(task, "auto")
     predict_file(predictor, *files, by_reader=reads_dataset)
     line = json.loads((tmp_path / "out").read_text())
-    assert line.keys() - others.keys() == {"sentence1_tokens", "label", "probabilities"}
-    assert line.items() >= {"ticket": "T-1", "page": 3}.items()
-    assert "address" not in line
+    assert line.items() >= repeated.items()
+    assert line.keys().isdisjoint({"address", "topics", "text", "sentence", "description", "question"})
 
 
 @pytest.mark.parametrize("text", ["title,description\n", '{"review": "Oil falls"}\n'])

@@ -87,8 +87,8 @@ def test_results_in_their_order(predictor):
 def test_results_before_a_line_that_breaks_the_model_come_out(predictor, error):
     predictor.error = error
     lines, results = [b'{"text": "a"}', b'{"text": "bcd"}', b'{"text": "e"}'], []
-    with pytest.raises(ConfigurationError, match=rf"^line 2: {error.__name__}: three"):
-        predict(json_records(predictor, lines, None), predictor, lambda _, result: results.append(result))
+    with pytest.raises(ConfigurationError, match=rf"^in, line 2: {error.__name__}: three"):
+        predict(json_records(predictor, lines, "in"), predictor, lambda _, result: results.append(result))
     assert results == [{"doubled": 2}]
 
 

@@ -249,6 +249,32 @@ def test_no_path_of_a_config_is_opened(run, config, tmp_path, data):
     assert "a secret" not in message
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "file:///dev/zero"])
+def test_devices_are_not_read(run, config, tmp_path, name):
+    """They have no end."""
+    embedder = {"type": "elmo_token_embedder", "options_file": name, "weight_file": name}
+    changes = {f"{EMBEDDERS}.more": embedder}
+    archive = changed(run, tmp_path / "x", config=json.dumps(with_overrides(config, changes)))
+    assert mentions(error_of(archive), "more.options_file", "/dev/zero")
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        {"type": "elmo_classifier", "classes": ["a", "b"], "tokenizer": "gdown"},
+        {"type": "elmo_classifier", "tokenizer": {"type": "elmo_spacy", "model": "gdown"}},
+        {"type": "text_classification_json", "tokenizer": {"type": "spacy", "language": "gdown"}},
+    ],
+)
+def test_no_package_is_imported_for_a_model_of_spacy(run, config, tmp_path, reader, monkeypatch):
+    (tmp_path / "gdown.py").write_text("raise SystemExit('it ran')\n")
+    (tmp_path / "gdown-1.0.dist-info").mkdir()
+    (tmp_path / "gdown-1.0.dist-info" / "METADATA").write_text("Name: gdown\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    archive = changed(run, tmp_path / "x", config=json.dumps({**config, "validation_dataset_reader": reader}))
+    assert mentions(error_of(archive), "validation_dataset_reader.tokenizer", "gdown", "spaCy")
+
+
 def test_an_archive_that_opens_itself(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))

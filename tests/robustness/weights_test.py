@@ -10,13 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_tasks.commands.embed import Embed
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
-from elmo_tasks.elmo.inference import FrozenBiLm
 from elmo_tasks.elmo.model import BiLmOptions
 from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights
-from tests.commands.texts import parsed
 from tests.elmo.files import make_files
 from tests.robustness.attempt import attempt
 
@@ -57,18 +54,6 @@ def test_damaged_weights_are_never_read(files, position, kind, value):
 def test_the_shipped_weights_have_checksums():
     with h5py.File(DEFAULT_WEIGHTS) as file:
         file.visititems(lambda _, item: isinstance(item, h5py.Group) or item.attrs["blake2b"])
-
-
-def test_vectors_that_are_not_finite(tmp_path, monkeypatch):
-    options_file, weight_file = make_files(tmp_path)
-    encode = FrozenBiLm.encode
-    monkeypatch.setattr(FrozenBiLm, "encode", lambda *arguments: encode(*arguments) / 0)
-    (tmp_path / "text").write_text("\none sentence\n")
-    arguments = ["--options-file", options_file, "--weight-file", weight_file]
-    verb = parsed(Embed, tmp_path / "text", tmp_path / "out", *arguments)
-    with pytest.raises(ElmoError, match="line 2:"):
-        verb.run()
-    assert not (tmp_path / "out").exists()
 
 
 B_CNN = "CNN/b_cnn_0"

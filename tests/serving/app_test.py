@@ -128,6 +128,13 @@ def test_documents(service):
     assert "Out: `tokens`, `tags` (IOB2)" in post["description"]
 
 
+def test_ids_and_short_fields_are_repeated():
+    content = {"text": "a", "ticket": "T-1", "doc_key": "nw", "address": "x" * 99}
+    model = local_model(Doubling(), LIMITS)
+    (response,) = ask({"double": model}, LIMITS, ("POST", "/predict/double", {"json": content}))
+    assert response.json() == {"ticket": "T-1", "doc_key": "nw", "doubled": 2}
+
+
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
 def test_head_requests(service, path):
     head, whole = httpx.head(service.address + path), httpx.get(service.address + path)

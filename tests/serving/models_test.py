@@ -8,11 +8,10 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
 from jsonschema import ValidationError, validate
-from starlette.exceptions import HTTPException
 
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal
-from elmo_tasks.serving.models import Batcher, local_model, open_archives, request_schema
+from elmo_tasks.serving.models import Batcher, open_archives, request_schema
 from tests.errors import mentions
 from tests.pipeline.fake import Doubling
 from tests.robustness.predictors_test import READERS, without_model
@@ -24,22 +23,6 @@ VALUES = {
     list[int]: [1],
 }
 PAIRS = {"format": "jsonl", "classes": ["a", "b"], "sentence1": "x", "sentence2": "z", "label": "y"}
-
-
-def refusal_of(model, inputs):
-    with pytest.raises(HTTPException) as caught:
-        asyncio.run(model.lines(inputs))
-    return caught.value.status_code, caught.value.detail
-
-
-def test_lines_of_a_model_in_this_process():
-    model = local_model(Doubling(), Limits())
-    assert asyncio.run(model.lines([{"text": "a"}, {"text": "bc"}])) == ['{"doubled": 2}', '{"doubled": 4}']
-    status, refusal = refusal_of(model, [{}])
-    assert status == 422
-    assert mentions(refusal, '"text"')
-    assert refusal_of(model, [{"text": 3 * "x"}])[0] == 500
-    assert refusal_of(model, [{"text": "a"}, {}]) == (422, f"input 2 of 2: {refusal}")
 
 
 def test_archives_by_their_names(run, tmp_path, monkeypatch):

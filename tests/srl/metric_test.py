@@ -6,8 +6,9 @@ from pathlib import Path
 import allennlp_models
 import pytest
 
-from elmo_tasks.data.tag_schemes import Scheme, Span, from_spans, to_spans
-from elmo_tasks.srl.metric import SrlEval
+from elmo_tasks.data.formats.roles import RoleArgument
+from elmo_tasks.data.tag_schemes import Scheme, Span, TagError, from_spans, to_spans
+from elmo_tasks.srl.metric import SrlEval, from_tags, to_tags
 
 SCRIPT = Path(allennlp_models.__file__).parent / "structured_prediction" / "tools" / "srl-eval.pl"
 with_script = pytest.mark.skipif(
@@ -133,3 +134,31 @@ def test_a_worked_example():
         for name, score in zip(("precision", "recall", "f1"), scores, strict=True):
             assert metrics.pop(name + label) == pytest.approx(score)
     assert metrics == {"perfect": 0.0}
+
+
+TAGGED = ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "B-C-V", "O"]
+ARGUMENTS = [
+    RoleArgument("ARG0", ((0, 1),)),
+    RoleArgument("V", ((1, 2), (4, 5))),
+    RoleArgument("ARG1", ((2, 4),)),
+]
+
+
+def test_arguments_of_tags_and_back():
+    assert from_tags(TAGGED) == ARGUMENTS
+    assert to_tags(reversed(ARGUMENTS), 6) == TAGGED
+    with pytest.raises(TagError):
+        from_tags(["I-X"])
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-C-X O B-C-X", [("X", ((0, 1), (2, 3)))]),
+        ("B-X B-X B-C-X", [("X", ((0, 1),)), ("X", ((1, 2), (2, 3)))]),
+        ("B-R-X B-C-X O", [("R-X", ((0, 1),)), ("X", ((1, 2),))]),
+        ("O O", []),
+    ],
+)
+def test_continuations(tags, expected):
+    assert from_tags(tags.split()) == expected

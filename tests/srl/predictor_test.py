@@ -11,7 +11,7 @@ from elmo_tasks.srl import predictor as module
 from elmo_tasks.srl.metric import from_tags
 from elmo_tasks.srl.predictor import SrlPredictor
 from elmo_tasks.srl.reader import SrlReader
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 from tests.pipeline.archives import predictor_of
 from tests.records import json_lines
 
@@ -158,10 +158,9 @@ def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
 def test_no_model_that_finds_verbs(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["de_core_news_sm"])
     monkeypatch.setattr(SrlPredictor, "open_finder", staticmethod(lambda: None))
-    with pytest.raises(ConfigurationError) as error:
-        another(predictor).predict(SENTENCE)
-    assert '"predicates"' in str(error.value)
-    assert "en_core_web_sm" in str(error.value)
+    message = error_of(ConfigurationError, another(predictor).predict, SENTENCE)
+    assert '"predicates"' in message
+    assert "en_core_web_sm" in message
     (tmp_path / "a").write_text("Anna\nsold\nit\n")
     (result,) = lines_of(SrlPredictor(predictor._model, reader_of(predictor)), tmp_path / "a", 1)
     assert "spacy" in result["no_prediction"]

@@ -132,6 +132,75 @@ def test_formats_of_2005(tmp_path, content, options):
     assert gold(read(tmp_path / "a", content, **options)) == PROPOSITIONS_2005
 
 
+UD = ["1 Omar omar PROPN NN _ 2 nsubj", "2 sings sing VERB VB _ 0 root", "3 songs song NOUN NN _ 2 obj"]
+UD_2009 = ["1 Omar omar omar N N _ _ 2 2 SBJ SBJ", "2 sings sing sing V V _ _ 0 0 ROOT ROOT"]
+
+
+def dependencies(rows, cells):
+    """A sentence without predicates, and one of rows with further cells."""
+    lines = [f"{row} {more}" for row, more in zip(rows, cells, strict=True)]
+    without = "1-2 Jaja" + 8 * " _" + "\n1 Ja ja INTJ I _ 0 root _ _\n2 . . P P _ 1 punct _ _"
+    sentences = [without.replace(" ", "\t"), "\n".join(lines).replace(" ", "\t"), ""]
+    return "\n\n# sent_id = s\n".join(sentences)
+
+
+@pytest.mark.parametrize(
+    ("content", "tags"),
+    [
+        (dependencies(UD, ["_ _ _ A0", "_ _ sing.01 _", "_ _ _ A1"]), ["B-A0", "B-V", "B-A1"]),
+        (dependencies(UD, ["_ _ A0", "Y sing.01 _", "_ _ A1"]), ["B-A0", "B-V", "B-A1"]),  # German
+        (dependencies(UD, ["_ _ A0 _", "Y sing.01 V _", "Y song.01 A1 V"]), ["B-A0", "B-V", "B-A1"]),
+        (dependencies(UD_2009, ["_ _ A0", "Y sing.01 _"]), ["B-A0", "B-V"]),
+    ],
+)
+def test_universal_propbank_and_conll2009(tmp_path, content, tags):
+    """A sentence without predicates has fewer columns, and its rows are as good as others."""
+    assert gold(read(tmp_path / "a", content))[0] == (1, tags)
+    without, _ = sentences_of(tmp_path / "a", content)
+    assert without.text.words == ["Ja", "."]
+    assert without.propositions == []
+
+
+@pytest.mark.parametrize("row", ["3", "3\tsongs\tsong\tNOUN\tNN\t_\t2\tobj\t_\t_"])
+def test_a_row_of_dependencies_without_its_columns(tmp_path, row):
+    content = dependencies(UD, ["_ _ _ A0", "_ _ sing.01 _", "_ _ _ A1"])
+    cut = content.replace("3\tsongs\tsong\tNOUN\tNN\t_\t2\tobj\t_\t_\t_\tA1", row)
+    assert cut != content
+    message = error_of(InputError, read, tmp_path / "a", cut)
+    assert mentions(message, f"{tmp_path / 'a'}, line 8: ", "12 are needed")
+
+
+PLUS = "# global.columns = ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC UP:PRED UP:ARGHEADS"
+
+
+def plus(header, arguments):
+    none = arguments.count(" ") * " _" + " _"
+    rows = [f"{i} {word} x X X _ 0 x _ _ _{none}" for i, word in enumerate(("Omar", "sings", "it", "now"), 1)]
+    rows[1] = rows[1].removesuffix("_" + none) + f"sing.01 {arguments}"
+    return f"{header}\n" + "\n".join(rows).replace(" ", "\t") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "arguments", "tags"),
+    [
+        (
+            f"{PLUS} UP:ARGSPANS",
+            "A0:1|AM-X:3|AM-X:4 A0:1-1|AM-X:3-4|AM-X:3-4",
+            ["B-A0", "B-V", "B-AM-X", "I-AM-X"],
+        ),
+        (PLUS, "A0:1|AM-X:3", ["B-A0", "B-V", "B-AM-X", "O"]),
+        (PLUS, "_", ["O", "B-V", "O", "O"]),
+    ],
+)
+def test_universal_propbank_with_its_words(tmp_path, header, arguments, tags):
+    assert gold(read(tmp_path / "a", plus(header, arguments))) == [(1, tags)]
+
+
+def test_an_argument_outside_of_its_sentence(tmp_path):
+    message = error_of(InputError, read, tmp_path / "a", plus(PLUS, "A0:5"))
+    assert mentions(message, f"{tmp_path / 'a'}, line 3", "A0:5")
+
+
 @pytest.mark.parametrize(
     ("words", "props", "path"),
     [

@@ -72,17 +72,6 @@ def whole_run(**options):
     return first, run.batches(1, 0, 4)
 
 
-@pytest.mark.parametrize(("epoch", "batch"), [(0, 2), (1, 0), (1, 3)])
-def test_resumes_within_and_between_epochs(epoch, batch):
-    killed = Run()
-    killed.batches(0, 0, 4 if epoch else batch)
-    if epoch:
-        killed.callback.on_epoch(None, {}, 0)
-        killed.batches(1, 0, batch)
-    resumed = Run(state=killed.callback.state_dict())
-    assert resumed.batches(epoch, batch, 4) == whole_run()[epoch][batch:]
-
-
 def test_all_masks_differ():
     first, second = whole_run()
     other, _ = whole_run(seed=8)

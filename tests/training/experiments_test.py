@@ -41,11 +41,9 @@ def only_run(folder, **overrides):
 
 
 def test_plan(tmp_path):
-    runs = plan(config(), VARIANTS, seeds=[1, 2], folder=tmp_path)
-    assert [str(run) for run in runs] == ["small, seed 1", "large, seed 1", "small, seed 2", "large, seed 2"]
-    assert [run.config["model"]["hidden_sizes"] for run in runs] == [[4], [8], [4], [8]]
-    assert {run.config[f"{kind}_seed"] for run in runs[2:] for kind in ("random", "numpy", "pytorch")} == {2}
-    assert runs[3].folder == tmp_path / "large" / "seed-2"
+    """`tests/commands/experiments_test.py` has the order of runs."""
+    *_, run = plan(config(), VARIANTS, seeds=[1, 2], folder=tmp_path)
+    assert {run.config[f"{kind}_seed"] for kind in ("random", "numpy", "pytorch")} == {2}
     with pytest.raises(ConfigurationError, match="odd:"):
         plan(config(), {"odd": {"model.elmo.gamma": False}}, seeds=[1], folder=tmp_path)
 

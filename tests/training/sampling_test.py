@@ -3,8 +3,10 @@ import random
 from collections import Counter, defaultdict
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed as dist
 from allennlp.commands.train import train_model
 from allennlp.common import Params
@@ -22,8 +24,10 @@ import elmo_tasks  # noqa: F401
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.reader import NerReader
 from elmo_tasks.training.sampling import ElmoBucketSampler, GroupedBucketSampler
-from tests.conftest import SMALL_NER
+from tests.conftest import SMALL_NER, SMALL_NER_ELMO
 from tests.forked import FORKED, spawn
+from tests.language_model.runs import train_nodes, weights_of
+from tests.ner.archives import DEV
 
 GROUPS = {7: 5, -3: 30, 12: 6, 4: 31, 9: 5}
 """The tokens of the instances of each group."""
@@ -210,3 +214,23 @@ def test_a_model_that_was_trained_on_a_part_predicts(tmp_path):
         predictor = Predictor.from_path(tmp_path / "run" / "model.tar.gz", dataset_reader_to_load=choice)
         assert predictor.predict("Ana flew .")["tokens"] == ["Ana", "flew", "."]
         assert isinstance(predictor._dataset_reader, NerReader)
+
+
+@pytest.mark.slow
+def test_two_machines_that_have_not_as_many_batches(ner_config, tmp_path):
+    """They are processes here. Evaluation shows its progress in the first alone."""
+    _, *sentences = Path(DEV).read_text().split("\n\n")  # the first is the line of a document
+    for name, number in (("train", 9), ("dev", 3)):
+        (tmp_path / name).write_text("\n\n".join(sentences[:number]) + "\n")
+    overrides = SMALL_NER_ELMO | {
+        "model.hidden_sizes": [8],
+        "trainer.num_epochs": 3,
+        "train_data_path": str(tmp_path / "train"),
+        "validation_data_path": str(tmp_path / "dev"),
+        "data_loader.batch_sampler.batch_size": 1,
+        "validation_data_loader.batch_sampler.batch_size": 1,
+        "trainer.learning_rate_scheduler": {"type": "linear_with_warmup", "warmup_steps": 2},
+    }
+    first, second = train_nodes(tmp_path, overrides, config=str(ner_config))
+    for name, weight in weights_of(first).items():
+        assert torch.equal(weights_of(second)[name], weight), name

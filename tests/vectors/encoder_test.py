@@ -3,6 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.vectors import VectorTable
 from elmo_tasks.vectors import encoder as module
@@ -10,11 +11,23 @@ from elmo_tasks.vectors.encoder import (
     BiLmEncoder,
     StaticVectors,
     in_contexts,
-    out_of_context,
+    read_mixes,
+    same_weights,
     sample_occurrences,
 )
-from tests.elmo.files import SENTENCES, VOCABULARY, batch, make_word_files, read_frozen
-from tests.vectors.examples import WORDS, random_vectors, tiny_bilm, tiny_encoder
+from tests.elmo.files import (
+    SENTENCES,
+    VOCABULARY,
+    batch,
+    frozen,
+    make_files,
+    make_word_files,
+    read_bilm,
+    read_frozen,
+    trained,
+)
+from tests.ner.archives import make_run
+from tests.vectors.examples import random_vectors, tiny_bilm, tiny_encoder
 
 
 def test_rows_are_the_layers_their_average_and_the_mixes(tmp_path, monkeypatch):
@@ -65,23 +78,6 @@ def test_a_static_occurrence_is_the_mean_of_the_other_words():
     assert vectors.occurrence(sentence[:, :1], 0, 1).tolist() == [[0.0] * 5]
 
 
-def test_nearest_static_words():
-    vectors = random_vectors()
-    (table,) = next(vectors.encode([WORDS])).double().numpy()
-    cosines = {
-        word: table[row] @ table[2] / np.linalg.norm(table[row]) / np.linalg.norm(table[2])
-        for row, word in enumerate(WORDS)
-        if word != "dog"
-    }
-    expected = sorted(cosines, key=lambda word: -cosines[word])
-    nearest = vectors.nearest("dog", 3)
-    assert [word for word, _ in nearest] == expected[:3]
-    assert [cosine for _, cosine in nearest] == pytest.approx(
-        [cosines[word] for word, _ in nearest], abs=1e-6
-    )
-    assert [word for word, _ in vectors.nearest("DOG", 100)] == expected
-
-
 @pytest.mark.parametrize(("word", "neighbour"), [("a", "b"), ("b", "a"), ("B", "a")])
 def test_a_static_word_that_stands_twice_counts_once(word, neighbour):
     table = VectorTable(["a", "b", "a", "b"], np.array([[1, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32))
@@ -90,17 +86,6 @@ def test_a_static_word_that_stands_twice_counts_once(word, neighbour):
 
 LINES = ["the cat saw Oslo", "", "The cat , the cat and a dog", "oslo is OSLO", "no more cat"]
 ASKED = ["cat", "oslo", "Dog", "the", "absent"]
-
-
-def test_alone(tmp_path):
-    encoder = tiny_encoder(tmp_path)
-    found = out_of_context(encoder, ASKED)
-    assert [vectors.name for vectors in found] == encoder.names
-    for row, vectors in enumerate(found):
-        assert vectors.known.all()
-        for word, vector in zip(ASKED, vectors.vectors, strict=True):
-            (expected,) = encoder.encode([[word]])
-            assert torch.allclose(vector, expected[row, 0], rtol=0, atol=1e-6)
 
 
 def test_averaged_over_all_occurrences(tmp_path):
@@ -132,3 +117,30 @@ def test_a_limit_draws_each_occurrence_with_the_same_chance():
     assert len(drawn) == 5
     # 2000 * 2 / 5, and four standard deviations
     assert all(abs(count - 800) < 90 for count in drawn.values())
+
+
+@pytest.mark.slow
+def test_weights_of_layers_that_are_not_learned(tmp_path):
+    """`tests/commands/results_test.py` has those that are learned."""
+    (top,) = read_mixes(str(make_run(tmp_path / "top", {}, layers="top", gamma=False)))
+    assert (top.shares(), top.gamma()) == ([0.0, 0.0, 1.0], 1.0)
+    (drawn,) = read_mixes(str(make_run(tmp_path / "frozen", {}, weights="frozen")))
+    assert sum(drawn.shares()) == pytest.approx(1)
+
+
+def test_mixes_belong_to_the_same_weights(tmp_path):
+    (mix,) = read_mixes(str(make_run(tmp_path / "run", {"input": [0.0, 0.0, 0.0]})))
+    model = read_bilm(*make_files(tmp_path / "bilm"))
+    assert same_weights(mix.bilm, frozen(model, "bfloat16"))
+    assert same_weights(mix.bilm, trained(model))
+    with torch.no_grad():
+        model.token_encoder.projection.bias[0] += 1
+    assert not same_weights(mix.bilm, frozen(model))
+    assert not same_weights(mix.bilm, frozen(read_bilm(*make_files(tmp_path / "other", n_layers=1))))
+
+
+@pytest.mark.parametrize("scores", [None, {}])
+def test_a_model_without_mixes(tmp_path, scores):
+    run = make_run(tmp_path / "run", scores, placement="none")
+    with pytest.raises(ConfigurationError, match=f"^{run}: .*elmo_ner"):
+        read_mixes(str(run))

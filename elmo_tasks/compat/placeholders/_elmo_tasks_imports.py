@@ -21,6 +21,7 @@ import pkgutil
 import sys
 from collections.abc import Collection
 from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -53,7 +54,7 @@ class ElmoTasksFinder:
             start_command()
         if name.partition(".")[0] not in IMPORTING:
             return None
-        later = sys.meta_path[sys.meta_path.index(ElmoTasksFinder) + 1 :]  # type: ignore[arg-type]
+        later = list(dropwhile(lambda finder: finder is not ElmoTasksFinder, sys.meta_path))[1:]
         specs = (finder.find_spec(name, path, target) for finder in later)
         spec = next(filter(None, specs), None)
         if spec is not None and spec.loader is not None:
@@ -66,7 +67,8 @@ def find_first(path: Any) -> Any:
     others = [
         finder for finder in sys.meta_path if getattr(finder, "__name__", "") != ElmoTasksFinder.__name__
     ]
-    sys.meta_path[:] = [ElmoTasksFinder, *others]  # type: ignore[list-item]
+    # Another thread may be at some place in the old list.
+    sys.meta_path = [ElmoTasksFinder, *others]  # type: ignore[list-item]
     return ElmoTasksFinder.find_spec("allennlp", path)
 
 
@@ -274,8 +276,14 @@ class Deferred:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    @functools.cached_property
+    @property
     def _target(self) -> Any:
+        # Python 3.11 has one lock for all that `cached_property` computes, and an import has locks, too.
+        if "_found" not in vars(self):
+            vars(self)["_found"] = self._find()
+        return vars(self)["_found"]
+
+    def _find(self) -> Any:
         try:
             return pkgutil.resolve_name(self._path)
         except (ImportError, AttributeError):

@@ -67,3 +67,5 @@ class Finding(NamedTuple):
     problem: InputError | None = None
     """Why it cannot read data that look like its own."""
     doubt: Doubt | None = None
+    unlabelled: dict[str, Any] | None = None
+    """The column `text` of texts without labels, and all `columns` if the file does not name them."""

@@ -81,7 +81,7 @@ def read_annotations(
     """Yields the sentences of a file, or their errors; for a record left out, how annotators did so."""
     classes = class_names(path) if format == "parquet" else {}
     for record in read_records(path, format, encoding=options.encoding):
-        sentences = record.make(partial(_sentences, record.line, classes, options))
+        sentences = record.make(partial(_sentences, record.line, classes, options), (*_TOKENS, *_TEXTS))
         yield from sentences if isinstance(sentences, list) else [sentences]
 
 
@@ -118,7 +118,8 @@ def _sentences(
         annotations = record.get("annotations")
         if isinstance(annotations, list) and annotations and all(map(_is_skipped, annotations)):
             return "skipped"
-    return [_sentence(line, classes, options, values, ids_of(record)) for values in _plain(record)]
+    ids = ids_of(record, [name for name in record if name.lower() in _TEXTS])
+    return [_sentence(line, classes, options, values, ids) for values in _plain(record)]
 
 
 def _sentence(

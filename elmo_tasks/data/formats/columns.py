@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats import Fit
+from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
     InputError,
@@ -34,7 +34,7 @@ from elmo_tasks.data.tokenization import Words
 logger = logging.getLogger(__name__)
 
 BLANKS = " \t"
-SEPARATORS = ("-DOCSTART-",)
+SEPARATORS = re.compile(r"(\d+[ \t]+)?-DOCSTART-")
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
@@ -86,7 +86,11 @@ class ColumnLayout:
         return len(cells) == len(self.names)
 
     def sentences(
-        self, path: Path, lines: Iterable[tuple[int, str]] | None = None, *, separators: tuple[str, ...] = ()
+        self,
+        path: Path,
+        lines: Iterable[tuple[int, str]] | None = None,
+        *,
+        separators: re.Pattern[str] | None = None,
     ) -> Iterator[Lines]:
         """Yields the lines of each sentence, see `line_groups`, without comments; warns of a long one."""
         warned = False
@@ -147,11 +151,13 @@ def split_cells(line: str, delimiter: str | None) -> list[str]:
     return line.split(delimiter) if delimiter else _BLANKS.split(line.strip(BLANKS))
 
 
-def line_groups(lines: Iterable[tuple[int, str]], *, separators: tuple[str, ...] = ()) -> Iterator[Lines]:
+def line_groups(
+    lines: Iterable[tuple[int, str]], *, separators: re.Pattern[str] | None = None
+) -> Iterator[Lines]:
     """Groups numbered lines into sentences, between blank lines or lines that begin with `separators`."""
     group: Lines = []
     for line_number, line in lines:
-        if line.strip(BLANKS) and not line.startswith(separators):
+        if line.strip(BLANKS) and not (separators and separators.match(line)):
             group.append((line_number, line))
         elif group:
             yield group
@@ -168,14 +174,14 @@ def first_sentence(lines: Iterable[tuple[int, str]]) -> tuple[Lines, list[str]]:
         taken.append((line_number, line))
         if not line.strip(BLANKS) and rows:
             break
-        if line.strip(BLANKS) and not line.startswith(("#", *SEPARATORS)):
+        if line.strip(BLANKS) and not line.startswith("#") and not SEPARATORS.match(line):
             rows.append(line)
     return taken, rows
 
 
 # CoNLL-2012
 
-DOCUMENT = ("#begin document", "# begin document", "#end document", "# end document")
+DOCUMENT = re.compile("# ?(begin|end) document")
 END = "#end document"
 _BEGIN = re.compile(r"# ?begin document *(.*?) *(?:;(?: *part *(\d+))?)? *")
 _SKELETONS = ("_skel", "_skel.gz")
@@ -230,9 +236,16 @@ def ends_document(line: str) -> bool:
 
 WORD, TAG = "word", "tag"
 CONLL_2003 = (WORD, "pos", "chunk", TAG)
-_COMMENTS = ("# ", "#\t", "## ", "###", *SEPARATORS)
+_COMMENTS = ("# ", "#\t", "## ", "###")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
-_TAG = re.compile(r"[BIESULM]-\S+")
+_TAG = re.compile(r"[BIESULM]-\S+|[bi]-\S+")
+_NOTHING = {"O", "o", "0", "", "_"}
+"""How files write that a word is in no entity."""
+_OTHER_O = ("o", "0")
+_MANY = 5
+"""A column with fewer than a fifth of the tags of another, as of nested entities, is no choice."""
+_REGULAR = 0.6
+"""The share of the lines that have as many cells, in files with a token a line."""
 _NAME_OF_WORDS = re.compile("(token|word|form|text)s?", re.IGNORECASE)
 _NAME_OF_TAGS = re.compile(
     r"((ner?|iob2?|bio|entity)[-_ ]?)?(tag|label)s?|ner|iob2?|bio|ne-\S+", re.IGNORECASE
@@ -277,6 +290,11 @@ def sentence_of(words: list[str], lines: Sequence[int], tags: list[str] | None) 
     return EntitySentence(words, lines, None if tags and all(tag in ("_", "") for tag in tags) else tags)
 
 
+def plain_tag(tag: str) -> str:
+    """Returns `O` for `o` and `0`, and `B-PER` for `b-PER`."""
+    return "O" if tag in _OTHER_O else tag[0].upper() + tag[1:] if tag[:2] in ("b-", "i-") else tag
+
+
 def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
     Yields the sentences of a file. They have no tags if the first sentence has a word a line, or all columns
@@ -286,6 +304,10 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
     lines = _without_header(read_lines(path, encoding=options.encoding), layout)
     begin, rows = first_sentence(lines)
     layout = _without_tags(layout, rows) or layout
+    if TAG in layout.names and any(
+        layout.split(row)[layout.names.index(TAG) :][:1] in (["o"], ["0"]) for row in rows
+    ):
+        logger.warning("%s: the tags o and 0 are read as O", path)
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
         yield value_or_error(path, None, _from_rows, path, layout, group)
 
@@ -296,6 +318,7 @@ def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence
         [cells[layout.names.index(name)] for cells in rows] if name in layout.names else None
         for name in (WORD, TAG)
     )
+    tags = None if tags is None else list(map(plain_tag, tags))
     return sentence_of(words or [], [line_number for line_number, _ in group], tags)
 
 
@@ -348,18 +371,33 @@ def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentenc
 # Detection
 
 
+class FoundColumns(NamedTuple):
+    """A way to read columns."""
+
+    names: list[str]
+    delimiter: str | None
+    tag: str
+    """The column of the tags, by the header or as `column1` and so on."""
+    tags: Counter[str]
+    """How often each tag occurs, without those of no entity."""
+
+
 def found_columns(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> Iterator[tuple[list[str], str | None]]:
+) -> Iterator[FoundColumns]:
     """
-    Yields the names of the columns of lines, and their delimiter, for each column that may be the tags, the
-    last first. The words are in the first other column that is not of numbers. `label` and `texts` choose by
-    the header, or among `column1` and so on.
+    Yields the columns for each that may be the tags: that with the most tags first, and of equal ones the
+    last. The words are in the first other column that is not of numbers. `label` and `texts` choose by the
+    header, or among `column1` and so on.
     """
+    lines = [line for line in lines if line and not line.startswith(_COMMENTS) and not SEPARATORS.match(line)]
+    if all(line[0] in BLANKS for line in lines):  # indented
+        lines = [line.lstrip(BLANKS) for line in lines]
     delimiter = "\t" if any("\t" in line for line in lines) else None
-    rows = [split_cells(line, delimiter) for line in lines if not line.startswith(_COMMENTS)]
+    rows = [split_cells(line, delimiter) for line in lines]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    rows = [row for row in rows if len(row) == width]
+    regular = [row for row in rows if len(row) == width]
+    rows = regular if len(regular) > _REGULAR * len(rows) else []
     header = rows.pop(0) if rows and _has_names(rows[0]) else None
     columns = [{row[index] for row in rows} for index in range(width)]
     tags = _tag_columns(columns)
@@ -371,22 +409,25 @@ def found_columns(
     for names in (numbered, header or []):
         tags = [index for index, name in enumerate(names) if name == label] or tags
         words = [index for index, name in enumerate(names) if name in texts] or words
-    for tag in reversed(tags if words else []):
+    marked = {tag: Counter(row[tag] for row in rows if row[tag] not in _NOTHING) for tag in tags}
+    for tag in sorted(tags, key=lambda tag: (-marked[tag].total(), -tag)) if words else ():
         if (width, words[0], tag) == (4, 0, 3):
             names = list(CONLL_2003)
         else:
             names = [{words[0]: WORD, tag: TAG}.get(index, name) for index, name in enumerate(numbered)]
-        yield names, delimiter
+        yield FoundColumns(names, delimiter, (header or numbered)[tag], marked[tag])
 
 
-def column_keys(
-    lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> list[dict[str, Any]]:
-    """Returns the keys of a reader for each of the `found_columns`; without tags, no key."""
-    return [
-        {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
-        for names, delimiter in found_columns(lines, label, texts)
-    ] or [{}]
+def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None]:
+    """Returns the keys of a reader for each of the `found_columns`, and the doubt if two have many tags."""
+    ways = list(found_columns(sample.lines + sample.spread, sample.label, sample.texts))
+    keys = [{"columns": way.names} | ({"delimiter": way.delimiter} if way.delimiter else {}) for way in ways]
+    full = [way for way in ways if _MANY * way.tags.total() > ways[0].tags.total() > 0]
+    if sample.label is not None or len(full) < 2:
+        return keys, None
+    shown = [", ".join(f"{tag} {count}" for tag, count in way.tags.most_common(3)) for way in full]
+    choices = [f"{way.tag} ({tags})" for way, tags in zip(full, shown, strict=True)]
+    return keys, Doubt("label", choices, [way.tag for way in full])
 
 
 def _has_names(cells: list[str]) -> bool:
@@ -399,13 +440,16 @@ def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     If none has a prefix, they are the columns with `O`, except the column of most values: "O" is a word, too.
     """
     filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
-    tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - {"O", "", "_"}))]
+    tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - _NOTHING))]
     possible = [index for index in filled if not columns[index] & _CHUNKS]
-    if any(columns[index] - {"O", "", "_"} for index in tags):
+    if any(columns[index] - _NOTHING for index in tags):
         return [index for index in tags if index in possible] or tags
     texts = [index for index, values in enumerate(columns) if not _are_numbers(values)]
     words = max(texts, key=lambda index: len(columns[index]), default=None)
-    return [index for index in possible if "O" in columns[index] and index != words]
+    outside = [
+        index for index in possible if not columns[index].isdisjoint(("O", *_OTHER_O)) and index != words
+    ]
+    return [index for index in outside if not _are_numbers(columns[index])]
 
 
 def _are_numbers(values: set[str]) -> bool:
@@ -413,24 +457,24 @@ def _are_numbers(values: set[str]) -> bool:
 
 
 def fit_columns(sample: Sample) -> Fit:
-    """Returns how well tokens in columns fit; any text can be words without tags."""
-    lines = sample.lines + sample.spread
-    layouts = list(found_columns(lines))
-    tags = {
-        cells[names.index(TAG)]
-        for names, delimiter in layouts
-        for line in lines
-        if len(cells := split_cells(line, delimiter)) == len(names)
-    }
+    """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
+    if sample.is_json:
+        return Fit.NO
+    layouts = list(found_columns(sample.lines + sample.spread))
     if not layouts:
-        return Fit.POSSIBLE
-    return Fit.CERTAIN if any(map(_TAG.fullmatch, tags)) and not tags & _CHUNKS else Fit.LIKELY
+        rows = first_sentence(enumerate(sample.all_lines))[1]
+        sizes = {len(split_cells(row, None)) for row in rows}
+        return Fit.POSSIBLE if sample.has_blank_lines and sizes in ({1}, {len(CONLL_2003) - 1}) else Fit.NO
+    tags = set(layouts[0].tags)
+    if not any(map(_TAG.fullmatch, tags)):
+        return Fit.LIKELY if sample.has_blank_lines else Fit.NO
+    return Fit.LIKELY if tags & _CHUNKS else Fit.CERTAIN
 
 
 def fit_conll2012(sample: Sample) -> Fit:
     """Returns how well the columns of OntoNotes, in a document, fit."""
     cells = split_cells(sample.first_row, None)
-    is_document = any(line.startswith(DOCUMENT) for line in sample.lines)
+    is_document = any(map(DOCUMENT.match, sample.lines))
     return Fit.LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else Fit.NO
 
 
@@ -455,11 +499,12 @@ def is_conllu(lines: Iterable[str]) -> bool:
 
 
 def read_conllu(
-    path: Path, *, encoding: str | None = None, columns: int | None = _COLUMNS
+    path: Path, *, encoding: str | None = None, columns: int | None = _COLUMNS, empty_nodes: bool = False
 ) -> Iterator[ConlluSentence]:
     """
-    Yields the syntactic words of each sentence, without multi-word tokens (`1-2`) and empty nodes (`1.1`).
-    Another number of columns, or a file without sentences, is an `InputError`.
+    Yields the syntactic words of each sentence, without multi-word tokens (`1-2`), and, if they are not
+    asked for, without empty nodes (`1.1`). Another number of columns, or a file without sentences, is an
+    `InputError`.
     """
     has_sentences = False
     for group in line_groups(read_lines(path, encoding=encoding)):
@@ -472,7 +517,7 @@ def read_conllu(
             if columns is not None and len(cells) != columns:
                 problem = f"the line has {len(cells)} columns between tabs; CoNLL-U has {columns}"
                 raise InputError(problem, where=path, line=line_number)
-            if cells[0].isdecimal():
+            if cells[0].isdecimal() or (empty_nodes and "." in cells[0]):
                 rows.append((line_number, cells))
         if rows:
             has_sentences = True

@@ -8,7 +8,8 @@ mention of a chain that started last ends first. JSON has the keys of e2e-coref,
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,20 +48,33 @@ _UNKNOWN_SPEAKERS = ("-", "_", "")
 """As in OntoNotes, in LitBank, and in the output of e2e-coref's own programs."""
 _NO_CHAINS = ("-", "_", "")
 _BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
+_PART = re.compile(r"(.+)\[(\d+)/(\d+)\]")
+"""The id of a chain in the brackets of a mention in several parts, such as `e5[1/2]`."""
 _CHAIN = re.compile(r"[^*]*[()][^*]*")
 _NEW_DOCUMENT = "# newdoc"
+_FIELDS = re.compile(r"# ?global\.Entity *= *(\S+)")
+"""The names of the fields of an opening bracket, which CorefUD and GUM have in different orders."""
+_IDS = ("eid", "GRP")
+_IN_PARTS = "mentions in several parts read as a whole"
+_WITHOUT_WORDS = "mentions of empty nodes left out"
 _SAMPLE = 20
 """The lines that show the format of a file."""
+Tell = Callable[[str, int, str], object]
+"""It is called with the kind, the line and the problem of what is odd."""
 _SPECIAL = ("[CLS]", "[SEP]")
 _CONTINUED = "##"
 
 
-def read_documents(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
+def read_documents(
+    path: Path, *, encoding: str | None = None, tell: Tell = lambda *_: None
+) -> Iterator[Record]:
     """Yields the documents of a file, which is JSON if its first line that is not blank starts with `{`."""
     begin = [line for _, line in islice(nonblank_lines(path, encoding), _SAMPLE)]
     if begin and begin[0].lstrip(BLANKS).startswith("{"):
         return read_json_records(path, encoding=encoding)
-    return (_read_conllu if is_conllu(begin) else read_conll)(path, encoding=encoding)
+    if is_conllu(begin):
+        return _read_conllu(path, encoding=encoding, tell=tell)
+    return read_conll(path, encoding=encoding)
 
 
 def document_values(content: dict[str, Any]) -> dict[str, Any]:
@@ -167,35 +181,65 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
         raise InputError(f"the document {doc_key!r} does not end with {END!r}", where=path, line=line_number)
 
 
-def _read_conllu(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
-    """Yields the documents of CorefUD, whose mentions are in `Entity=` of the last column."""
+def _read_conllu(
+    path: Path, *, encoding: str | None = None, tell: Tell = lambda *_: None
+) -> Iterator[Record]:
+    """Yields the documents of CorefUD, GUM and GENTLE, whose mentions are in `Entity=` of the last column."""
     document: list[ConlluSentence] = []
-    for sentence in read_conllu(path, encoding=encoding):
+    fields = _IDS[0]
+    for sentence in read_conllu(path, encoding=encoding, empty_nodes=True):
         if document and any(line.startswith(_NEW_DOCUMENT) for line in sentence.comments):
-            yield _record_of_conllu(path, document)
+            yield _record_of_conllu(path, document, fields, tell)
             document = []
+        fields = _fields_of_brackets(sentence.comments) or fields
         document.append(sentence)
-    yield _record_of_conllu(path, document)
+    yield _record_of_conllu(path, document, fields, tell)
 
 
-def _record_of_conllu(path: Path, document: list[ConlluSentence]) -> Record:
+def _fields_of_brackets(lines: Iterable[str]) -> str:
+    return next((match[1] for line in lines if (match := _FIELDS.match(line))), "")
+
+
+def _record_of_conllu(path: Path, document: list[ConlluSentence], fields: str, tell: Tell) -> Record:
     (first, _), *_ = document[0].rows
     keys = dict(line[1:].strip().partition(" = ")[::2] for each in document for line in each.comments)
     ids = {"doc_key": keys.get("newdoc id", path.stem)}
-    parts = keys.get("global.Entity", "eid").split("-")
-    values = value_or_error(path, first, _mentions_of_conllu, document, parts.index("eid"), ids=ids)
+    values = value_or_error(path, first, _mentions_of_conllu, document, fields, tell, ids=ids)
     return Record(path, first, values if isinstance(values, InputError) else ids | values)
 
 
-def _mentions_of_conllu(document: list[ConlluSentence], position: int) -> dict[str, Any]:
+def _mentions_of_conllu(document: list[ConlluSentence], fields: str, tell: Tell) -> dict[str, Any]:
+    """
+    Returns a document of words alone: a mention in several parts is read from its first word to its last, and
+    one of empty nodes alone is none.
+    """
+    position = next((i for i, name in enumerate(fields.split("-")) if name in _IDS), None)
+    if position is None:
+        raise InputError(f"the brackets have the fields {fields}, and none is {' or '.join(_IDS)}, the chain")
     chains = _Chains()
+
+    def bracket(line: int, match: re.Match[str]) -> str:
+        opens, name, closes = match.groups()
+        values = name.split("-")
+        # A closing bracket may have the id alone.
+        name = values[min(position, len(values) - 1)]
+        if part := _PART.fullmatch(name):
+            name, number, last = part.groups()
+            opens, closes = opens if number == "1" else "", closes if number == last else ""
+            if opens:
+                tell(_IN_PARTS, line, f"{part[0]} is read with the words between its parts")
+            elif not closes:
+                return ""
+        return f"{opens}{name}{closes}"
+
     for rows, _ in document:
         for line, cells in rows:
             entity = misc_values(cells).get("Entity", "")
-            # An opening bracket has the chain's id among its other values.
-            chains.add(line, re.sub(r"\(([^()]+)", lambda part: f"({part[1].split('-')[position]}", entity))
-    sentences = [[cells[FORM] for _, cells in rows] for rows, _ in document]
-    return {"sentences": sentences, "clusters": chains.clusters()}
+            chains.add(line, _BRACKET.sub(partial(bracket, line), entity), is_word=cells[0].isdecimal())
+    for line in chains.left_out:
+        tell(_WITHOUT_WORDS, line, "the mention has no words, only empty nodes")
+    words = ([cells[FORM] for _, cells in rows if cells[0].isdecimal()] for rows, _ in document)
+    return {"sentences": list(filter(None, words)), "clusters": chains.clusters()}
 
 
 class _Layout(NamedTuple):
@@ -270,9 +314,11 @@ class _Chains:
         self._mentions: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._open: dict[str, list[tuple[int, int]]] = defaultdict(list)
         """The token and the line at which the open mentions of each chain start."""
+        self.left_out: list[int] = []
+        """The lines of mentions without words."""
 
-    def add(self, line_number: int, cell: str) -> None:
-        """Adds the brackets of a token."""
+    def add(self, line_number: int, cell: str, *, is_word: bool = True) -> None:
+        """Adds the brackets of a token, or of what stands between two tokens and is none itself."""
         for brackets in () if cell in _NO_CHAINS else cell.split("|"):
             parts: list[tuple[str, str, str]] = _BRACKET.findall(brackets)
             complete = "".join(map("".join, parts)) == brackets and all(part[0] or part[2] for part in parts)
@@ -286,8 +332,12 @@ class _Chains:
                     problem = f"'{name})' ends a mention that '({name}' does not start"
                     raise InputError(problem, line=line_number)
                 if closes:
-                    self._mentions[name].append((self._open[name].pop()[0], self._tokens))
-        self._tokens += 1
+                    first, last = self._open[name].pop()[0], self._tokens - (not is_word)
+                    if first <= last:
+                        self._mentions[name].append((first, last))
+                    else:
+                        self.left_out.append(line_number)
+        self._tokens += is_word
 
     def clusters(self) -> list[list[tuple[int, int]]]:
         """Returns the mentions of each chain."""
@@ -299,15 +349,19 @@ class _Chains:
 
 
 def _fit_json(sample: Sample) -> Fit:
-    keys = sample.first_values.keys()
-    if "sentences" not in keys:
+    values = sample.first_values
+    if "sentences" not in values:
         return Fit.NO
-    return Fit.CERTAIN if keys & {"clusters", "mention_clusters", "speakers", "subtoken_map"} else Fit.LIKELY
+    if values.get("ner") and not values.get("clusters"):  # entities of DyGIE++ alone
+        return Fit.POSSIBLE
+    keys = {"clusters", "mention_clusters", "speakers", "subtoken_map"}
+    return Fit.CERTAIN if values.keys() & keys else Fit.LIKELY
 
 
 def _fit_conllu(sample: Sample) -> Fit:
     has_mentions = is_conllu(sample.lines) and any("Entity=" in line for line in sample.lines)
-    return Fit.CERTAIN if has_mentions else Fit.NO
+    has_chains = not {*(_fields_of_brackets(sample.lines) or _IDS[0]).split("-")}.isdisjoint(_IDS)
+    return Fit.CERTAIN if has_mentions and has_chains else Fit.NO
 
 
 def _fit_conll(sample: Sample) -> Fit:

@@ -136,6 +136,15 @@ def split_rows(path: Path, lines: NumberedLines, dialect: Dialect) -> Rows:
                 start = rows.line_num
 
 
+def split_lines(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
+    """Returns the cells of lines that are no neighbours; of quotes that break, those up to the break."""
+    if dialect.quote is None:
+        return [line.split(dialect.delimiter) for line in lines]
+    options = _options(dialect) | {"strict": False}
+    with _long_cells():
+        return [row for line in lines for row in csv.reader([line.replace("\r", " ")], **options)]
+
+
 def find_dialect(lines: NumberedLines, layout: DelimitedLayout) -> Dialect:
     """
     Returns the dialect of the lines of a file. Of the quotes it takes those with which the fewest lines are

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit, Format, best_format, roles
 from elmo_tasks.data.formats.annotations import fit_annotations, read_annotations
+from elmo_tasks.data.formats.cells import fit_cells, read_cells
 from elmo_tasks.data.formats.columns import (
     EntityOptions,
     EntitySentence,
@@ -36,6 +37,7 @@ from elmo_tasks.data.input_files import (
     Record,
     check_found,
     counterpart,
+    first_lines,
     main_files,
     nonblank_lines,
     read_lines,
@@ -55,6 +57,8 @@ _TAGGED = re.compile(r"(\S+)(?:\|[^|\s]+\||[:/])(O|[A-Z]-[^\s:|/]+)")
 _CLASS_OF_LINE = " <=> "
 """The mark before the class of a line with tags, which is not read."""
 _TAG_OF_LINE = re.compile(r"O|[BIESLUM]-\S+")
+_TAGS_OF_LINE = re.compile(rf"\s*((?:{_TAG_OF_LINE.pattern})(\s+|$))*")
+_LINES = 20
 _CSV = [
     re.compile(pattern)
     for pattern in (
@@ -65,10 +69,12 @@ _CSV = [
 ]
 """The names of the columns of the sentence, of the word and of the tag, in small letters without marks."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
+_TAG_FILES = {_IN: (_OUT,), "words": ("tags",), "tokens": ("tags", "labels"), "sentences": ("tags", "labels")}
+"""The words in the names of files with the tags of each line, by that of the file with its words."""
 _TEXT_OF_BRAT, _ANNOTATIONS = "txt", "ann"
 _BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t(.*)")
-COMPANIONS = {_IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_ANNOTATIONS,)}
-"""The files that are read with the words, see `main_files`: ATIS' tags and intents, brat's entities."""
+COMPANIONS = {**_TAG_FILES, _IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_ANNOTATIONS,)}
+"""The files that are read with the words, see `main_files`: tags, ATIS' intents, brat's entities."""
 
 
 # Tables and lines
@@ -147,7 +153,7 @@ def _fit_tagged_lines(sample: Sample, *, wikiner: bool) -> Fit:
 
 
 def _read_atis(path: Path, options: EntityOptions) -> Sentences:
-    tag_file = counterpart(path, _IN, _OUT)
+    tag_file = _tag_file(path)
     lines: Iterator[tuple[int, str, str]]
     if tag_file is None:
         lines = ((line_number, line, "") for line_number, line in read_lines(path, encoding=options.encoding))
@@ -160,6 +166,20 @@ def _read_atis(path: Path, options: EntityOptions) -> Sentences:
             yield InputError(problem, where=tag_file or path, line=line_number)
         elif words:
             yield EntitySentence(words, [line_number] * len(words), tags)
+
+
+def _tag_file(path: Path) -> Path | None:
+    names = ((words, tags) for words, others in _TAG_FILES.items() for tags in others)
+    return next((file for words, tags in names if (file := counterpart(path, words, tags))), None)
+
+
+def _fit_atis(sample: Sample) -> Fit:
+    (path,) = main_files(sample.files[:1], COMPANIONS)
+    if path.name.endswith(_IN):
+        return Fit.CERTAIN
+    tags = _tag_file(path)
+    lines = first_lines(tags, _LINES, sample.encoding) if tags else []
+    return Fit.CERTAIN if lines and all(map(_TAGS_OF_LINE.fullmatch, lines)) else Fit.NO
 
 
 def _read_brat(path: Path, options: EntityOptions) -> Sentences:
@@ -240,17 +260,18 @@ def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
 
 _RECORDS: tuple[RecordFormat, ...] = ("json", "parquet")
 FORMATS = (
+    Format("columns", fit_columns, read_columns),
     *(
         Format(name, partial(fit_annotations, format=name), partial(read_annotations, format=name))
         for name in _RECORDS
     ),
-    Format("columns", fit_columns, read_columns),
     Format("conll2012", fit_conll2012, read_conll2012),
     Format("conllu", fit_conllu, read_conllu_entities),
     Format("csv", _fit_csv, _read_csv),
+    Format("cells", fit_cells, read_cells),
     Format("wikiner", partial(_fit_tagged_lines, wikiner=True), _read_tagged_lines),
     Format("lines", partial(_fit_tagged_lines, wikiner=False), _read_tagged_lines),
-    Format("atis", partial(_fit_name, end=_IN), _read_atis),
+    Format("atis", _fit_atis, _read_atis),
     Format("brat", _fit_brat, _read_brat),
     Format("spacy", partial(_fit_name, end=".spacy"), _read_spacy),
     Format("predicates", lambda sample: Fit.NO, _read_predicates),

@@ -5,11 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_rows
+from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_lines, split_rows
 from elmo_tasks.data.formats.records import ANSWER, is_rejected
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError, shorten
@@ -53,7 +53,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(?<=[\d.])(e[-+]?\d+)?%?", re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d+(\.0+)?")
 _DATE = re.compile(
-    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\w{3}, \d\d? \w{3} \d{4}.*|\d\d?:\d\d(:\d\d)?.*"
+    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?"
+    r"|\w{3}, \d\d? \w{3} \d{4}.*|\d\d?:\d\d(:\d\d)?.*"
 )
 _ADDRESS = re.compile(
     r"(https?|ftp)://\S+|www\.\S+|[\w.-]+@[\w-]+\.\w+|(?=\S*/)(?=\S*\w)[\w.~-]*(/[\w.~-]+)+"
@@ -115,7 +116,7 @@ class Column:
             return "address"
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
-        if all(isinstance(value, bool) for value in values) or self.num_rows > 2 > len(self.counts):
+        if all(isinstance(value, bool) for value in values) or self.num_rows > 1 == len(self.counts):
             return "label" if len(self.counts) > 1 else "constant"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
             return "tags"
@@ -210,6 +211,7 @@ class Table:
         return [column for column in self.columns.values() if column.kind in kinds]
 
 
+@lru_cache(maxsize=1)
 def read_table(sample: Sample) -> Table | None:
     """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
     if sample.is_json or sample.is_parquet:
@@ -217,7 +219,7 @@ def read_table(sample: Sample) -> Table | None:
         label = ANSWER if is_binary(rows) else None
         rows = [row for row in rows if not is_rejected(row, label)] or rows
         return Table(rows, problem=sample.problem) if rows or sample.problem else None
-    if not sample.lines:
+    if not sample.lines or _has_sentences(sample):
         return None
     numbered = list(enumerate(sample.all_lines, start=1))
     dialect = find_dialect(numbered, AUTO)
@@ -225,14 +227,17 @@ def read_table(sample: Sample) -> Table | None:
     rows = [row for _, row in split_rows(file, numbered, dialect)]
     if sample.spread:
         del rows[-1]  # it may continue
-        rows += (row for line in sample.spread for _, row in split_rows(file, [(1, line)], dialect))
+        rows += split_lines(sample.spread, dialect)
     problem = next((row for row in rows if isinstance(row, InputError)), None)
     cells = [[cell.strip() for cell in row] for row in rows if not isinstance(row, InputError)]
     (width, number), *_ = Counter(map(len, cells)).most_common(1) or [(0, 0)]
     first = cells[0] if cells else []
-    is_regular = width > 1 and number >= _REGULAR * len(rows)
+    mark = dialect.delimiter
+    head = "\n".join(sample.lines)
+    is_prose = mark != "\t" and '"' not in head and 2 * head.count(f"{mark} ") > head.count(mark)
+    is_regular = width > 1 and len(rows) > 1 and number >= _REGULAR * len(rows) and not is_prose
     is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
-    if not (is_regular or (is_named and width)) or _has_sentences(sample, first):
+    if not (is_regular or (is_named and width)):
         return None
     has_header = _has_header(first, [row for row in cells[1:] if len(row) == width])
     names = first if has_header else [f"column{i}" for i in range(1, width + 1)]
@@ -246,9 +251,9 @@ def read_table(sample: Sample) -> Table | None:
     return Table(list(by_name), has_header, problem)
 
 
-def _has_sentences(sample: Sample, first: Sequence[str]) -> bool:
+def _has_sentences(sample: Sample) -> bool:
     """Tells whether blank lines separate the lines, as in files with a token a line."""
-    names = set(map(normal, first))
+    names = set(map(normal, sample.first_cells))
     has_names = not names.isdisjoint(NAMES_OF_LABELS) and not names.isdisjoint(NAMES_OF_TEXTS)
     return sample.has_blank_lines and not has_names and not any('"' in line for line in sample.lines)
 
@@ -271,9 +276,7 @@ def _has_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(not _is_like(cell, column) for cell, column in filled):
         return True
-    if any(cell in column.counts or num_words(cell) > 3 for cell, column in filled):
-        return False
-    return True
+    return not any(cell in column.counts or num_words(cell) > 3 for cell, column in filled)
 
 
 def _is_like(cell: str, column: Column) -> bool:

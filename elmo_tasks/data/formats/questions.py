@@ -19,6 +19,7 @@ from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
     InputError,
     check_found,
+    ids_of,
     input_files,
     shorten_json,
     value_or_error,
@@ -51,6 +52,8 @@ class Question:
     id: str | None
     text: str
     answers: list[GoldAnswer] | None
+    ids: dict[str, Any] = field(default_factory=dict, compare=False)
+    """The ids and other short fields of its record, and of its passage."""
 
 
 def read_questions(
@@ -160,8 +163,10 @@ class _Reader:
             bad_answers: list[InputError] = []
             id = question.get("id", question.get("qid"))
             id = str(id) if type(id) is int else id
-            ids = {"id": id} if isinstance(id, str) else {}
-            yield value_or_error(self.path, None, self._question, node, question, id, bad_answers, ids=ids)
+            ids = ids_of({**node, **question, "id": id}, ("context", "question"))
+            made = value_or_error(self.path, None, self._question, node, question, id, bad_answers, ids=ids)
+            made.ids = ids
+            yield made
             yield from bad_answers
 
     def _question(self, paragraph: _Node, node: _Node, id: Any, bad_answers: list[InputError]) -> Question:

@@ -170,7 +170,7 @@ def read_columns(
         for line_number, line in lines:
             # A line that begins a document still ends the sentence before it.
             yield line_number, line
-            if line[:1] == "#" and line.startswith(DOCUMENT):
+            if line[:1] == "#" and DOCUMENT.match(line):
                 document = begin_document_id(line) or ""
 
     numbers: Counter[str] = Counter()
@@ -294,35 +294,77 @@ def _names_of_2005(rows: list[str], delimiter: str | None) -> Sequence[str] | No
 
 _PREDICATE_UP, _PREDICATE_2009, _HEAD_2009 = 10, 13, 8
 """The columns of the predicate in Universal PropBank and in CoNLL-2009, and of the head in CoNLL-2009."""
+_FLAG_UP, _PREDICATE = 8, "Y"
+"""The column with the mark of predicates that some treebanks of Universal PropBank have two before these."""
 _EMPTY = ("_", "-", "")
+_COLUMNS_OF_PLUS = re.compile("# *global.columns *= *(.*)")
+_FORM, _UPOS, _SENSE, _HEADS, _SPANS = "FORM", "UPOS", "UP:PRED", "UP:ARGHEADS", "UP:ARGSPANS"
+_ARGUMENT = re.compile(r"([^|]+):(\d+)(?:-(\d+))?")
+
+
+def columns_of_plus(lines: Iterable[str]) -> list[str]:
+    """Returns the names of the columns of CoNLL-U Plus, which the first line has; none of other lines."""
+    return next((match[1].split() for line in lines if (match := _COLUMNS_OF_PLUS.match(line))), [])
 
 
 def _read_dependencies(path: Path, options: RoleOptions) -> Sentences:
-    for rows, _ in read_conllu(path, encoding=options.encoding, columns=None):
-        yield value_or_error(path, None, _from_dependencies, rows)
+    names: list[str] = []
+    for rows, comments in read_conllu(path, encoding=options.encoding, columns=None):
+        names = columns_of_plus(comments) or names
+        make = partial(_from_columns_of_plus, names) if names else _from_dependencies
+        yield value_or_error(path, None, make, rows)
 
 
 def _from_dependencies(rows: list[tuple[int, list[str]]]) -> RoleSentence:
-    first = _predicate_column(rows[0][1])
-    sentence = RoleSentence([cells[1] for _, cells in rows], [line for line, _ in rows])
-    marked = [index for index, (_, cells) in enumerate(rows) if cells[first : first + 1][0] not in _EMPTY]
+    first = _predicate_column([cells for _, cells in rows])
+    marked = [index for index, (_, cells) in enumerate(rows) if {*cells[first : first + 1]} - {*_EMPTY}]
+    needed = first + 1 + len(marked)
     for line, cells in rows:
-        if len(cells) != first + 1 + len(marked):
-            problem = f"the row has {len(cells)} columns, and {first + 1 + len(marked)} are needed"
+        # A sentence without predicates may lack the columns after that of the relation.
+        if len(cells) not in (range(_FLAG_UP, needed + 1) if not marked else (needed,)):
+            problem = f"the row has {len(cells)} columns, and {needed} are needed"
             remedy = "one for each predicate after the column of the predicates"
             raise InputError(f"{problem}: {remedy}", line=line)
+    sentence = RoleSentence([cells[1] for _, cells in rows], [line for line, _ in rows])
     for column, index in enumerate(marked, start=first + 1):
         labels = [(position, cells[column]) for position, (_, cells) in enumerate(rows)]
         arguments = [RoleArgument(each, ((i, i + 1),)) for i, each in labels if each not in _EMPTY]
-        if labels[index][1] in _EMPTY:
-            arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
-        sentence.predicates.append(RolePredicate(index, arguments, rows[index][1][3]))
+        sentence.predicates.append(_with_itself(index, arguments, rows[index][1][3]))
     return sentence
 
 
-def _predicate_column(cells: list[str]) -> int:
-    is_2009 = len(cells) > _PREDICATE_2009 and cells[_HEAD_2009].isdecimal()
+def _predicate_column(rows: Sequence[list[str]]) -> int:
+    if any(cells[_FLAG_UP : _FLAG_UP + 1] == [_PREDICATE] for cells in rows):
+        return _PREDICATE_UP - 1
+    is_2009 = len(rows[0]) > _PREDICATE_2009 and rows[0][_HEAD_2009].isdecimal()
     return _PREDICATE_2009 if is_2009 else _PREDICATE_UP
+
+
+def _from_columns_of_plus(names: list[str], rows: list[tuple[int, list[str]]]) -> RoleSentence:
+    sentence = RoleSentence([], [line for line, _ in rows])
+    for index, (line, cells) in enumerate(rows):
+        if len(cells) != len(names):
+            raise InputError(
+                f"the row has {len(cells)} columns, not {len(names)}: {' '.join(names)}", line=line
+            )
+        values = dict(zip(names, cells, strict=True))
+        sentence.words.append(values[_FORM])
+        if values[_SENSE] not in _EMPTY:
+            listed = values[_SPANS if _SPANS in values else _HEADS]
+            found = _ARGUMENT.findall(listed)
+            spans = [(label, int(first) - 1, int(last or first)) for label, first, last in found]
+            if any(not 0 <= start < end <= len(rows) for _, start, end in spans):
+                raise InputError(f"{listed!r} has a word that is not in the sentence", line=line)
+            arguments = [RoleArgument(label, ((start, end),)) for label, start, end in dict.fromkeys(spans)]
+            sentence.predicates.append(_with_itself(index, arguments, values.get(_UPOS)))
+    return sentence
+
+
+def _with_itself(index: int, arguments: list[RoleArgument], pos: str | None) -> RolePredicate:
+    """Returns a predicate whose word gets the label V if it is in no span."""
+    if not any(start <= index < end for _, parts in arguments for start, end in parts):
+        arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
+    return RolePredicate(index, arguments, pos)
 
 
 # JSON Lines
@@ -378,10 +420,7 @@ def _predicate(content: Any, words: list[str], pos: list[str] | None) -> RolePre
     for label, parts in arguments:
         if not isinstance(label, str) or not all(type(end) is int for end in chain(*parts)):
             raise ValueError(f"the label {label!r} is not a text, or a span has no whole numbers")
-    spans = [span for argument in arguments for span in argument.spans]
-    if not any(start <= index < end for start, end in spans):
-        arguments.append(RoleArgument(PREDICATE, ((index, index + 1),)))
-    return RolePredicate(index, arguments, pos_of_predicate)
+    return _with_itself(index, arguments, pos_of_predicate)
 
 
 # He et al. 2017
@@ -421,13 +460,12 @@ def _likeliest(sample: Sample) -> tuple[str, Fit]:
     path, first = sample.files[0], sample.first_row
     if _JSON_OBJECT.match(first):
         is_labelled = '"tokens"' in first and '"predicates"' in first
-        return "json_lines", Fit.CERTAIN if is_labelled else Fit.POSSIBLE
+        return "json_lines", Fit.CERTAIN if is_labelled else Fit.POSSIBLE if '"tokens"' in first else Fit.NO
     if _PROPOSITION.match(first):
         return "he2017", Fit.CERTAIN
     if counterpart(path, WORDS, PROPS) or counterpart(path, PROPS, WORDS):
         return "conll2005", Fit.CERTAIN
-    numbered, is_document = first.split("\t"), any(line.startswith(DOCUMENT) for line in sample.lines)
-    if len(numbered) > _predicate_column(numbered) and numbered[0] == "1" and not is_document:
+    if _has_dependencies(sample):
         return "dependencies", Fit.CERTAIN
     rows = first_sentence(enumerate(sample.all_lines))[1]
     cells = [split_cells(row, None) for row in rows]
@@ -439,6 +477,16 @@ def _likeliest(sample: Sample) -> tuple[str, Fit]:
     elif not all(layout.fits(each) and each[2].isdecimal() for each in cells):
         return name, Fit.NO
     return name, Fit.CERTAIN if any("V*" in row for row in rows) else Fit.LIKELY
+
+
+def _has_dependencies(sample: Sample) -> bool:
+    """Tells whether a row has the column of predicates; sentences without any may lack it."""
+    if names := columns_of_plus(sample.lines):
+        return {_FORM, _SENSE} <= {*names} and not {_HEADS, _SPANS}.isdisjoint(names)
+    rows = [line.split("\t") for line in sample.lines + sample.spread if not line.startswith("#")]
+    is_document = any(DOCUMENT.match(line) for line in sample.lines)
+    is_numbered = bool(rows) and rows[0][0].partition("-")[0] == "1" and not is_document
+    return is_numbered and any(len(cells) > _predicate_column([cells]) for cells in rows)
 
 
 FORMATS = tuple(

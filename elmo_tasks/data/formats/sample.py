@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
+from elmo_tasks.common.files import UNREADABLE, decompressed
 from elmo_tasks.data.formats.records import class_names, is_parquet, read_records, record_format
 from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding, parse_json
 
@@ -16,11 +19,13 @@ HEAD = 1000
 _PLACES, _LINES_OF_PLACE, _BYTES_OF_PLACE = 40, 10, 1 << 14
 """The places of a file behind its head that are looked at."""
 _RECORDS = 500
-_SEPARATORS = ("#", "-DOCSTART-")
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+_SEPARATOR = re.compile(r"#|(\d+[ \t]+)?-DOCSTART-")
+_STEP = 400
+"""Of a packed file, two lines of so many are looked at."""
+_MOST_BYTES = 1 << 26
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """The first lines of data of an unknown format, and lines and records spread over the rest."""
 
@@ -51,7 +56,7 @@ class Sample:
     @cached_property
     def first_row(self) -> str:
         """The first line that is neither a comment nor between documents; empty if there is none."""
-        return next((line for line in self.lines if not line.startswith(_SEPARATORS)), "")
+        return next((line for line in self.lines if not _SEPARATOR.match(line)), "")
 
     @cached_property
     def first_cells(self) -> set[str]:
@@ -96,9 +101,8 @@ class Sample:
                         records.append(values)
             except InputError as error:
                 problem = error
-        for line in self.spread if self.is_json else ():
-            if line.startswith("{") and line.endswith("}"):
-                records.append(parse_json(line, self.files[0], 1))
+        lines = (line for line in self.spread if line.startswith("{") and line.endswith("}"))
+        records += (parse_json(line, self.files[0], 1) for line in lines if self.is_json)
         return records, problem
 
     @cached_property
@@ -127,13 +131,20 @@ def sample_of_files(
 
 
 def _lines_at_places(path: Path, encoding: str) -> list[str]:
-    lines: list[str] = []
-    with open(path, "rb") as file:
-        if file.read(6).startswith(_PACKED) or encoding.startswith("utf-16"):
-            return lines
-        size = file.seek(0, 2)
-        for place in range(1, _PLACES):
-            file.seek(size * place // _PLACES)
-            whole_lines = file.read(_BYTES_OF_PLACE).decode(encoding, "replace").split("\n")[1:-1]
-            lines += (line.removesuffix("\r") for line in whole_lines[:_LINES_OF_PLACE])
-    return lines
+    """Returns lines at places all over a file; a packed one is read up to its `_MOST_BYTES`."""
+    lines: list[bytes] = []
+    with suppress(*UNREADABLE), open(path, "rb") as packed:
+        file = decompressed(packed)
+        if file is not packed:
+            for number, line in enumerate(file):
+                if number > HEAD and number % _STEP < 2:
+                    lines.append(line)
+                if file.tell() > _MOST_BYTES:
+                    break
+        else:
+            size = packed.seek(0, SEEK_END)
+            for place in range(1, _PLACES):
+                packed.seek(size * place // _PLACES)
+                lines += packed.read(_BYTES_OF_PLACE).split(b"\n")[1:-1][:_LINES_OF_PLACE]
+    texts = (line.decode(encoding, "replace").rstrip("\r\n") for line in lines)
+    return [text for text in texts if "\ufffd" not in text]

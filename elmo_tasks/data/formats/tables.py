@@ -56,11 +56,12 @@ _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
 _MOST_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
+_LONGER = 2
+"""A text has twice as many words as its title, at least."""
 _SHOWN = 5
 """The choices that a doubt shows."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
-_ABOUT = re.compile("readme|licen[cs]e", re.IGNORECASE)
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 _LABEL = re.compile(r"[\w.+-]+")
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
@@ -126,7 +127,8 @@ def _find_roles(sample: Sample, table: Table, roles: Mapping[str, str], keys: di
     elif not of_snli and (roles["premise"] == "premise" or _are_entailment(classes)):
         keys["classes"] = sorted(classes)
     elif not of_snli:
-        problem = f"the labels {shorten(', '.join(sorted(classes)))} in the column {roles['label']!r} are not SNLI's"
+        labels = shorten(", ".join(sorted(classes)))
+        problem = f"the labels {labels} in the column {roles['label']!r} are not SNLI's"
         remedy = (
             'say what they mean, for RTE {"classes": ["entailment", "not_entailment"], '
             '"label_names": {"0": "entailment", "1": "not_entailment"}}'
@@ -168,9 +170,11 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         for label, texts, _ in readings
         if texts
     ]
+    if not candidates and (texts := _unlabelled(table, labels)):
+        columns = [] if table.has_header else list(table.columns)
+        return Finding(Fit.NO, unlabelled={"text": texts[0].name, "columns": columns})
     if not candidates:
-        has_texts = bool(table.of_kind("text")) and (not sample.label or bool(labels))
-        return Finding(Fit.LIKELY if has_texts else Fit.POSSIBLE, problem=_problem(file, table, labels))
+        return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
     label, texts, text_doubt = next(reading for reading in readings if reading[1])
     scores = _scores(table)
     if scores and len(texts) == 2 and not (sample.label or is_label_name(label.name)):
@@ -211,8 +215,8 @@ def _may_be_labels(table: Table, column: Column) -> bool:
     is_named = table.has_header and is_label_name(column.name)
     if column.kind != "label":
         # Few records have few texts a class.
-        are_classes = column.kind in ("word", "id") and 1 < len(column.counts) <= MAX_CLASSES
-        return is_named and are_classes and name not in NAMES_OF_TEXTS
+        is_short = column.kind in ("word", "id") or (column.kind == "text" and column.num_words <= 2)
+        return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES and name not in NAMES_OF_TEXTS
     if {value.lower() for value in column.counts} <= _SPLITS:
         return False
     is_other = table.has_header and (_IDS.fullmatch(name) or name in NAMES_OF_TEXTS)
@@ -248,16 +252,17 @@ def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column]
         return list(pair), None
     if len(texts) == 1:
         return texts, None
+    *_, next_longest, longest = sorted(texts, key=lambda column: column.num_words)
+    doubt = None if longest.num_words >= _LONGER * next_longest.num_words else _doubt("text", texts)
     if not table.has_header:
-        return [max(texts, key=lambda column: column.num_words)], _doubt("text", texts)
+        return [longest], doubt
     exact = [column for name in NAMES_OF_TEXTS for column in texts if normal(column.name) == name]
     named = exact or [
         column for column in texts if not set(normal(column.name).split()).isdisjoint(NAMES_OF_TEXTS)
     ]
     if exact or len(named) == 1:
         return named[:1], None
-    columns = named or texts
-    return [max(columns, key=lambda column: column.num_words)], _doubt("text", columns)
+    return [longest], doubt
 
 
 def _is_text_name(table: Table, column: Column) -> bool:
@@ -298,8 +303,9 @@ def _doubt(what: str, columns: Sequence[Column]) -> Doubt | None:
     return Doubt(what, [column.shown() for column in columns], [column.name for column in columns])
 
 
-def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
+def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputError:
     """Returns what the nearest reading of a table lacks."""
+    file = sample.files[0]
     if table.problem and len(table.rows) < 2:
         return table.problem
     texts = table.of_kind("text")
@@ -309,11 +315,17 @@ def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
         return InputError(
             f"no column has texts for the labels in {labels[0].name!r}", where=file, remedy=remedy
         )
+    if not (texts or sample.is_json or sample.is_parquet) and (lists := table.of_kind("list")):
+        problem = f"the cells of {lists[0].name!r} hold lists"
+        return InputError(problem, where=file, remedy="export JSON Lines or Parquet, which keep lists")
     if not texts:
         return InputError(f"this is a table with {columns}, none of which has texts", where=file)
     for column in table.of_kind("labels"):
         several = next(value for value in column.values if re.search("[,;|]", as_label(value)))
         return _several_labels(file, f"{several} in the column {column.name!r}")
+    for column in table.of_kind("tags"):
+        problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
+        return InputError(problem, where=file)
     if scores := _scores(table):
         return _are_scores(file, scores)
     for column in table.of_kind("constant"):
@@ -323,7 +335,19 @@ def _problem(file: Path, table: Table, labels: Sequence[Column]) -> InputError:
         if is_label_name(column.name) and column.values and column not in texts:
             what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
             return InputError(what, where=file, remedy="--label names another column")
-    return InputError(f"these are texts without labels, in {columns}", where=file, remedy=_USE_OF_TEXTS)
+    return InputError(f"no column has classes, of {columns}", where=file, remedy="--label names it")
+
+
+def _unlabelled(table: Table, labels: Sequence[Column]) -> list[Column]:
+    """Returns the columns of texts if nothing in a table looks like labels, such as scores."""
+    texts = table.of_kind("text")
+    others = [column for column in table.columns.values() if column not in texts and column.kind != "empty"]
+    has_labels = (
+        labels
+        or table.of_kind("labels", "tags", "list")
+        or any(is_label_name(column.name) for column in others)
+    )
+    return [] if has_labels or _scores(table) else texts
 
 
 def _scores(table: Table) -> Column | None:
@@ -337,11 +361,6 @@ def _scores(table: Table) -> Column | None:
 def _are_scores(file: Path, column: Column) -> InputError:
     problem = f"the column {column.name!r} has scores, which are not classes"
     return InputError(problem, where=file, remedy="--label names another column")
-
-
-_USE_OF_TEXTS = (
-    "predict them by a trained model, see `allennlp elmo models`, or name the column of labels with --label"
-)
 
 
 def _several_labels(file: Path, what: str) -> InputError:
@@ -424,7 +443,7 @@ def _classes_of_paths(sample: Sample) -> set[str]:
     """Returns the names of folders, or else of files, if they may be classes."""
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
-    files = [file for file in sample.files if file.parent in innermost and not _ABOUT.match(file.name)]
+    files = [file for file in sample.files if file.parent in innermost]
     if len(files) < 2 or any(file.suffix in _TABLE_FILES for file in files):
         return set()
     for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):

@@ -28,6 +28,7 @@ DELIMITER_OF_FORMAT = {"csv": ",", "tsv": "\t"}
 _LINES = 20
 _TEXT_FILES = ("text", "texts", "sentences", "sentence", "tweets", "data")
 """The words in the names of files of texts that have their labels in another file."""
+_LABEL_FILES = ("labels", "label")
 
 
 class TextOptions(NamedTuple):
@@ -79,9 +80,18 @@ def _read_label_files(path: Path, options: TextOptions) -> Iterator[Record]:
 
 
 def label_file(path: Path) -> Path | None:
-    """Returns the file with the labels of a file of texts, such as `train_labels.txt` of `train_text.txt`."""
-    names = ((text, label) for text in _TEXT_FILES for label in ("labels", "label"))
-    return next((file for text, label in names if (file := counterpart(path, text, label))), None)
+    """
+    Returns the file with the labels of a file of texts, such as `train_labels.txt` of `train_text.txt` or of
+    `train.txt`, and `label` of `seq.in`.
+    """
+    names = ((text, label) for text in _TEXT_FILES for label in _LABEL_FILES)
+    if file := next((file for text, label in names if (file := counterpart(path, text, label))), None):
+        return file
+    if path.name == "seq.in":
+        beside = [path.with_name("label")]
+    else:
+        beside = [path.with_name(f"{path.stem}_{label}{path.suffix}") for label in _LABEL_FILES]
+    return next((file for file in beside if file.is_file()), None)
 
 
 def _read_class_file(path: Path, options: TextOptions) -> Iterator[Record]:

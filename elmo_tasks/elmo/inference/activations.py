@@ -47,7 +47,6 @@ LARGEST_FLOAT16 = 65504
 MAP_SIZE = 1 << 42
 """The address space of a database in bytes. A process that gets less encodes each sentence."""
 MAX_READERS = 1024
-"""The largest number of read transactions at the same time, in all processes together."""
 _DATA, _ABOUT, _CHECKSUM_BYTES = "data.mdb", "activations.json", 4
 _PAGES_OF_TREE = 10
 """The pages above a record that writing it copies or splits, at most."""
@@ -81,7 +80,6 @@ class Activations:
 
     @classmethod
     def of(cls, value: "str | PathLike[str] | Mapping[str, Any] | Activations") -> "Activations":
-        """Makes one from a config: a path, or a block of the parameters above."""
         if isinstance(value, Activations):
             return value
         return cls(**value) if isinstance(value, Mapping) else cls(path=str(value))
@@ -91,7 +89,6 @@ class Activations:
         return {**self.__dict__, "_store": None}
 
     def prepare(self) -> None:
-        """Makes the folder, or raises `OSError`."""
         os.makedirs(self.path, exist_ok=True)
 
     def encode(self, bilm: FrozenBiLm | TrainedBiLm, ids: torch.Tensor, start: LstmState) -> torch.Tensor:
@@ -189,7 +186,6 @@ class ActivationStore:
                         del arrays[key]
 
     def write(self, arrays: dict[bytes, np.ndarray]) -> None:
-        """Stores sentences, `(tokens, features)`."""
         if self._writing:
             with CACHES_LOCK, self._errors(write=True), self._begin(write=True) as transaction:
                 if self._has_room(arrays.values()):

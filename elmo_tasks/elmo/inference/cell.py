@@ -19,7 +19,6 @@ from elmo_tasks.common.packed_weights import KernelCall, Pack, PackedWeight, Sig
 from elmo_tasks.elmo.model.lstm import LstmState
 
 ROWS_PER_PRODUCT = 128
-"""The number of rows whose inputs are projected in one product."""
 
 
 def scale_candidate_(weights: torch.Tensor, factor: float, *, gates: int = 4, dim: int = 0) -> torch.Tensor:
@@ -88,7 +87,6 @@ class PackedLayer:
         self.cell_clip, self.proj_clip = float(cell_clip), float(proj_clip)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Returns the weights of the `ProjectedLstm`, by their names there."""
         scaled = torch.cat([self.for_input.dense(), self.recurrent.dense()], dim=1)
         weights = {"weight": scale_candidate_(scaled, 0.5), "bias": scale_candidate_(self.bias.clone(), 0.5)}
         if self.projection is not None:

@@ -83,10 +83,8 @@ class FrozenTokens:
 
 def vectors_of_distinct(words: torch.Tensor, encoder: WordEncoder) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Looks words up. All words outside the vocabulary count as one.
-
-    *Shape:* ids `(words,)` to the vectors of the distinct words, `(distinct words, projection_dim)`, and the
-    row of each word among them, `(words,)`.
+    Looks words up, of which all unknown ones count as one. *Shape:* ids `(words,)` to the distinct vectors
+    `(distinct words, projection_dim)`, and the row of each word among them, `(words,)`.
     """
     distinct, index = looked_up(words, encoder).unique(return_inverse=True)
     return F.embedding(distinct, encoder.embedding), index
@@ -100,7 +98,8 @@ class JoinedCharacterCnn:
 
     def __init__(self, encoder: CharacterEncoder, product: MakeLinearMap) -> None:
         self.length = encoder.max_characters
-        self.widest = max(convolution.kernel_size[0] for convolution in _convolutions(encoder))
+        widths = [convolution.kernel_size[0] for convolution in _convolutions(encoder)]
+        self.widest = max(widths)
         self.filters = product(*joined_filters(encoder))
         self.highways = [
             tuple(product(linear.weight, linear.bias) for linear in (highway.carry, highway.transform))
@@ -111,12 +110,9 @@ class JoinedCharacterCnn:
         self.embedding, self.activation = encoder.embedding, encoder.activation
         self.characters, self.words = encoder.characters, encoder.words
         # (filters,): the last character at which a window of each filter starts
-        self.last_start = torch.cat(
-            [
-                torch.full((len(convolution.weight),), self.length - convolution.kernel_size[0])
-                for convolution in _convolutions(encoder)
-            ]
-        ).to(encoder.embedding.device)
+        counts = torch.tensor([len(convolution.weight) for convolution in _convolutions(encoder)])
+        last_starts = self.length - torch.tensor(widths).repeat_interleave(counts)
+        self.last_start = last_starts.to(encoder.embedding.device)
 
     def __call__(self, words: torch.Tensor) -> torch.Tensor:
         """Encodes distinct words. *Shape:* `(words, 50)` to `(words, projection_dim)`."""
@@ -141,30 +137,18 @@ class JoinedCharacterCnn:
         return self.activation(features.amax(dim=1))
 
     def characters_in(self, words: torch.Tensor, windows: int) -> torch.Tensor:
-        """
-        Returns the table's rows of the characters in a number of windows.
-
-        *Shape:* ids `(words, length)` to `(words, windows + widest - 1)`.
-        """
+        """*Shape:* ids `(words, length)` to rows of the table, `(words, windows + widest - 1)`."""
         missing = windows + self.widest - 1 - self.length
         return self.characters(F.pad(words, (0, missing), value=PADDING_ID)).int()
 
     def outside(self, windows: int) -> torch.Tensor | None:
-        """
-        Returns a mask of the windows in which a filter ends after the last character, or `None` for none.
-
-        *Shape:* `(windows, filters)`.
-        """
+        """*Shape:* `(windows, filters)`: where a filter ends after the last character; `None` for nowhere."""
         if windows + self.widest - 1 <= self.length:
             return None
         return torch.arange(windows, device=self.last_start.device).unsqueeze(1) > self.last_start
 
     def projected(self, features: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """
-        Applies the highway layers and the projection.
-
-        *Shape:* `(words, filters)` and ids `(words, length)` to `(words, projection_dim)`.
-        """
+        """*Shape:* `(words, filters)` and ids `(words, length)` to `(words, projection_dim)`."""
         for carry, transform in self.highways:
             carried = sigmoid(carry(features))
             features = features + carried * (transform(features).relu() - features)
@@ -221,11 +205,8 @@ class WordCache:
         self, words: torch.Tensor, encode: Callable[[torch.Tensor], torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Returns the vectors of words from the cache, or from `encode`, which takes the ids of distinct words.
-        Other threads may use the cache at the same time.
-
-        *Shape:* character ids `(words, 50)` to the vectors of the distinct words, `(distinct words, dim)`,
-        and the row of each word among them, `(words,)`.
+        Takes vectors from the cache, or from `encode`, which reads distinct words. *Shape:* `(words, 50)` to
+        the distinct vectors `(distinct words, dim)`, and the row of each word among them, `(words,)`.
         """
         array = np.ascontiguousarray(words.cpu().numpy())
         keys: list[bytes] = array.view(f"V{array.shape[1] * array.itemsize}").ravel().tolist()

@@ -15,7 +15,6 @@ from elmo_tasks.elmo.model.lstm import LstmState
 DISTINCT_SHARE = 0.8
 """Below this share of distinct inputs, each is projected once."""
 INPUT_ROWS = sorted({padded_rows(rows) for rows in range(1, ROWS_PER_PRODUCT + 1)})
-"""The numbers of rows of the products with inputs."""
 MAX_BYTES_JOINED = 1 << 23
 """The most bytes of a joined recurrent weight: larger ones take memory and save no time."""
 MAX_THREADS_JOINED = 2
@@ -141,10 +140,7 @@ class CpuLstm:
 
 @contextmanager
 def all_threads(threads: int) -> Iterator[bool]:
-    """
-    Gives each operation of this thread all its `threads`, and yields true; or yields false where another
-    caller has several already.
-    """
+    """Gives this thread's operations all `threads`, and yields true; false where others have several."""
     before, is_locked = torch.get_num_threads(), False
     try:
         is_locked = threads > 1 and _all_threads.acquire(blocking=False)

@@ -21,11 +21,9 @@ from elmo_tasks.elmo.model.lstm import LstmState
 logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE = 8
-"""The number of steps in one launch."""
 SEQUENCES_AT_ONCE = 8
 """The number of sequences in a launch is a multiple of it, so that few kinds of launches recur."""
 RECORDINGS = 64
-"""The number of CUDA graphs that a layer keeps."""
 
 
 class CudaLstm:

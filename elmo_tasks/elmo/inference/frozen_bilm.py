@@ -81,7 +81,6 @@ class FrozenBiLm(nn.Module):
         self.options = options
         self.precision = precision
         self.num_layers = options.n_layers + 1
-        """The number of layers: the token layer and the LSTM layers."""
         # Has the device and the type of the biLM.
         self.register_buffer("_reference", torch.empty(0), persistent=False)
         self._weights: dict[str, torch.Tensor] = dict(weights or {})
@@ -132,7 +131,6 @@ class FrozenBiLm(nn.Module):
         return self._blueprint.token_encoder.padded_ids(sentences).to(self.device)
 
     def check(self, ids: torch.Tensor) -> None:
-        """See `TokenEncoder.checked_present`."""
         self._blueprint.token_encoder.checked_present(ids)
 
     def knows(self, words: Sequence[str]) -> torch.Tensor:
@@ -146,7 +144,6 @@ class FrozenBiLm(nn.Module):
         return zero_state(self.options, batch, like=cast(torch.Tensor, self._reference))
 
     def digest(self) -> str:
-        """Returns a hash of all that the vectors depend on."""
         with CACHES_LOCK:
             if self._digest is None:
                 self._digest = digest(self.options, self.weights().items(), self.precision)
@@ -164,7 +161,7 @@ class FrozenBiLm(nn.Module):
         present = self._blueprint.token_encoder.checked_present(ids)
         # Tensors that are made in inference mode could not be written into.
         with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
-            kernels, layers = self._prepared(), self._zero_layers(present)
+            kernels, layers = self.prepare(), self._zero_layers(present)
             after = LstmState(*(part.detach().clone() for part in state or self.initial_state(len(ids))))
             for rows, lengths, positions in _parts(present):
                 before = LstmState(after.hidden[:, :, rows], after.cell[:, :, rows])
@@ -177,13 +174,12 @@ class FrozenBiLm(nn.Module):
             return layers, after
 
     def encode(self, ids: torch.Tensor, start: LstmState | None = None) -> torch.Tensor:
-        """See `BiLm.encode`."""
         if has_hooks(self):
             start = start or self.initial_state(1)
             return self(ids, LstmState(*(part.expand(-1, -1, len(ids), -1) for part in start)))[0]
         present = self._blueprint.token_encoder.checked_present(ids)
         with torch.inference_mode(False), torch.no_grad(), _without_autocast(ids.device.type):
-            kernels, layers = self._prepared(), self._zero_layers(present)
+            kernels, layers = self.prepare(), self._zero_layers(present)
             # The step over BOS is the same for all sentences, and the step over EOS is not needed.
             after_bos = kernels.state_after_bos(start or self.initial_state(1))
             for rows, lengths, positions in _parts(present):
@@ -207,11 +203,8 @@ class FrozenBiLm(nn.Module):
             weights = self._weights if self._kernels is None else self._kernels.weights()
             return {name: weights[name] for name in self._blueprint.state_dict() if name in weights}
 
-    def prepare(self) -> None:
+    def prepare(self) -> "Kernels":
         """Packs the weights, which the first use would do; for errors see `check_precision`."""
-        self._prepared()
-
-    def _prepared(self) -> "Kernels":
         kernels = self._kernels
         if kernels is not None:
             return kernels
@@ -226,7 +219,6 @@ class FrozenBiLm(nn.Module):
             return self._kernels
 
     def requires_grad_(self, requires_grad: bool = True) -> "FrozenBiLm":
-        """Raises `ElmoError` if it is to be trained: it has no parameters."""
         if requires_grad:
             raise ElmoError(
                 "requires_grad_(True): a frozen biLM has no parameters",
@@ -357,7 +349,6 @@ class Kernels:
         return [torch.cat([vectors, vectors], dim=1), *outputs], after
 
     def state_after_bos(self, start: LstmState) -> LstmState:
-        """Calls the function `state_after_bos`. The last start and its result are cached."""
         cached = self._after_bos
         if cached is None or not all(map(torch.equal, cached[0], start)):
             after = state_after_bos(self.run, self.bos_eos_ids, start)

@@ -58,11 +58,7 @@ class PackedSteps(NamedTuple):
         )
 
     def unpacked(self, packed: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """
-        Lays the sequences end to end, both directions side by side.
-
-        *Shape:* packed rows `(steps, size)` of each direction to `(steps, 2 size)`.
-        """
+        """*Shape:* packed `(steps, size)` of each direction to `(steps, 2 size)`, laid end to end."""
         directions = [part.index_select(0, rows) for part, rows in zip(packed, self.rows, strict=True)]
         return torch.cat(directions, dim=1)
 
@@ -115,7 +111,6 @@ class Step(NamedTuple):
 
 
 def steps_in_order(batch_sizes: list[int], *, backward: bool = False) -> list[Step]:
-    """Returns the steps from the first to the last, or from the last to the first."""
     starts = [0, *accumulate(batch_sizes)]
     order = range(len(batch_sizes))[:: -1 if backward else 1]
     shared = [min(batch_sizes[one], batch_sizes[next_one]) for one, next_one in pairwise(order)]

@@ -287,10 +287,7 @@ class TrainedBiLm(BiLm):
             return layers, LstmState(hidden, cell)
 
     def check_structure(self) -> None:
-        """
-        Raises `ElmoError` if a module of another class, with other weights, or with hooks is inside, since
-        `token_vectors` and `run_layers` would bypass it.
-        """
+        """Raises `ElmoError` if a foreign module or hook is inside, which other methods would bypass."""
         current = structure(self)
         names = sorted(current.keys() | self._structure)
         if changed := [name for name in names if current.get(name) != self._structure.get(name)]:
@@ -362,7 +359,7 @@ class FrozenCopy:
     def __init__(self) -> None:
         self._cached: tuple[FrozenBiLm, list[Any], torch.Tensor] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy makes a frozen biLM of its own weights."""
         return FrozenCopy, ()
 
@@ -370,10 +367,7 @@ class FrozenCopy:
         self._cached = None
 
     def frozen(self, weights: Iterable[torch.Tensor], make: Callable[[], FrozenBiLm]) -> FrozenBiLm:
-        """
-        Returns the frozen biLM, which is made again if a value of `weights` has changed. The weights are
-        read once, at the speed of the memory.
-        """
+        """Returns the frozen biLM, made again if a value has changed; this reads the `weights` once."""
         tensors = [weight.detach() for weight in weights]
         kinds = [(tensor.device, tensor.dtype, tensor.shape) for tensor in tensors]
         sums = torch.cat([part for tensor in tensors for part in checksums(tensor)])

@@ -45,10 +45,7 @@ def trained_layer(
     *tensors: Any,
     recorded: "RecordedLayer | None" = None,
 ) -> Tensors:
-    """
-    Runs `TrainedLayer`, or `plain_lstm`, which is faster, where that computes the same. With sequences of
-    one length, `recorded` runs its passes.
-    """
+    """Runs `plain_lstm`, which is faster, where that computes the same; `recorded` needs equal lengths."""
     inputs, hidden, cell, weight, bias, projection = _by_direction(tensors)
     same_length = len(hidden[0]) == batch_sizes[0] == batch_sizes[-1]
     rounded = products.dtype(weight[0]) != weight[0].dtype
@@ -68,11 +65,8 @@ def plain_lstm(
     inputs: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> Tensors:
     """
-    Runs an LSTM without projections.
-
-    *Shape:* `inputs` `(steps, batch, size)`; the hidden and the cell at the start, `(batch, size)` each; the
-    `weight` and the `bias` of a `ProjectedLstm`, `(4 size, 2 size)` and `(4 size,)`. Returns the outputs, and
-    the hidden and the cell at the end, of the same shapes.
+    Runs an LSTM without projection, of the weights of a `ProjectedLstm`. *Shape:* `inputs` `(steps, batch,
+    size)`, hidden and cell `(batch, size)`, to outputs, hidden and cell of the same shapes.
     """
     weights = [*weight.split(inputs.size(2), dim=1), bias, torch.zeros_like(bias)]
     outputs, *ends = torch.lstm(
@@ -302,7 +296,7 @@ class RecordedLayer(LayerPasses):
         self._forward_graph = CudaGraph(self._run_forward, capacity=1)
         self._backward_graph = CudaGraph(self._run_backward, capacity=1)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy makes its own recordings."""
         return RecordedLayer, (self.clips, self.products)
 

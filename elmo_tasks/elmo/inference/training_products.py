@@ -38,7 +38,6 @@ class Products:
         self.buffers = BufferPool()
 
     def dtype(self, like: torch.Tensor) -> torch.dtype:
-        """Returns the dtype in which tensors such as `like` are multiplied."""
         rounded = self.precision == "bfloat16" and like.dtype == torch.float32
         return torch.bfloat16 if rounded else like.dtype
 
@@ -49,7 +48,7 @@ class BufferPool:
     def __init__(self) -> None:
         self.free: list[torch.Tensor] = []
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy begins without memory."""
         return BufferPool, ()
 
@@ -62,7 +61,6 @@ class Workspace:
         self._taken: list[torch.Tensor] = []
 
     def empty(self, like: torch.Tensor, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Returns a tensor on the device of `like`, and of its dtype unless another is given."""
         dtype = dtype or like.dtype
         if like.device.type != "cpu":
             return torch.empty(shape, dtype=dtype, device=like.device)
@@ -89,9 +87,8 @@ class Workspace:
 
 def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """
-    Computes `inputs @ weight.T + bias`, without gradients, of tensors of one dtype.
-
-    *Shape:* `(rows, in)`, `(out, in)`, which may be a transposed view, and `(out,)` to `(rows, out)`.
+    Computes `inputs @ weight.T + bias` without gradients, in one dtype. *Shape:* `(rows, in)`, `(out, in)`,
+    which may be a transposed view, and `(out,)` to `(rows, out)`.
     """
     onednn = inputs.device.type == "cpu" and inputs.dtype in _onednn_dtypes() and inputs.numel() > 0
     function, arguments = kernel_call(weight, onednn, bias)

@@ -25,10 +25,6 @@ class BiLm(nn.Module):
 
     Its token layer reads characters or words, as the options say. In the shapes below, `*id` is `50` for
     characters, and nothing for words.
-
-    # Parameters
-
-    options : the sizes of the biLM.
     """
 
     token_encoder: CharacterEncoder | WordEncoder
@@ -119,7 +115,6 @@ def with_bos_eos(ids: torch.Tensor, lengths: torch.Tensor, bos_eos_ids: torch.Te
 
 
 def zero_state(options: BiLmOptions, batch: int, *, like: torch.Tensor) -> LstmState:
-    """Returns a state of zeros, on the device and of the type of `like`."""
     shape = (options.n_layers, 2, batch)
     return LstmState(like.new_zeros(*shape, options.projection_dim), like.new_zeros(*shape, options.dim))
 

@@ -36,7 +36,6 @@ NUM_CHARACTERS = 262
 """Ids 0 to 261: 261 rows in the official weights, and the zero row of "no word"."""
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<S>", "</S>", "<UNK>"
 SPECIAL_TOKENS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
-"""The entries of every vocabulary that are not words of a text."""
 _NO_WORD = "!!!MAXTERMID"
 """A line of some vocabularies that bilm-tf passes over: it has no row."""
 BEGIN_TEXT, END_TEXT = "<bos>", "<eos>"
@@ -53,7 +52,7 @@ SPECIAL_IDS = {
 """The ids of the entries of a dictionary that are not characters."""
 
 _ID_OF_BOUNDARY = dict(zip((BEGIN_SENTENCE, END_SENTENCE), BOUNDARY_IDS, strict=True))
-_AS_BYTES = [np.int16(each).tobytes() for each in range(NUM_CHARACTERS)]
+_AS_BYTES = [np.int16(character).tobytes() for character in range(NUM_CHARACTERS)]
 """The bytes of each id in an `int16` array, so that a word, and a sentence, is one `join`."""
 _AFTER_A_WORD = [
     _AS_BYTES[END_WORD] + _AS_BYTES[PADDING_ID] * padding for padding in range(CHARACTERS_PER_WORD - 1)
@@ -63,12 +62,8 @@ _POSITIVE = (1 << 63) - 1
 
 def character_ids(words: Iterable[str]) -> np.ndarray:
     """
-    Returns the official character ids of words.
-
-    Any string has a defined result: the empty one is the begin and the end mark alone, `<S>` and `</S>`
-    are the sentence boundaries, a word longer than 48 UTF-8 bytes is cut.
-
-    *Shape:* `(len(words), 50)`, `int16`, read-only.
+    Returns the official ids, also of the empty word. Words of more than 48 bytes are cut, and `<S>` and
+    `</S>` are the boundaries. *Shape:* `(len(words), 50)`, `int16`, read-only.
     """
     encoded = b"".join(map(_encode, words))
     return np.frombuffer(encoded, dtype=np.int16).reshape(-1, CHARACTERS_PER_WORD)
@@ -98,9 +93,7 @@ def shortened(ids: torch.Tensor, length: int) -> torch.Tensor:
 
 def unicode_ids(words: Iterable[str]) -> np.ndarray:
     """
-    Returns the ids of the Unicode characters of words. Any string has a defined result: `<bos>` and `<eos>`
-    are the sentence boundaries, a word longer than 48 characters is cut.
-
+    Returns the ids of characters. Words of more than 48 are cut, and `<bos>` and `<eos>` are the boundaries.
     *Shape:* `(len(words), 50)`, `int32`, read-only.
     """
     encoded = b"".join(map(_encode_unicode, words))

@@ -56,13 +56,11 @@ class TokenEncoder(nn.Module, ABC):
     reads: ClassVar[str]
     """The tensor of a batch that holds the ids; `elmo_` and this name is the indexer that makes it."""
     dtype: ClassVar[torch.dtype]
-    """The type of the ids."""
     also_dtypes: ClassVar[tuple[torch.dtype, ...]] = ()
     """Other types that the ids may have. Ids of bytes and of Unicode characters differ in nothing else."""
     bos_eos: ClassVar[tuple[str, str]] = BEGIN_SENTENCE, END_SENTENCE
     """The boundary tokens of a sentence: BOS and EOS."""
     num_ids: ClassVar[int | None] = None
-    """The number of ids from 0 on, if they are bounded."""
     embedding: nn.Parameter
 
     def __init__(self) -> None:
@@ -118,18 +116,12 @@ class TokenEncoder(nn.Module, ABC):
 
 
 def is_traced() -> bool:
-    """
-    Returns whether `torch.export` or a transform of `torch.func` runs, whose tensors have no values that
-    Python or a kernel could read.
-    """
+    """Tells whether tensors have no values yet, within `torch.export` or a transform of `torch.func`."""
     return torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active()
 
 
 def checked_words(index: int, words: Iterable[str]) -> list[str]:
-    """
-    Returns the tokens of the sentence with this index. A text, a mapping, a set, and a token that is not a
-    string are an `ElmoError`.
-    """
+    """Returns a sentence's tokens; a text, mapping or set, or a token of another type, is an `ElmoError`."""
     tokens: list[Any] = list(words) if isinstance(words, Iterable) else [words]
     if isinstance(words, str | Mapping | Set) or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
@@ -259,7 +251,6 @@ class WordEncoder(TokenEncoder):
 
     @torch.no_grad()
     def set_vocabulary(self, words: Sequence[str]) -> None:
-        """Sets the words of the table's rows; for errors see `vocabulary_rows`."""
         for name, part in vocabulary_rows(words, num_rows=len(self.embedding)).items():
             self.get_buffer(name).copy_(part)
 
@@ -282,12 +273,10 @@ class Lookup(nn.Module):
         register_lookup(self, num_rows=num_rows)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """*Shape:* any, kept."""
         return looked_up(ids, self)
 
 
 def register_lookup(module: nn.Module, *, num_rows: int) -> None:
-    """Gives a module the three buffers of a table of `num_rows` rows, with zeros."""
     module.register_buffer("known", torch.zeros(num_rows, dtype=torch.long))
     module.register_buffer("rows", torch.zeros(num_rows, dtype=torch.long))
     module.register_buffer("unknown", torch.tensor(0))
@@ -317,10 +306,7 @@ def character_lookup(dictionary: Dictionary, *, num_rows: int) -> dict[str, torc
 
 
 def word_lookup(dictionary: Dictionary, *, num_rows: int, length: int) -> dict[str, torch.Tensor]:
-    """
-    Returns the buffers of the `Lookup` of words, as `length` characters. Words that are too long to be read
-    whole are left out.
-    """
+    """Returns the buffers of the `Lookup` of words, without those of more than `length` characters."""
     words = [word for word in dictionary if len(word) <= length - 2]
     ids = shortened(torch.tensor(unicode_ids(words)), length)
     return _dictionary_lookup(row_keys(ids), words, dictionary, num_rows)

@@ -83,11 +83,8 @@ class BiLmFolder:
     """
     The files of a folder or zip, by their names.
 
-    # Parameters
-
-    path : of the folder or zip.
-    scratch : the folder that a file of a zip is unpacked to when it is first used. The file gets a new name,
-        so that no member can land elsewhere. `None` for a folder.
+    A file of a zip is unpacked to `scratch` when it is first used. It gets a new name, so that no member can
+    land elsewhere.
     """
 
     def __init__(self, path: Path, scratch: Path | None = None) -> None:
@@ -115,10 +112,7 @@ class BiLmFolder:
         return self.where(names[0]) if names else path
 
     def file(self, *names: str, max_bytes: int = MAX_UNPACKED_BYTES) -> Path:
-        """
-        Returns the first of these files that exists, unpacked if need be. It is an `ElmoError` if none
-        exists, or it is damaged, or larger than `max_bytes` in a zip.
-        """
+        """Returns the first of these files that exists, unpacked from a zip if it has at most `max_bytes`."""
         name = next(filter(self.has, names), None)
         if name is None:
             raise ElmoError(f"{' or '.join(names)} is missing", where=self._path)
@@ -140,11 +134,9 @@ class BiLmFolder:
         return target
 
     def text(self, name: str) -> str:
-        """Reads a file of UTF-8, of at most `MAX_TEXT` bytes; for errors see `file` and `read_utf8`."""
         return read_utf8(self.file(name, max_bytes=MAX_TEXT), max_bytes=MAX_TEXT, where=self.where(name))
 
     def json(self, name: str) -> dict[str, Any]:
-        """Reads a file of JSON; for errors see `file` and `read_json_object`."""
         return read_json_object(self.file(name, max_bytes=MAX_JSON), where=self.where(name))
 
 
@@ -194,9 +186,9 @@ def is_many_langs(folder: BiLmFolder) -> bool:
 
 
 def options_in(folder: BiLmFolder) -> BiLmOptions:
-    """Reads the sizes of a biLM; a wrong file, or a biLM of an unsupported kind, is an `ElmoError`."""
     config, where = _config_and_path(folder)
-    encoder, tokens = (_section(config, name) for name in ("encoder", "token_embedder"))
+    sections = (config.get(name) for name in ("encoder", "token_embedder"))
+    encoder, tokens = (section if isinstance(section, dict) else {} for section in sections)
     if encoder.get("dim") == encoder.get("projection_dim"):
         problem = f"encoder.dim and encoder.projection_dim are both {encoder.get('dim')}; they must differ"
         raise ElmoError(problem, where=where)
@@ -221,10 +213,7 @@ def options_in(folder: BiLmFolder) -> BiLmOptions:
 
 
 def weights_in(folder: BiLmFolder, options: BiLmOptions) -> dict[str, torch.Tensor]:
-    """
-    Reads the weights and dictionaries, by their names in a `BiLm(options)`. A folder of other options, and a
-    weight that is missing, unknown, or of another shape or kind, are an `ElmoError`.
-    """
+    """Reads the weights and dictionaries of a biLM of these `options`, by their names in a `BiLm`."""
     if options != options_in(folder):
         raise ElmoError("the options belong to another biLM", where=folder.where(CONFIG))
     weights = _State(folder, TOKEN_WEIGHTS)
@@ -311,7 +300,9 @@ class _State:
             problem = f"is missing; its shape is {shape}"
         elif not _is_plain(weight):
             problem = "is not a plain tensor of floating point"
-        elif not _has_shape(weight, shape):
+        elif len(weight.shape) != len(shape) or any(
+            size not in (None, actual) for size, actual in zip(shape, weight.shape, strict=True)
+        ):
             problem = f"has the shape {tuple(weight.shape)} instead of {shape}"
         elif not (weight.float().abs() <= MAX_WEIGHT).all():
             problem = "holds values that are not finite or too large"
@@ -325,12 +316,6 @@ class _State:
             raise ElmoError(f"a biLM of this configuration has no place for {surplus}", where=self.where)
 
 
-def _has_shape(weight: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
-    return weight.dim() == len(shape) and all(
-        expected in (None, size) for expected, size in zip(shape, weight.shape, strict=True)
-    )
-
-
 def _is_plain(weight: Any) -> bool:
     """Returns whether this is a tensor of floating-point numbers, neither sparse nor expanded."""
     return (
@@ -342,7 +327,6 @@ def _is_plain(weight: Any) -> bool:
 
 
 def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
-    """Returns the content of the file of sizes, and its name for errors."""
     path = folder.json(CONFIG).get("config_path")
     name = str(path).replace("\\", "/").rpartition("/")[2]
     for candidate in (str(path), name):
@@ -356,18 +340,10 @@ def _config_and_path(folder: BiLmFolder) -> tuple[dict[str, Any], str]:
     )
 
 
-def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
-    section = config.get(name)
-    return section if isinstance(section, dict) else {}
-
-
 def _dictionary(
     folder: BiLmFolder, name: str, expected: Iterable[str] = (OUT_OF_VOCABULARY, PADDING)
 ) -> dict[str, int]:
-    """
-    Reads the row of each entry of a dictionary, which must have the `expected` ones. As in the original,
-    blanks around an entry are dropped, and a blank itself is U+3000.
-    """
+    """Reads the row of each entry. As in the original, blanks around it are dropped; U+3000 is a blank."""
     where = folder.where(name)
     lines = folder.text(name).split("\n")
     rows: dict[str, int] = {}

@@ -26,7 +26,6 @@ class LstmState(NamedTuple):
     cell: torch.Tensor
 
     def digest(self, size: int = 16) -> str:
-        """Returns a hash of `size` bytes that tells states apart."""
         hashed = hashlib.blake2b(digest_size=size)
         for part in self:
             hashed.update(part.detach().cpu().flatten().view(torch.uint8).numpy().data)
@@ -94,11 +93,7 @@ class ProjectedLstm(nn.Module):
     def step(
         self, rows: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Computes one step.
-
-        *Shape:* `rows`, `hidden` `(batch, projection_dim)`, `cell` `(batch, dim)`, to hidden and cell.
-        """
+        """*Shape:* rows and hidden `(batch, projection_dim)`, cell `(batch, dim)`, to hidden and cell."""
         gates = F.linear(torch.cat([rows, hidden], dim=1), self.weight, self.bias)
         # four times (batch, dim)
         input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)

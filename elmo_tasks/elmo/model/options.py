@@ -42,7 +42,6 @@ class CharacterOptions:
     dim: _Units = field(metadata={"path": "char_cnn.embedding.dim"})
     """The size of a character's vector."""
     activation: Literal["relu", "tanh"] = field(metadata={"path": "char_cnn.activation"})
-    """What follows the character convolution."""
     n_highway: Annotated[int, Range(0, MAX_LAYERS)] = field(
         default=0, metadata={"path": "char_cnn.n_highway"}
     )
@@ -95,7 +94,6 @@ class BiLmOptions:
 
     @classmethod
     def read(cls, source: FilePath | dict[str, Any]) -> "BiLmOptions":
-        """Reads a file, or takes the options themselves; for errors see `from_json`."""
         if isinstance(source, dict):
             return cls.from_json(source, where="the options given")
         return cls.from_json(read_json_object(source), where=str(source))
@@ -103,10 +101,7 @@ class BiLmOptions:
     @classmethod
     def from_json(cls, content: dict[str, Any], *, where: str) -> "BiLmOptions":
         """
-        Reads the content of an `options.json`. Other keys, such as the settings of the training, are ignored.
-
-        # Raises
-        `ElmoError`, with `where` and the key: a wrong or missing value.
+        Reads the content of an `options.json`; other keys, such as the settings of the training, are ignored.
         """
         tokens: CharacterOptions | WordOptions
         if content.get("char_cnn") is not None:
@@ -125,7 +120,6 @@ class BiLmOptions:
         return cls(tokens=tokens, **options | clips)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the options in the layout of `options.json`."""
         tokens = self.tokens
         lstm = {
             "cell_clip": self.cell_clip,
@@ -169,20 +163,19 @@ def _character_options(content: dict[str, Any], where: str) -> CharacterOptions:
 
 
 def _value(content: Any, path: str) -> Any:
-    """Returns the value at a path, `None` if there is none."""
     for key in path.split("."):
         content = content.get(key) if isinstance(content, dict) else None
     return content
 
 
 def _read(options: type[Any], content: dict[str, Any], where: str) -> dict[str, Any]:
-    """Returns the values of the fields with a path; a wrong or missing one is an `ElmoError`."""
     kinds, values = get_type_hints(options, include_extras=True), {}
-    for each in fields(options):
-        if (path := each.metadata.get("path")) is not None:
+    for option in fields(options):
+        if (path := option.metadata.get("path")) is not None:
             value = _value(content, path)
-            values[each.name] = each.default if value is None and each.default is not MISSING else value
-            _check(values[each.name], kinds[each.name], path, where)
+            value = option.default if value is None and option.default is not MISSING else value
+            _check(value, kinds[option.name], path, where)
+            values[option.name] = value
     return values
 
 

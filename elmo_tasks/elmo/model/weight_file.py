@@ -50,11 +50,8 @@ _FORGET_BIAS = 1.0
 
 def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    Yields the weights of an official HDF5 file, one at a time, with their names in a `BiLm(options)`.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: see `opened` and `read_array`; or a dataset for which the
-    options have no place.
+    Yields the weights of an official HDF5 file one by one, with their names in a `BiLm(options)`. A dataset
+    without a place in the options is an `ElmoError`.
     """
     layout = list(_official_layout(options))
     with opened(source, "biLM weights") as file:
@@ -65,9 +62,7 @@ def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, 
 
 def softmax_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     """
-    Reads the softmax of an official HDF5 file; `None` if it holds none. For errors see `read_array`.
-
-    *Shape:* weight `(words, projection_dim)` and bias `(words,)`, in the order of the vocabulary.
+    Reads the softmax, `None` if there is none. *Shape:* weight `(words, projection_dim)` and bias `(words,)`.
     """
     with opened(source, "biLM weights") as file:
         shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
@@ -102,11 +97,8 @@ def write_weights(
 
 def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor, str | None]:
     """
-    Reads the state that each sentence starts from, as `allennlp elmo calibrate` writes it: the datasets
-    `hidden` and `memory` of an HDF5 file, and the digest of the biLM that it is of, if the file says it. For
-    errors see `read_array`.
-
-    *Shape:* `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
+    Reads the state of `allennlp elmo calibrate`, and the digest of its biLM, if the file has it. *Shape:*
+    `(layers, 2 directions, projection_dim)` and `(layers, 2 directions, dim)`.
     """
     sizes = {"hidden": options.projection_dim, "memory": options.dim}
     with opened(source, "an LSTM state") as file:
@@ -121,7 +113,6 @@ def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tens
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
-    """Writes what `initial_state_in` reads, as float32, and `attributes` that say its origin."""
     with _written(path, "w") as file:
         for name, part in (("hidden", hidden), ("memory", cell)):
             file.create_dataset(name, data=part.detach().cpu().float().numpy())
@@ -173,7 +164,6 @@ def _character_layout(
 
 
 def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
-    """Refuses weights that the options have no place for: the two files do not belong together."""
     for name, dataset in _datasets(file).items():
         # A softmax may be in the same file.
         if name.startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN")) and name not in expected:
@@ -251,10 +241,10 @@ class _Writing(FileIO):
     error: OSError | None = None
 
     def write(self, content: Any) -> int:
-        rest = memoryview(content).cast("B")
+        unwritten = memoryview(content).cast("B")
         try:
-            while rest:
-                rest = rest[super().write(rest) :]
+            while unwritten:
+                unwritten = unwritten[super().write(unwritten) :]
         except OSError as error:
             self.error = self.error or error
         return memoryview(content).nbytes
@@ -273,11 +263,8 @@ def _written(path: FilePath, mode: str) -> Iterator[h5py.File]:
 
 def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndarray:
     """
-    Reads a dataset as float32. `shape` is the shape by the options.
-
-    # Raises
-    `ElmoError`, with the file and the dataset: it is missing, of another shape, not of floating point, in
-    another file, or different from its checksum; values that are not finite or above `MAX_WEIGHT`.
+    Reads a dataset as float32. One of another shape or kind, in another file, different from its checksum, or
+    with values above `MAX_WEIGHT` is an `ElmoError`.
     """
     stored = file.get(dataset)
     # Before memory is allocated, or another file is read
@@ -298,7 +285,6 @@ def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndar
 
 
 def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str:
-    """Returns what is wrong with a dataset by its header; an empty text if nothing is."""
     if not isinstance(stored, h5py.Dataset):
         return f"{shape} is missing"
     if stored.shape != shape:
@@ -316,10 +302,7 @@ def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str
 
 
 def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
-    """
-    Writes an array as `dtype`, or as float32 if it is a vector. Values that are not finite, or too large, are
-    an `ElmoError`.
-    """
+    """Writes a matrix as `dtype`, a vector as float32; values that it cannot hold are an `ElmoError`."""
     with np.errstate(over="ignore"):
         stored = array.astype(dtype if array.ndim > 1 else "float32")
     if not np.isfinite(stored).all():
@@ -338,7 +321,6 @@ def add_checksums(path: FilePath) -> None:
 
 
 def _datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Returns all datasets of a file by their names, at any depth."""
     items: dict[str, h5py.Dataset] = {}
     file.visititems(items.__setitem__)
     return {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}

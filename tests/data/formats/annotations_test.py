@@ -10,8 +10,7 @@ from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import error_of, mentions
-from tests.ner.sentences_test import entities
-from tests.records import json_lines, read_with
+from tests.records import entities, json_lines, read_with
 
 TEXT = "Ann Lee left Oslo"
 WORDS = TEXT.split()

@@ -1,4 +1,5 @@
 import logging
+import re
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -36,7 +37,7 @@ def test_impossible_layouts(names):
 def test_groups_between_empty_lines():
     lines = list(enumerate(["", "a", "b", " \t", "#begin x", "c", "", "", "d"], start=1))
     groups = [[(2, "a"), (3, "b")], [(6, "c")], [(9, "d")]]
-    assert list(line_groups(lines, separators=("#begin",))) == groups
+    assert list(line_groups(lines, separators=re.compile("#begin"))) == groups
     assert list(line_groups(lines)) == [groups[0], [(5, "#begin x"), (6, "c")], groups[2]]
     assert list(line_groups([])) == []
 

@@ -4,10 +4,9 @@ import sys
 
 import pytest
 
+from elmo_tasks.data.formats.delimited import DelimitedLayout, read_delimited
 from elmo_tasks.data.formats.records import (
-    DelimitedLayout,
     class_names,
-    read_delimited,
     read_parquet,
     read_records,
     record_format,

@@ -1,6 +1,8 @@
 """The encoder's tests with the instructions of other processors."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import torch
 
 from elmo_tasks.common.packed_weights import has_onednn, onednn_has_bfloat16
 from elmo_tasks.elmo.inference.training_products import _onednn_dtypes, trains_in_bfloat16
-from tests.forked import run_tests
+from tests.conftest import environment
 
 PROCESSORS = [("default", "SSE41"), ("avx2", "AVX2"), ("", "AVX512_CORE")]
 """PyTorch's and oneDNN's names of what they may use."""
@@ -43,14 +45,15 @@ def has(capability: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif("ONEDNN_MAX_CPU_ISA" in os.environ, reason="imitates another processor already")
 @pytest.mark.parametrize(("capability", "isa"), PROCESSORS)
-def test_on_another_processor(capability, isa, tmp_path):
+def test_on_another_processor(capability, isa):
     if not has(capability):
         pytest.skip("this processor has less")
     limits = {"ONEDNN_MAX_CPU_ISA": isa} | ({"ATEN_CPU_CAPABILITY": capability} if capability else {})
     # With two threads each direction of the LSTM has one, and other operations compute as with four.
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-k", "not threads2"]
-    code = run_tests([*arguments, *(str(FOLDER / test) for test in TESTS)], tmp_path / "log", limits)
-    assert code == 0, (tmp_path / "log").read_text()
+    command = [sys.executable, "-m", "pytest", *arguments, *(str(FOLDER / test) for test in TESTS)]
+    done = subprocess.run(command, env=environment() | limits, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.skipif("ONEDNN_MAX_CPU_ISA" not in os.environ, reason="of the processors that are imitated")

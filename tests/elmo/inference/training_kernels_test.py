@@ -80,10 +80,6 @@ def test_memory_is_lent_to_one_thread_alone():
         sys.setswitchinterval(interval)
 
 
-# A fourth sequence has no steps.
-BATCH_SIZES = [3, 3, 2, 1]
-
-
 def tensors(*, dim, size, with_projection, sequences=4, dtype=torch.float64):
     def some(*shape):
         return (
@@ -120,36 +116,6 @@ def test_a_plain_lstm_where_it_computes_the_same(dtype, monkeypatch):
         torch.testing.assert_close(*pair)
     monkeypatch.setattr(trained_lstm, "plain_lstm", None)
     trained_layer([3, 3, 2, 1], Clips(0, 0), Products(), *given)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(("size", "with_projection"), [(32, True), (48, False)])
-def test_precision(precision, size, with_projection):
-    """Values and gradients against those in double precision, whose gradients are tested above."""
-    clips, results = Clips(0.5, 0.4), []
-    for dtype, products in ((torch.float64, Products()), (torch.float32, Products(precision))):
-        given = tensors(dim=48, size=size, with_projection=with_projection, dtype=dtype)
-        learned = [tensor for tensor in given if tensor is not None]
-        # Two blocks at once, so that they must not share memory
-        found, other = (
-            TrainedLayer.apply(LayerPasses(clips, products), BATCH_SIZES, *given) for _ in range(2)
-        )
-        loss = sum((part * part.cos()).sum() for part in found)
-        results.append([*found, *torch.autograd.grad(loss + 0 * other[0].sum(), learned)])
-    for expected, part in zip(*results, strict=True):
-        assert part.dtype == torch.float32
-        error = (part - expected).norm() / expected.norm()
-        assert error < {"float32": 5e-6, "bfloat16": 0.1}[precision]
-
-
-def test_the_same_bits_each_time():
-    products, found = Products(), []
-    for sequences in (3, 5, 3, 3):
-        given = tensors(dim=32, size=16, with_projection=True, sequences=sequences, dtype=torch.float32)
-        results = TrainedLayer.apply(LayerPasses(Clips(3, 3), products), BATCH_SIZES, *given)
-        found.append(torch.autograd.grad(results[0].sum(), given[3])[0])
-    assert torch.equal(found[0], found[2])
-    assert torch.equal(found[0], found[3])
 
 
 def results_of(passes, given):

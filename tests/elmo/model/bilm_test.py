@@ -69,15 +69,6 @@ def test_equals_allennlp_in_all_layers(tmp_path):
             torch.testing.assert_close(ours_layer, theirs_layer, atol=1e-12, rtol=1e-12)
 
 
-def test_state_of_a_row_without_tokens_stays(tmp_path):
-    bilm = read_bilm(*make_files(tmp_path))
-    _, before = bilm(batch([["a"], ["b", "c"]]))
-    _, after = bilm(batch([["d"], []]), before)
-    for part_before, part_after in zip(before, after, strict=True):
-        assert torch.equal(part_after[:, :, 1], part_before[:, :, 1])
-        assert not torch.equal(part_after[:, :, 0], part_before[:, :, 0])
-
-
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_encode_gives_each_sentence_as_if_it_were_alone(changes):
     bilm = random_bilm(**changes).double().requires_grad_(False)

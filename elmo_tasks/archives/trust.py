@@ -1,0 +1,223 @@
+"""
+An archive must not run code of its maker. Its config is checked before anything is built from it: it names
+classes by their registered names alone. While it is opened, nothing is fetched: libraries find the network as
+if it were down, and take what is in their caches. Both hold unless the user trusts the archive (`TRUST`).
+"""
+
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
+from pathlib import Path
+from typing import Any, NoReturn
+
+from allennlp.common.registrable import Registrable
+from allennlp.models.archival import CONFIG_NAME
+
+from elmo_tasks.common.errors import errors_as
+from elmo_tasks.common.files import read_utf8
+from elmo_tasks.common.machine import ChangeWhileUsed
+from elmo_tasks.common.strict_params import ConfigError
+
+MAX_CONFIG = 1 << 22
+"""The most bytes of the config of an archive."""
+MAX_WORDS, MAX_WORD_BYTES = 4_000_000, 1 << 26
+"""The most words of a vocabulary, and their bytes, unless the user trusts it. GloVe has 2.2 million."""
+TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
+"""
+The environment variable that, if it is 1, lets the config of an archive name any Python object, and things to
+fetch.
+"""
+_STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])')
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_SAFE: dict[str, tuple[bool | None, ...]] = {
+    "trust_remote_code": (False, None),
+    "weights_only": (True,),
+    **dict.fromkeys(("evalb_directory_path", "srl_eval_path", "vocab"), (None,)),
+}
+"""
+The safe values of arguments with which transformers runs code from others, AllenNLP's models run a scorer by
+a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock.
+"""
+_OF_SPACY = ("language", "model", "tokenizer")
+"""The keys of a model of spaCy, which is a package."""
+_resolve_class_name = Registrable.resolve_class_name.__func__
+_trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
+"""The names in the overrides of the user, while an archive is opened; otherwise `None`."""
+
+
+def is_opening_untrusted() -> bool:
+    """Tells whether this thread is opening an archive, and the user has not set `TRUST`."""
+    return _trusted.get() is not None and not _trusts_archives()
+
+
+@contextmanager
+def only_registered_names(overrides: dict[str, Any]) -> Iterator[None]:
+    """
+    Lets AllenNLP build registered classes alone inside the block, and those that the overrides name, and
+    lets nothing use the network.
+    """
+    names = frozenset(part for _, part in _values(overrides) if isinstance(part, str))
+    token = _trusted.set(names | (_trusted.get() or frozenset()))
+    try:
+        with _offline():
+            yield
+    finally:
+        _trusted.reset(token)
+
+
+class OfflineError(ConnectionError):
+    """Something in the config of an archive is not on this machine."""
+
+
+def refuse_to_fetch(what: str) -> NoReturn:
+    raise OfflineError(f"its config needs {what}, and opening an archive fetches nothing")
+
+
+def _refuse_hosts() -> Callable[[], None]:
+    """Has every library find the network down, in the threads that open archives alone."""
+    stock = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        if is_opening_untrusted():
+            refuse_to_fetch(f"files from {host}")
+        return stock(host, *args, **options)
+
+    socket.getaddrinfo = getaddrinfo
+    return partial(setattr, socket, "getaddrinfo", stock)
+
+
+_offline = ChangeWhileUsed(_refuse_hosts)
+
+
+@cache
+def _take_cached_files() -> None:
+    """Has `cached_path` take the files of an archive that is opened from its cache, without waiting."""
+    from cached_path import _cached_path as cached_paths  # imports the clients of all stores
+
+    stock = cached_paths.get_from_cache
+
+    def get_from_cache(url: str, cache_dir: Any = None, *args: Any, **options: Any) -> Any:
+        if not is_opening_untrusted():
+            return stock(url, cache_dir, *args, **options)
+        return cached_paths.find_latest_cached(url, cache_dir) or refuse_to_fetch(url), None
+
+    cached_paths.get_from_cache = get_from_cache
+
+
+def check_config(folder: Path) -> None:
+    """
+    Checks that the config of an unpacked archive is plain JSON, as AllenNLP writes it; and, unless `TRUST` is
+    set, that it names nothing to build by a Python path, and lets no model hub's code run.
+    """
+    if not (folder / CONFIG_NAME).exists():
+        return
+    config = read_config(folder)
+    if not _trusts_archives():
+        for path, value in _values(config):
+            _check_value(path, value)
+        _check_vocabulary(folder / "vocabulary")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Reads the config of an unpacked archive, as JSON with the commas at the ends that Jsonnet allows."""
+    text = read_utf8(folder / CONFIG_NAME, max_bytes=MAX_CONFIG, where=CONFIG_NAME)
+    remedy = "if it is Jsonnet that you trust, run `jsonnet config.jsonnet -o config.json`"
+    with errors_as(ConfigError, f"{CONFIG_NAME} is not JSON", (ValueError, RecursionError), remedy=remedy):
+        config = json.loads(_STRING_OR_LAST_COMMA.sub(lambda match: match[1] or "", text))
+    if not isinstance(config, dict):
+        raise ConfigError(f"{CONFIG_NAME} is not an object of JSON")
+    return config
+
+
+def _check_vocabulary(folder: Path) -> None:
+    """Bounds the memory of a vocabulary, some 200 bytes a word: short words pack to a 20th of their size."""
+    words = size = 0
+    # AllenNLP reads all files, whatever their names.
+    for path in filter(Path.is_file, folder.glob("*")):
+        size += path.stat().st_size
+        with open(path, "rb") as file:
+            words += sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
+    if words > MAX_WORDS or size > MAX_WORD_BYTES:
+        raise ConfigError(
+            f"the vocabulary has {words:,} words and {size:,} bytes, more than {MAX_WORDS:,} or "
+            f"{MAX_WORD_BYTES:,}",
+            remedy=REMEDY,
+        )
+
+
+def _check_value(path: tuple[str, ...], value: object) -> None:
+    key = ".".join(path)
+    if isinstance(value, str) and "://" in value:
+        _take_cached_files()
+    if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
+        raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=REMEDY)
+    if isinstance(value, str) and len(path) > 1:
+        if _is_device(value):
+            raise ConfigError(f"an archive may not read {value}, which is no file", key=key, remedy=REMEDY)
+        if path[-1] in _OF_SPACY and _is_other_package(value):
+            raise ConfigError(f"{value!r} is not a model of spaCy", key=key, remedy=REMEDY)
+    # These are built when the archive is open already; `resolve_registered` knows no archive then.
+    late = path[0] in ("evaluation", "data_loader", "validation_data_loader")
+    if isinstance(value, str) and path[0] != "trainer":  # nothing in it is built
+        names_type = (path[-1] == "type" and "." in value) or (late and _DOTTED.fullmatch(value))
+        if names_type and not any(value in registry for registry in Registrable._registry.values()):
+            raise _unregistered(key, value)
+
+
+def _is_device(name: str) -> bool:
+    """Tells whether something like `/dev/zero`, which may have no end, is at a path."""
+    path = os.path.expanduser(name.removeprefix("file://"))
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def _is_other_package(name: str) -> bool:
+    """Tells whether spaCy would import an installed package by its name that is no model."""
+    try:
+        distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return False
+    registered = any(name in registry for registry in Registrable._registry.values())
+    return not registered and name not in entry_points(group="spacy_models").names
+
+
+def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yields the values in JSON with the keys that lead to them; containers only for the keys of `_SAFE`."""
+    if isinstance(value, dict | list) and not (path and path[-1] in _SAFE):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in items:
+            yield from _values(part, (*path, str(key)))
+    elif path:
+        yield path, value
+
+
+def resolve_registered(cls: type[Registrable], name: str) -> Any:
+    """
+    Replaces AllenNLP's `resolve_class_name`, which imports whatever a dotted name says. A config may name a
+    class by a mere string, which `check_config` cannot tell from other strings.
+    """
+    trusted = _trusted.get()
+    is_path = "." in name and name not in Registrable._registry[cls]
+    if trusted is not None and is_path and name not in trusted and not _trusts_archives():
+        raise _unregistered(f"a {cls.__name__}", name)
+    return _resolve_class_name(cls, name)
+
+
+REMEDY = f"if you trust the archive as you trust a program, set {TRUST}=1"
+
+
+def _unregistered(key: str, name: str) -> ConfigError:
+    return ConfigError(
+        f"{name!r} is not a registered name, and an archive may not name any Python object",
+        key=key,
+        remedy=f"use --include-package NAME for the package that registers it, or, {REMEDY}",
+    )
+
+
+def _trusts_archives() -> bool:
+    return os.environ.get(TRUST) == "1"
