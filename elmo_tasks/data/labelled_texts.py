@@ -18,6 +18,7 @@ from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
 from elmo_tasks.data.formats.profile import as_label, only_item
 from elmo_tasks.data.formats.records import (
     ANSWER,
+    DECISIONS,
     class_names,
     is_parquet,
     is_rejected,
@@ -210,10 +211,12 @@ class LabelledTextReader(TaskReader):
 
     def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
+        examples: Iterator[_Example | str | InputError]
         examples = (record.make(make) for record in READ[format](path, self.options))
-        for example in self.valid_examples(path, examples):
-            if example is None:
-                counts["records that annotators have rejected or ignored left out"] += 1
+        examples = self.valid_examples(path, examples)
+        for example in examples:
+            if isinstance(example, str):
+                counts[f"records that annotators have {example} left out"] += 1
                 continue
             label = None if isinstance(example, InputError) else example.label
             if label in self.undecided:
@@ -222,12 +225,11 @@ class LabelledTextReader(TaskReader):
             counts[_INSTANCES if label is None else f"{_INSTANCES}: {label}"] += 1
             yield example
 
-    def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | None:
-        """Returns the example of a record; `None` if it is rejected."""
+    def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | str:
+        """Returns the example of a record, or how annotators have left it out."""
         columns, label = self.columns(values)
-        reads_answer = ANSWER in (label, *chain(*columns))
-        if is_rejected(values) and not self.every_record and not reads_answer:
-            return None
+        if is_rejected(values, label) and not self.every_record and ANSWER not in chain(*columns):
+            return DECISIONS[values[ANSWER]]
         ids = ids_of(values, {*chain(*columns), label})
         try:
             words = [_text(values, names_of_text) for names_of_text in columns]

@@ -268,6 +268,8 @@ class EntitySentence:
     text: Words | None = None
     """The words in their text, if the file has one."""
     ids: Mapping[str, Any] | None = None
+    moved: Sequence[str] = ()
+    """The spans that are where their text is, not at their offsets."""
 
 
 @dataclass

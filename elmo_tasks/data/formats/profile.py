@@ -216,8 +216,8 @@ def read_table(sample: Sample) -> Table | None:
     """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
     if sample.is_json or sample.is_parquet:
         rows = sample.records
-        if any(not is_rejected(row) for row in rows) and not is_binary(rows):
-            rows = [row for row in rows if not is_rejected(row)]
+        label = ANSWER if is_binary(rows) else None
+        rows = [row for row in rows if not is_rejected(row, label)] or rows
         return Table(rows, problem=sample.problem) if rows or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
