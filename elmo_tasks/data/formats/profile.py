@@ -116,7 +116,11 @@ class Column:
             return "address"
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
-        if all(isinstance(value, bool) for value in values) or self.num_rows > 1 == len(self.counts):
+        if (
+            all(isinstance(value, bool) for value in values)
+            or self.num_rows > 1 == len(self.counts)
+            and not _most(map(_SENTENCE.search, strings))
+        ):
             return "label" if len(self.counts) > 1 else "constant"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
             return "tags"
@@ -215,16 +219,15 @@ class Table:
 def read_table(sample: Sample) -> Table | None:
     """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
     if sample.is_json or sample.is_parquet:
-        rows = sample.records
-        label = ANSWER if is_binary(rows) else None
-        rows = [row for row in rows if not is_rejected(row, label)] or rows
-        return Table(rows, problem=sample.problem) if rows or sample.problem else None
+        label = ANSWER if is_binary(sample.records) else None
+        records = [record for record in sample.records if not is_rejected(record, label)] or sample.records
+        return Table(records, problem=sample.problem) if records or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
     numbered = list(enumerate(sample.all_lines, start=1))
     dialect = find_dialect(numbered, AUTO)
     file = sample.files[0]
-    rows = [row for _, row in split_rows(file, numbered, dialect)]
+    rows: list[list[str] | InputError] = [row for _, row in split_rows(file, numbered, dialect)]
     if sample.spread:
         del rows[-1]  # it may continue
         rows += split_lines(sample.spread, dialect)

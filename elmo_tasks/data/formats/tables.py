@@ -54,6 +54,7 @@ _WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "des
 _IDS = re.compile(r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|year|user|author)")
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
+_PARSE = "_parse"
 _MOST_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
 _LONGER = 2
@@ -171,8 +172,8 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         if texts
     ]
     if not candidates and (texts := _unlabelled(table, labels)):
-        columns = [] if table.has_header else list(table.columns)
-        return Finding(Fit.NO, unlabelled={"text": texts[0].name, "columns": columns})
+        names = [] if table.has_header else list(table.columns)
+        return Finding(Fit.NO, unlabelled={"text": texts[0].name, "columns": names})
     if not candidates:
         return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
     label, texts, text_doubt = next(reading for reading in readings if reading[1])
@@ -240,7 +241,7 @@ def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column]
         column
         for column in table.columns.values()
         if column is not label
-        and not column.name.endswith("_parse")
+        and not column.name.endswith(_PARSE)
         and (
             column.kind == "text" or (column.kind in ("word", "label", "id") and _is_text_name(table, column))
         )
@@ -433,7 +434,7 @@ def _in_order(labels: Collection[str]) -> list[str]:
 def unread_texts(rows: Sequence[Mapping[str, Any]], read: Collection[str]) -> list[str]:
     """Returns the columns that are not read and may be texts or labels."""
     columns = Table(rows).columns.values()
-    return [each.name for each in columns if each.name not in read and each.kind in ("text", "label")]
+    return [each.name for each in columns if each.name not in read and each.kind in ("text", "label") and not each.name.endswith(_PARSE)]
 
 
 # Paths and first words
