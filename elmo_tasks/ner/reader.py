@@ -24,6 +24,7 @@ from elmo_tasks.data.formats.columns import (
     EntitySentence,
     find_columns,
     gold_files,
+    problem_of_columns,
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS
 from elmo_tasks.data.formats.sample import Sample
@@ -117,8 +118,7 @@ class NerReader(TaskReader):
         if format.name == "columns":
             candidates, doubt = find_columns(sample)
             fit, problem = format.fit(sample), None
-            if fit is Fit.NO and sample.has_blank_lines:
-                what = "there are lines in columns, but no column has nothing but O and tags such as B-PER"
+            if fit is Fit.NO and (what := problem_of_columns(sample)):
                 fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
             return Finding(fit, candidates or [{}], problem, doubt)
         tokenizer = None

@@ -98,7 +98,9 @@ def _fit(values: dict[str, Any]) -> Fit:
     name, shape = _list_of_spans(values, tokens, text)
     if shape is not None or (tokens and len(values.get(_name_of_tags(values), ())) == len(tokens)):
         return Fit.CERTAIN
-    return Fit.LIKELY if tokens or (text and values.get(name) == []) else Fit.POSSIBLE
+    if tokens or (text and values.get(name) == []):
+        return Fit.LIKELY
+    return Fit.POSSIBLE if text else Fit.NO
 
 
 def unsplit_text(records: Iterable[Mapping[str, Any]]) -> str:
@@ -148,7 +150,8 @@ def _sentence(
 def _content(values: Mapping[str, Any]) -> tuple[list[str] | None, str | None]:
     """Returns the tokens and the text of a record."""
     text = next((values[name] for name in _TEXTS if isinstance(values.get(name), str)), None)
-    tokens = next((values[name] for name in _TOKENS if name in values), None)
+    names = (*_TOKENS, *(name for name in _TEXTS if isinstance(values.get(name), list)))
+    tokens = next((values[name] for name in names if name in values), None)
     if isinstance(values.get(_SLOTS), list) and text is not None:
         tokens = text.split()
     return tokens if _is_list_of(tokens, str) else None, text

@@ -20,7 +20,7 @@ from elmo_tasks.data.input_files import InputError, Record, read_lines, shorten
 
 logger = logging.getLogger(__name__)
 
-DELIMITERS = ("\t", ",", ";", "|")
+DELIMITERS = ("\t", ",", ";", "|", "@")
 QUOTES = ('"', "'")
 _SAMPLE = 100
 _SEPARATOR = re.compile("sep=.")
