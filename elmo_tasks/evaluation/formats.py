@@ -100,7 +100,7 @@ def _fit_analogies(sample: Sample) -> Fit:
     if re.search(r"\b(c,d|word_?3,\w+)$", sample.first_row.lower()):
         return Fit.CERTAIN
     rows = _rows(sample)
-    if not rows or any(" " in cell for row in rows for cell in row):
+    if not rows or any(" " in cell or num_words(cell) > _LONGEST for row in rows for cell in row):
         return Fit.NO
     if all(len(row) == 4 for row in rows):
         return Fit.LIKELY if not any(_is_number(cell) for row in rows for cell in row) else Fit.NO

@@ -160,6 +160,8 @@ def find_dialect(lines: NumberedLines, layout: DelimitedLayout) -> Dialect:
     texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
     if delimiter == "auto":
         delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
+        if columns is None and texts and delimiter not in texts[0] and quotes == "auto":
+            return _dialect_of_one_column(texts)
     if quotes != "auto":
         return Dialect(delimiter, quotes if isinstance(quotes, str) else '"' if quotes else None)
     if len(delimiter) > 1:
@@ -176,6 +178,13 @@ def find_dialect(lines: NumberedLines, layout: DelimitedLayout) -> Dialect:
         ):
             return dialect
     return Dialect(delimiter, '"') if delimiter == "," and not possible else plain
+
+
+def _dialect_of_one_column(texts: list[str]) -> Dialect:
+    """Returns the dialect of lines whose first has one cell: without quotes, no line is split."""
+    if any(map(_ENCLOSED['"'].fullmatch, texts)):
+        return Dialect(",", '"')
+    return Dialect("\t" if not any("\t" in text for text in texts) else "\0", None)
 
 
 def _find_delimiter(texts: list[str], width: int | None) -> str:

@@ -9,7 +9,14 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_lines, split_rows, without_separator
+from elmo_tasks.data.formats.delimited import (
+    AUTO,
+    delimited_lines,
+    find_dialect,
+    split_lines,
+    split_rows,
+    without_separator,
+)
 from elmo_tasks.data.formats.records import ANSWER, is_rejected
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError, shorten
@@ -31,6 +38,7 @@ NAMES_OF_TEXTS = (
 NAMES_OF_PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
     *(("sentence a", "sentence b"), ("text a", "text b"), ("claim", "evidence"), ("query", "passage")),
+    *(("tweet", "reply"), ("post", "reply"), ("headline", "body")),
     *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("context", "statement")),
 )
 NAMES_OF_TWO = (("question", "answer"), ("query", "document"), ("context", "response"))
@@ -58,6 +66,7 @@ _NUMBERS = re.compile(r"[\d\s.,-]+")
 _WHOLE = re.compile(r"-?\d+(\.0+)?")
 _DATE = re.compile(
     r"\d{4}[-./] ?\d\d?[-./] ?\d\d?\b.{,20}|\d\d?[-./]\d\d?[-./]\d{2,4}( .{,20})?|\d\d?:\d\d(:\d\d)?.{,6}"
+    r"|(19|20)\d\d[01]\d[0-3]\d|\d\d?-[A-Z][a-z]{2}-\d{2,4}"
     r"|(\w+,? )?[A-Z][a-z]{2,8}\.? \d\d?,?( .{,20})? \d{4}|(\w{3}, )?\d\d? [A-Z][a-z]{2,8} \d{4}.{,20}"
 )
 _ADDRESS = re.compile(
@@ -117,6 +126,8 @@ class Column:
             self.has_words and _most(isinstance(value, list) for value in values)
         ):
             return "labels" if self._are_lists_of_labels else "list"
+        if any(isinstance(value, list) for value in values) and self._are_lists_of_labels:
+            return "labels"
         if _most(map(_LIST.fullmatch, strings)) or (
             self.num_words > 1 and _most(map(_NUMBERS.fullmatch, strings))
         ):
@@ -238,7 +249,9 @@ def read_table(sample: Sample) -> Table | None:
     dialect = find_dialect(numbered, AUTO)
     file = sample.files[0]
     rows: list[list[str] | InputError] = [row for _, row in split_rows(file, numbered, dialect)]
-    if sample.spread:
+    if sample.spread and 2 * len(rows) < len(sample.lines):  # cells with line breaks: no line shows a row
+        rows = [row for _, row in split_rows(file, delimited_lines(file, sample.encoding), dialect)]
+    elif sample.spread:
         del rows[-1]  # it may continue
         rows += split_lines(sample.spread, dialect)
     problem = next((row for row in rows if isinstance(row, InputError)), None)
@@ -295,7 +308,7 @@ def _has_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 def _is_like(cell: str, column: Column) -> bool:
     """Tells whether the first cell of a column may be one of its values, and not its name."""
     if column.kind == "text":
-        return num_words(cell) > 1 or column.num_words < 3
+        return num_words(cell) > max(1, column.num_words / 4) or column.num_words < 3
     pattern = {"number": _NUMBER, "date": _DATE, "address": _ADDRESS, "list": _LIST, "tags": _TAG}.get(
         column.kind
     )

@@ -17,6 +17,7 @@ _PDF, _EXCEL, _PICKLE = b"%PDF-", b"\xd0\xcf\x11\xe0", re.compile(rb"\x80[\x02-\
 _POINTERS = re.compile(r"\S+ \d+ \d+ .*\d:\d+\S*-rel\b")
 """A line such as `nw/x.tree 0 4 gold run run.01 ----- 0:1-ARG0 4:0-rel`, also of NomBank."""
 _BRAT = re.compile(r"T\d+\t\S+ \d+ \d+\t")
+_TREE = re.compile(r"\( ?\((S|ROOT|TOP|NP|FRAG|SINV|SQ|SBARQ)\b")
 _PUBTATOR = re.compile(r"\d+\|t\|")
 _PYTHON = re.compile(r"\w+ *= *\[|\[? *\( *[\"']")
 _ENTITIES = re.compile("[\"']entities[\"']")
@@ -142,6 +143,12 @@ _KINDS = (
         "a text with entities in tags between the words",
         lambda sample: not (sample.is_json or "\t" in sample.first_row) and _has(sample, _INLINE, share=0.3),
         "write a token a line with its tag, or texts with the offsets of entities as JSON Lines",
+    ),
+    _Kind("ARFF of Weka", lambda sample: _begins(sample, "@relation"), "save it as csv"),
+    _Kind(
+        "trees of the Penn Treebank, without the labels of sentiment",
+        lambda sample: _TREE.match(sample.first_row),
+        "no task here reads parses",
     ),
     _Kind(
         "word vectors",

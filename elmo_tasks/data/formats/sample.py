@@ -10,7 +10,8 @@ from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
-from elmo_tasks.common.files import UNREADABLE, decompressed
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import UNREADABLE, decompressed, text_lines
 from elmo_tasks.data.formats.records import class_names, is_parquet, read_records, record_format
 from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding, parse_json
 
@@ -20,9 +21,8 @@ _PLACES, _LINES_OF_PLACE, _BYTES_OF_PLACE = 40, 10, 1 << 14
 """The places of a file behind its head that are looked at."""
 _RECORDS = 500
 _SEPARATOR = re.compile(r"#|(\d+[ \t]+)?-DOCSTART-")
-_STEP = 400
-"""Of a packed file, two lines of so many are looked at."""
-_MOST_BYTES = 1 << 26
+_STEP, _MOST_LINES = 400, 1_000_000
+"""Of files without places, two lines of so many are looked at, and this many at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,13 @@ class Sample:
         problem: InputError | None = None
         if self.is_json or self.is_parquet:
             try:
-                for record in islice(read_records(self.files[0], encoding=self.encoding), _RECORDS):
+                read = enumerate(read_records(self.files[0], encoding=self.encoding))
+                is_whole = self.is_parquet or not self.lines[0].rstrip().endswith("}")  # no line a record
+                for _, record in (
+                    (each for each in islice(read, _MOST_LINES) if each[0] < _RECORDS or each[0] % _STEP < 2)
+                    if is_whole
+                    else islice(read, _RECORDS)
+                ):
                     values = record.make(dict)
                     if isinstance(values, InputError):
                         problem = problem or values
@@ -131,20 +137,15 @@ def sample_of_files(
 
 
 def _lines_at_places(path: Path, encoding: str) -> list[str]:
-    """Returns lines at places all over a file; a packed one is read up to its `_MOST_BYTES`."""
-    lines: list[bytes] = []
-    with suppress(*UNREADABLE), open(path, "rb") as packed:
-        file = decompressed(packed)
-        if file is not packed:
-            for number, line in enumerate(file):
-                if number > HEAD and number % _STEP < 2:
-                    lines.append(line)
-                if file.tell() > _MOST_BYTES:
-                    break
-        else:
-            size = packed.seek(0, SEEK_END)
-            for place in range(1, _PLACES):
-                packed.seek(size * place // _PLACES)
-                lines += packed.read(_BYTES_OF_PLACE).split(b"\n")[1:-1][:_LINES_OF_PLACE]
-    texts = (line.decode(encoding, "replace").rstrip("\r\n") for line in lines)
-    return [text for text in texts if "\ufffd" not in text]
+    """Returns lines at places all over a file; of a packed one, or of UTF-16, two of each `_STEP`."""
+    lines: list[str] = []
+    with suppress(*UNREADABLE, ElmoError), open(path, "rb") as packed:
+        if decompressed(packed) is not packed or encoding.startswith("utf-16"):
+            numbered = islice(text_lines(path, encoding=encoding), HEAD, _MOST_LINES)
+            return [line for number, line in numbered if number % _STEP < 2]
+        size = packed.seek(0, SEEK_END)
+        for place in range(1, _PLACES):
+            packed.seek(size * place // _PLACES)
+            whole_lines = packed.read(_BYTES_OF_PLACE).split(b"\n")[1:-1][:_LINES_OF_PLACE]
+            lines += (line.decode(encoding, "replace").rstrip("\r") for line in whole_lines)
+    return [line for line in lines if "\ufffd" not in line]

@@ -68,7 +68,7 @@ _CHOICES = {"choice", "ending", "option", "candidate", "choice1", "ending1", "op
 _VERSIONS = {
     *("en", "de", "fr", "es", "pt", "it", "zh", "ja", "ar", "html", "raw", "clean", "cleaned", "original"),
     *("tokenized", "tokenised", "normalized", "normalised", "translated", "translation", "lemmatized"),
-    *("stemmed", "processed", "preprocessed", "lower", "plain", "str"),
+    *("stemmed", "annot", "annotated", "processed", "preprocessed", "lower", "plain", "str"),
 }
 """Parts of the names of versions of a text."""
 _LONGER = 2
@@ -78,6 +78,7 @@ _SHOWN = 5
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_SCORE_NAME = re.compile("score|similarity|relatedness")
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
@@ -196,7 +197,12 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
     label, texts, text_doubt = next(reading for reading in readings if reading[1])
     scores = _scores(table)
-    if scores and len(texts) == 2 and not (sample.label or is_label_name(label.name)):
+    if (
+        scores
+        and _SCORE_NAME.search(normal(scores.name))
+        and len(texts) == 2
+        and not (sample.label or is_label_name(label.name))
+    ):
         return Finding(Fit.LIKELY, problem=_are_scores(file, scores))
     is_named = table.has_header and (
         normal(label.name) in NAMES_OF_LABELS or any(normal(text.name) in NAMES_OF_TEXTS for text in texts)
@@ -285,6 +291,8 @@ def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column]
         texts.reverse()
     if pair := _pair(table, texts):
         return list(pair), None
+    full = [column for column in texts if 2 * len(column.values) > len(table.rows)]
+    texts = full or texts  # remarks are seldom
     if len(texts) == 1:
         return texts, None
     *_, next_longest, longest = sorted(texts, key=lambda column: column.num_words)
@@ -313,7 +321,7 @@ def _pair(table: Table, texts: Sequence[Column]) -> tuple[Column, Column] | None
             if set(names) <= by_name.keys():
                 return by_name[names[0]], by_name[names[1]]
         alike = [pair for pair in combinations(filled, 2) if _are_contrasted(*pair)]
-        if alike and not any(set(normal(alike[0][0].name).split()) & _CHOICES for _ in alike):
+        if alike and not _are_choices(table, alike[0][0]):
             return alike[0]
         if not _WHOLE.isdisjoint(by_name):
             return None
@@ -323,11 +331,18 @@ def _pair(table: Table, texts: Sequence[Column]) -> tuple[Column, Column] | None
     return (texts[0], texts[1]) if short > 2 and long <= _MOST_UNLIKE * short else None
 
 
+def _are_choices(table: Table, first: Column) -> bool:
+    """Tells whether a column is one of several to choose from, such as `ending0` to `ending3`."""
+    others = {re.sub(r"1(?!\d)", digit, first.name) for digit in "03"} - {first.name}
+    return bool(_words_of(first) & _CHOICES) or not others.isdisjoint(table.columns)
+
+
 def _are_contrasted(first: Column, second: Column) -> bool:
     """Tells whether two names are alike but for one part, such as `sent_more` and `sent_less`, or `qtext`."""
     one, other = first.name.lower(), second.name.lower()
     for a, b in CONTRASTS:
-        if re.sub(rf"(?<![a-z]){a}(?![a-z])", b, one) == other != one:
+        kind = r"\d" if a.isdecimal() else "[a-z]"
+        if re.sub(rf"(?<!{kind}){a}(?!{kind})", b, one) == other != one:
             return True
     letters = (one[:1], other[:1])
     return letters in CONTRASTS and one[1:] == other[1:] and len(one) > 3
@@ -353,7 +368,8 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
         )
     lists = [] if sample.is_json or sample.is_parquet else table.of_kind("list")
     if not texts and not any(re.search("[^\\W\\d]", value) for column in lists for value in column.strings):
-        return InputError(f"this is a table with {columns}, none of which has texts", where=file)
+        what = "JSON" if sample.is_json else "a table"
+        return InputError(f"this is {what} with {columns}, none of which has texts", where=file)
     for column in table.of_kind("labels"):
         several = next(value for value in column.values if re.search("[,;|]", as_label(value)))
         return _several_labels(file, f"{several} in the column {column.name!r}")
@@ -389,8 +405,12 @@ def _unlabelled(table: Table, labels: Sequence[Column]) -> list[Column]:
 
 
 def _scores(table: Table) -> Column | None:
-    """Returns a column of numbers, some of them with fractions."""
-    numbers = table.of_kind("number")
+    """Returns a column of numbers, some of them with fractions, that are called scores, or a label."""
+    numbers = [
+        column
+        for column in table.of_kind("number")
+        if _SCORE_NAME.search(normal(column.name)) or is_label_name(column.name)
+    ]
     return next((each for each in numbers if any(map(_FRACTION.fullmatch, each.strings))), None)
 
 
