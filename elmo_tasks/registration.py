@@ -9,8 +9,8 @@ it: whoever first reads a name from one, as `from allennlp.models import Model` 
 With `ELMO_TASKS_PLUGIN=0`, the finder waits for such a module of ours alone: wherever spaCy is used, it
 imports elmo_tasks for its components.
 
-Python holds a lock for each module that a thread imports. A thread waits for `_lock` only while it imports
-none of these modules; so the thread that has `_lock` and imports the suite can wait for any of them.
+Python holds a lock for each module that a thread imports. A thread waits for `_lock` only while it imports no
+module of AllenNLP or of ours; so the thread that has `_lock` and imports the suite can wait for any of them.
 """
 
 import gc
@@ -24,7 +24,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from itertools import dropwhile
 from threading import RLock, local
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration")
@@ -43,8 +43,8 @@ def install() -> None:
     is_wanted = os.environ.get("ELMO_TASKS_PLUGIN") != "0"
     is_imported = bool(sys.modules.get("allennlp"))
     with _lock:
-        finder = _Finder(("allennlp",) if is_wanted and not is_imported else ())
-        sys.meta_path = [finder, *sys.meta_path]
+        others = [finder for finder in sys.meta_path if type(finder).__module__ != __name__]
+        sys.meta_path = [_Finder(("allennlp",) if is_wanted and not is_imported else ()), *others]
         if is_wanted and is_imported:
             import_suite()
 
@@ -72,9 +72,7 @@ class _Finder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, _, module = name.partition(".")
-        if package not in self._others and not (
-            package == "elmo_tasks" and module and needs_allennlp(module)
-        ):
+        if package not in self._others and not (package == "elmo_tasks" and module):
             return None
         later = list(dropwhile(lambda finder: finder is not self, sys.meta_path))[1:]
         specs = (finder.find_spec(name, path, target) for finder in later)
@@ -94,15 +92,22 @@ class _Loader(Loader):
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Executes a module by its own loader, and has the suite imported before others read its names."""
+        """
+        Executes a module by its own loader. If it needs AllenNLP, the suite is imported before others read
+        its names.
+        """
         name = module.__name__
-        if name.startswith("elmo_tasks.") and find_spec("allennlp") is None:
+        package, _, own = name.partition(".")
+        is_light = package == "elmo_tasks" and not needs_allennlp(own)
+        if package == "elmo_tasks" and not is_light and find_spec("allennlp") is None:
             raise ModuleNotFoundError(
                 f"{name} needs AllenNLP, the extra elmo_tasks[allennlp]", name="allennlp"
             )
         module.__loader__ = module.__spec__.loader = self._loader  # type: ignore[union-attr]
         with _importing():
             self._loader.exec_module(module)
+        if is_light:
+            return
         if name == SUITE:
             # Another thread may be at some place in the old list.
             sys.meta_path = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
@@ -117,10 +122,17 @@ class _Waiting(ModuleType):
     """A module whose names are read after the suite is imported, except by modules that are imported."""
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("__") and not hasattr(_thread, "imports"):
+        if not (name.startswith("__") or hasattr(_thread, "imports") or _is_module(sys._getframe(1))):
             import_suite()
             self.__class__ = ModuleType  # type: ignore[assignment]
         return ModuleType.__getattribute__(self, name)
+
+
+def _is_module(frame: FrameType) -> bool:
+    """Tells whether a frame is of a module of ours, which another thread may find before there is a finder."""
+    return frame.f_code.co_name == "<module>" and str(frame.f_globals.get("__name__")).startswith(
+        "elmo_tasks."
+    )
 
 
 @contextmanager

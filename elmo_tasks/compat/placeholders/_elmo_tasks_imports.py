@@ -10,21 +10,22 @@ Neither is in `sys.modules`, and `builtins` stays as it is. An import statement 
 `__builtins__` of its module: there `_Loader` puts another one while the module is executed. Other modules and
 threads would see stand-ins in `sys.modules`, and `importlib.util.LazyLoader` loads at once what
 `from x import y` names, as AllenNLP does nearly everywhere.
+
+A finder imports this module while Python holds the lock of all imports. So it imports at the top what every
+Python has imported when it starts: another thread may hold the lock of any other module.
 """
 
 import builtins
-import functools
-import gc
-import importlib
 import os
-import pkgutil
 import sys
-from collections.abc import Collection
-from importlib.util import find_spec
-from itertools import dropwhile
-from pathlib import Path
-from types import ModuleType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import ModuleType
+    from typing import Any, NoReturn
+else:
+    ModuleType = type(sys)
 
 IMPORTING = ("allennlp", "allennlp_models", "cached_path", "rouge")
 """The packages whose modules import what they use only inside functions, or to derive a class from."""
@@ -49,20 +50,21 @@ class ElmoTasksFinder:
     """Finds the modules of `IMPORTING` as the finders after it do, with a `_Loader`."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name == "allennlp.__main__":
             start_command()
         if name.partition(".")[0] not in IMPORTING:
             return None
-        later = list(dropwhile(lambda finder: finder is not ElmoTasksFinder, sys.meta_path))[1:]
-        specs = (finder.find_spec(name, path, target) for finder in later)
+        finders = list(sys.meta_path)
+        place = finders.index(ElmoTasksFinder) if ElmoTasksFinder in finders else -1  # type: ignore[arg-type]
+        specs = (finder.find_spec(name, path, target) for finder in finders[place + 1 :])
         spec = next(filter(None, specs), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)
         return spec
 
 
-def find_first(path: Any) -> Any:
+def find_first(path: "Any") -> "Any":
     """Finds AllenNLP, and takes the place of the finder of the `.pth` file, which a Python may read twice."""
     others = [
         finder for finder in sys.meta_path if getattr(finder, "__name__", "") != ElmoTasksFinder.__name__
@@ -98,10 +100,10 @@ def _is_wanted() -> bool:
 class _Loader:
     """Executes a module with imports of our own; otherwise it is the loader that was found."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: "Any") -> None:
         self._loader = loader
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> "Any":
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -116,13 +118,16 @@ class _Loader:
             names["import_module_and_submodules"] = import_package
 
 
-def _import_commands(execute: Any, module: ModuleType) -> None:
+def _import_commands(execute: "Any", module: ModuleType) -> None:
     """
     Imports most of what an `allennlp` command needs, and then the suite, which changes the commands before
     AllenNLP makes their parser; help of a command of AllenNLP does without it. The garbage collector would
     find nothing in them, and would take a quarter of the start.
     """
     shows_help = sys.argv[1:2] != ["elmo"] and {"-h", "--help"} & set(sys.argv[2:])
+    import gc
+    import importlib
+
     gc.disable()
     try:
         _execute(execute, module)
@@ -133,13 +138,13 @@ def _import_commands(execute: Any, module: ModuleType) -> None:
     gc.freeze()
 
 
-def _execute(execute: Any, module: ModuleType) -> None:
+def _execute(execute: "Any", module: ModuleType) -> None:
     if not module.__name__.startswith(f"{CLIENTS}."):
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import}
     execute(module)
 
 
-def _import(name: str, globals: Any, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+def _import(name: str, globals: "Any", locals: "Any" = None, fromlist: "Any" = (), level: int = 0) -> "Any":
     """
     Imports for a statement at the top of a module. The functions that the module then defines have Python's
     own `__import__`.
@@ -160,7 +165,7 @@ def _import(name: str, globals: Any, locals: Any = None, fromlist: Any = (), lev
         return placeholders[name if fromlist else error.name]
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse(name: str) -> "NoReturn":
     package = name.partition(".")[0]
     raise ImportError(
         f"{name} was used, but {package} is not installed: elmo_tasks supplies a placeholder, "
@@ -173,16 +178,16 @@ def _refuse(name: str) -> NoReturn:
 class _Placeholder(ModuleType):
     """A module that refuses everything but the names that tools probe for."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> "Any":
         if name.startswith("__") and name.endswith("__"):
             return super().__getattribute__(name)  # an AttributeError
-        _refuse(f"{self.__name__}.{name}")
+        return _refuse(f"{self.__name__}.{name}")
 
 
 def _unusable(module: str, name: str) -> type:
     """Returns a class that can be derived from, and refuses to be made or called."""
 
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    def refuse(*args: "Any", **kwargs: "Any") -> "NoReturn":
         _refuse(f"{module}.{name}")
 
     return type(name, (), {"__module__": module, "__new__": refuse})
@@ -211,21 +216,25 @@ for module_name, placeholder in placeholders.items():
         setattr(placeholders[package], last, placeholder)
 
 
-def import_package(package_name: str, exclude: Collection[str] | None = None) -> None:
+def import_package(package_name: str, exclude: "Collection[str] | None" = None) -> None:
     """
     Imports a package with its public submodules, as `import_module_and_submodules` of AllenNLP does, which
     looks for the package checklist before each module, and imports a sub-package also by its last name alone,
-    which a module of the user may have. Of elmo_tasks it imports the named module alone: the suite registers
-    everything that can be registered, and others change AllenNLP, or need an extra.
+    which a module of the user may have. Of elmo_tasks it imports the suite, which registers everything, or
+    the named module alone: others change AllenNLP, or need an extra.
     """
+    import importlib
+    import pkgutil
+    from importlib.util import find_spec
+
     if package_name.partition(".")[0] == "elmo_tasks":
-        importlib.import_module(package_name)
+        importlib.import_module("elmo_tasks.suite" if package_name == "elmo_tasks" else package_name)
         return
     left_out = {TOOL, *(exclude or ())}
     if find_spec("checklist") is None:
         left_out.add("allennlp.confidence_checks.task_checklists")
     importlib.invalidate_caches()
-    here = str(Path.cwd())
+    here = os.getcwd()
     sys.path.insert(0, here)
     try:
         names = [package_name]
@@ -238,14 +247,13 @@ def import_package(package_name: str, exclude: Collection[str] | None = None) ->
         sys.path.remove(here)
 
 
-@functools.cache
-def adam_w() -> Any:
+def adam_w() -> "Any":
     """Returns PyTorch's AdamW with the arguments of the class that transformers dropped in 4.49."""
     import torch
     from allennlp.common.checks import ConfigurationError
 
     class AdamW(torch.optim.AdamW):
-        def __init__(self, params: Any, *, correct_bias: bool = True, **options: Any) -> None:
+        def __init__(self, params: "Any", *, correct_bias: bool = True, **options: "Any") -> None:
             if not correct_bias:
                 raise ConfigurationError(
                     "trainer.optimizer.correct_bias is false, which PyTorch's AdamW cannot do; "
@@ -256,7 +264,7 @@ def adam_w() -> Any:
     return AdamW
 
 
-def resource_filename() -> Any:
+def resource_filename() -> "Any":
     """Returns a function for paths next to a module, like the one in pkg_resources (setuptools before 82)."""
     return lambda module, name: os.path.join(os.path.dirname(sys.modules[module].__file__ or ""), name)
 
@@ -277,13 +285,15 @@ class Deferred:
         self._path = path
 
     @property
-    def _target(self) -> Any:
+    def _target(self) -> "Any":
         # Python 3.11 has one lock for all that `cached_property` computes, and an import has locks, too.
         if "_found" not in vars(self):
             vars(self)["_found"] = self._find()
         return vars(self)["_found"]
 
-    def _find(self) -> Any:
+    def _find(self) -> "Any":
+        import pkgutil
+
         try:
             return pkgutil.resolve_name(self._path)
         except (ImportError, AttributeError):
@@ -291,7 +301,7 @@ class Deferred:
                 raise
             return _DROPPED[self._path]()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> "Any":
         if name == "__version__":
             return self._target.__version__
         if name.startswith("__") and name.endswith("__"):
@@ -299,24 +309,25 @@ class Deferred:
         part = vars(self)[name] = Deferred(f"{self._path}.{name}")
         return part
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
         return self._target(*args, **kwargs)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: "Any") -> "Any":
         return self._target[key]
 
-    def __instancecheck__(self, value: Any) -> bool:
+    def __instancecheck__(self, value: "Any") -> bool:
         # A class has no instances before its package is imported.
         return self._path.partition(".")[0] in sys.modules and isinstance(value, self._target)
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
+    def __mro_entries__(self, bases: "tuple[Any, ...]") -> tuple[type]:
         """Returns a base class that the real one replaces when the first instance is made."""
 
-        def start(instance: Any, *args: Any, **kwargs: Any) -> None:
+        def start(instance: "Any", *args: "Any", **kwargs: "Any") -> None:
             for derived in type(instance).__mro__:
                 if base in derived.__bases__:
                     derived.__bases__ = tuple(self._target if b is base else b for b in derived.__bases__)
             self._target.__init__(instance, *args, **kwargs)
 
-        base = type(self._path, (bases[0].__base__,), {"__init__": start})
+        real = next((base for base in bases if isinstance(base, type)), None)
+        base = type(self._path, (real.__base__ if real else object,), {"__init__": start})  # type: ignore[arg-type]
         return (base,)
