@@ -25,6 +25,7 @@ from elmo_tasks.data.formats.refusals import refusal
 from elmo_tasks.data.formats.sample import Sample, sample_of
 from elmo_tasks.data.input_files import InputError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
+from elmo_tasks.data.repeated_texts import RecordTexts
 from elmo_tasks.evaluation.formats import PROBES, ProbeFormat
 
 Other = tuple[str, dict[str, Any], str]
@@ -41,6 +42,8 @@ CONFIGS = {
 }
 """The tasks, and a config of each; of those that fit equally well the first is taken."""
 _VERBS = {"classification": "classify", "ner": "tag"}
+_OF_TEXTS = ("classification", "ner", "snli", "sst")
+"""The tasks that have a label, or tags, for each text."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _TEXT, _UNLABELLED = "text for a biLM", "texts without labels"
 _SHOWN = 20
@@ -76,6 +79,8 @@ class Inspection:
     command: str = ""
     doubt: list[str] = field(default_factory=list)
     """What the data leave open, and the option that decides it."""
+    texts: RecordTexts | None = None
+    """The texts of tasks with a label, or tags, for each."""
 
 
 class Reading(NamedTuple):
@@ -111,17 +116,18 @@ class Inspect(Verb):
         inspection, others = read_best(self.path, readings, sample, problem)
         if self.json:
             also = [{"task": task, "dataset_reader": block} for task, block, _ in others]
-            print(json.dumps({**asdict(inspection), "also": also}, ensure_ascii=False, indent=2))
+            shown = asdict(replace(inspection, texts=None)) | {"also": also}
+            del shown["texts"]
+            print(json.dumps(shown, ensure_ascii=False, indent=2))
         else:
             print("\n".join([*description(self.path, inspection), *self._commands(inspection, others)]))
 
     def _commands(self, first: Inspection, others: list[Other]) -> list[str]:
         """Returns the block of the config, other possibilities, and the command that reads data."""
         block = json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)
-        also = [command or json.dumps(block, ensure_ascii=False) for _, block, command in others]
         return [
             *([] if first.command else ["", f"dataset_reader: {block}"]),
-            *(f"also possible: {line}" for line in also),
+            *(f"also possible: {command or self._training(task, block)}" for task, block, command in others),
             "",
             first.command or self._use(first),
         ]
@@ -129,16 +135,26 @@ class Inspect(Verb):
     def _use(self, inspection: Inspection) -> str:
         """Returns the command that trains on data or, without labels, predicts."""
         block = inspection.dataset_reader
-        keys = {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
-        if not inspection.labels:
-            words = ["allennlp", "predict", f"elmo:{inspection.task}", self.path, "--use-dataset-reader"]
-            return shlex.join(words + (["--overrides", json.dumps(keys, ensure_ascii=False)] if keys else []))
-        if verb := _VERBS.get(inspection.task):
-            words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{inspection.task}"]
-            words += ["--label", self.label] if self.label else []
-            words += ["--text", *self.text] if self.text else []
-            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
-        return _train_command(CONFIGS[inspection.task], inspection.task, self.path, keys)
+        if inspection.labels:
+            return self._training(inspection.task, block)
+        words = ["allennlp", "predict", f"elmo:{inspection.task}", self.path, "--use-dataset-reader"]
+        keys = _overrides(block)
+        return shlex.join(words + (["--overrides", json.dumps(keys, ensure_ascii=False)] if keys else []))
+
+    def _training(self, task: str, block: dict[str, Any]) -> str:
+        """Returns the command that trains by a block, with the names of the columns."""
+        if (verb := _VERBS.get(task)) is None:
+            return _train_command(CONFIGS[task], task, self.path, _overrides(block))
+        label = block.get("label", self.label)
+        texts = [block[name] for name in ("sentence1", "sentence2") if name in block] or self.text
+        words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{task}"]
+        words += ["--label", label] if label else []
+        words += ["--text", *texts] if texts else []
+        return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
+
+
+def _overrides(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
 
 
 def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], InputError | None]:
@@ -264,6 +280,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
     labels: Counter[str] = Counter()
     sizes: list[int] = []
     texts: list[TextField] = []
+    record_texts = RecordTexts() if task in _OF_TEXTS else None
     with _logged() as log:
         try:
             for instance in reader.read(path):
@@ -273,6 +290,8 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
                     sizes.append(0)
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
                 labels.update(reader.labels_of(instance))
+                if record_texts is not None:
+                    record_texts.add(instance)
         except InputError:
             if sizes or not reader.bad_records:
                 raise
@@ -299,8 +318,10 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
             *(each.getMessage() for each in told if each.levelno >= logging.WARNING),
             *odd,
             *_odd_labels(task, labels),
+            *([] if record_texts is None else record_texts.warnings()),
         ],
         dataset_reader=block,
+        texts=record_texts,
     )
 
 
@@ -313,7 +334,9 @@ def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:
         if len(same) > 1:
             yield f"the labels {' and '.join(map(repr, same))} differ in their spelling alone"
     once = [label for label, count in labels.items() if count == 1]
-    if task == "classification" and once and max(labels.values()) >= _RECURS:
+    if task == "classification" and len(once) == len(labels):
+        yield "each class has one record"
+    elif task == "classification" and once and max(labels.values()) >= _RECURS:
         yield f"classes of one record: {', '.join(map(repr, once[:_SHOWN]))}"
 
 

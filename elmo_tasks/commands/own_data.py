@@ -3,7 +3,9 @@
 import json
 import shlex
 from abc import abstractmethod
+from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,15 +16,24 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
-from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, find_readings, read_best
+from elmo_tasks.commands.inspect import (
+    CONFIGS,
+    LEFT_OUT,
+    Inspection,
+    description,
+    find_readings,
+    read_best,
+    read_with,
+)
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
+from elmo_tasks.data.repeated_texts import RecordTexts
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
-from elmo_tasks.training.sampling import sample_size
+from elmo_tasks.training.sampling import drawn_indices, sample_size
 
 TRAINED_SHARE = 0.9
 """The share of the records that is trained on, where no dev data are given."""
@@ -56,12 +67,8 @@ class TrainOnOwnData(Verb):
     def run(self) -> None:
         inspection = self._inspection()
         print("\n".join(description(self.train, inspection)), flush=True)
+        print("\n".join(self._about_dev(inspection)), flush=True)
         config = self._config(inspection.dataset_reader)
-        if self.dev is None:
-            if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
-                problem = f"{inspection.records} records are too few to hold some out"
-                raise InputError(problem, where=self.train, remedy="give a DEV")
-            print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn at random, are held out: no DEV is given")
         with telling_how_to_recover(self.output):
             train_model(Params(config), self.output, recover=self.recover, force=self.force)
         print(end_of_training(self.output))
@@ -71,7 +78,7 @@ class TrainOnOwnData(Verb):
         record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
         print(
             f"\nTo predict, write {json.dumps(record)} a line, and run this; for a file in the format of "
-            f"{self.train}, add --use-dataset-reader.\n\n"
+            f"{self.train}, add --use-dataset-reader, for texts in a csv --text COLUMN.\n\n"
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
 
@@ -80,11 +87,8 @@ class TrainOnOwnData(Verb):
         readings, problem = find_readings(sample, [self.task])
         remedy = f"try `allennlp elmo inspect {shlex.quote(self.train)}`"
         if (doubt := readings[0].doubt if readings else None) is not None:
-            words = ["allennlp", "elmo", self.name, self.train, "-o", str(self.output)]
-            remedy = "; ".join(
-                shlex.join([*words, f"--{doubt.what}", column]) for column in doubt.columns[:2]
-            )
-            raise InputError(doubt.question(), where=self.train, remedy=f"choose one, such as {remedy}")
+            commands = "; ".join(self._command(doubt.what, column) for column in doubt.columns)
+            raise InputError(doubt.question(), where=self.train, remedy=f"choose one: {commands}")
         try:
             inspection, _ = read_best(self.train, readings[:1], sample, problem)
         except InputError as error:
@@ -92,10 +96,61 @@ class TrainOnOwnData(Verb):
             raise
         if not inspection.labels:
             raise InputError("the data have no labels", where=self.train, remedy=remedy)
+        self._check_bad(inspection)
+        return inspection
+
+    def _check_bad(self, inspection: Inspection) -> None:
         if "skip_bad" in inspection.dataset_reader and not self.skip_bad:
             problem = next(each for each in inspection.warnings if each.startswith(LEFT_OUT))
             raise InputError(problem.removeprefix(LEFT_OUT), remedy="--skip-bad leaves out such records")
-        return inspection
+
+    def _command(self, what: str, column: str) -> str:
+        """Returns this command with another column as its `label` or `text`."""
+        words = ["allennlp", "elmo", self.name, self.train, *filter(None, [self.dev])]
+        for argument in fields(self):
+            name, default = argument.name, argument.default_factory
+            value = column if name == what else getattr(self, name)
+            if callable(default) and value != default():
+                values = [] if value is True else value if isinstance(value, list) else [value]
+                words += [f"--{name.replace('_', '-')}", *map(str, values)]
+        return shlex.join(words)
+
+    def _about_dev(self, inspection: Inspection) -> Iterator[str]:
+        """Yields lines about the data that choose the epoch: DEV, or a part of TRAIN that is held out."""
+        train = inspection.texts
+        assert train is not None
+        if self.dev is None:
+            name, (drawn, held_out) = "the part that is held out", self._split(train)
+            yield f"  {len(held_out):,} records, drawn at random, are held out to choose the epoch"
+            trained = {train.hashes[index] for index in drawn}
+            texts, labels = ([each[index] for index in held_out] for each in (train.hashes, train.labels))
+        else:
+            dev = read_with(self.task, self.dev, inspection.dataset_reader, sample_of(self.dev))
+            self._check_bad(dev)
+            assert dev.texts is not None
+            yield (
+                f"{self.dev}: {dev.records:,} records, which choose the epoch and are not trained on; "
+                "to train on several files, give a pattern or their folder as TRAIN"
+            )
+            yield from (f"  odd: {warning}" for warning in dev.warnings)
+            name, trained, texts, labels = "DEV", {*train.hashes}, dev.texts.hashes, dev.texts.labels
+        if shared := sum(text in trained for text in texts):
+            yield f"  odd: {shared:,} of the {len(texts):,} texts of {name} are in TRAIN"
+        if self.task == "classification" and (lacking := inspection.labels.keys() - set(labels)):
+            classes = ", ".join(repr(each) for each in inspection.labels if each in lacking)
+            yield f"  odd: {name} has no text of {shorten(classes)}, whose f1 in the scores is 0 therefore"
+
+    def _split(self, train: RecordTexts) -> tuple[set[int], set[int]]:
+        """Returns the indices of the records that `elmo_sample` draws, and of those that it holds out."""
+        classes = train.labels if self.task == "classification" else [None] * len(train.labels)
+        everything = set(range(len(classes)))
+        drawn = drawn_indices(classes, TRAINED_SHARE, self.seed)
+        if drawn == everything or sample_size(TRAINED_SHARE, len(classes)) == len(classes):
+            problem = f"{len(classes)} records are too few to hold some out"
+            if len(set(classes)) == len(classes):
+                problem = "each class has one text, so that none can be held out"
+            raise InputError(problem, where=self.train, remedy="give a DEV")
+        return drawn, everything - drawn
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         name = CONFIGS[self.task].removesuffix("_elmo" if self.no_elmo else "")
@@ -106,6 +161,7 @@ class TrainOnOwnData(Verb):
         config["dataset_reader"] = reader
         if self.dev is None:
             trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": self.seed}
+            trained |= {"stratified": True} if self.task == "classification" else {}
             held_out = {**trained, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
         if self.task == "classification":

@@ -192,7 +192,7 @@ class NerReader(TaskReader):
             logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
             if record is None:
-                counts["records that annotators have rejected left out"] += 1
+                counts["records that annotators have rejected or ignored left out"] += 1
             elif isinstance(record, InputError):
                 yield record
             elif first is None:

@@ -187,9 +187,9 @@ def read_records(
     return read_delimited(path, layout, encoding=encoding)
 
 
-def is_rejected(values: Mapping[str, Any]) -> bool:
-    """Tells whether the annotators of Prodigy have rejected or ignored a record."""
-    return values.get(ANSWER) in ("reject", "ignore")
+def is_rejected(values: Mapping[str, Any], label: str | None = None) -> bool:
+    """Tells whether Prodigy's annotators have ignored a record, or rejected it if that is not its label."""
+    return values.get(ANSWER) in (("ignore",) if label == ANSWER else ("reject", "ignore"))
 
 
 def record_format(path: Path, *, encoding: str | None = None) -> RecordFormat:

@@ -396,7 +396,7 @@ def read_values(
         layout = DelimitedLayout(keys.get("columns"))
         for record in read_records(file, layout=layout, encoding=sample.encoding):
             values = record.make(dict)
-            if isinstance(values, InputError) or (is_rejected(values) and label != ANSWER):
+            if isinstance(values, InputError) or is_rejected(values, label):
                 continue
             if (value := values.get(label)) not in (None, ""):
                 counts[as_label(value)] += 1
