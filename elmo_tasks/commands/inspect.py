@@ -391,7 +391,8 @@ def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Insp
         records=len(values),
         tokens=sum(len(str(row.get(column) or "").split()) for row in values),
         columns={"texts": [column]},
-        command=shlex.join(["allennlp", "predict", "elmo:topics", path, "--text", column]),
+        notes=["no labels: elmo:ner, elmo:sst, elmo:topics or an archive of your own predicts them"],
+        command=shlex.join(["allennlp", "predict", "elmo:ner", path, "--text", column]),
     )
 
 
@@ -403,6 +404,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
             f"{path}: {inspection.task}, {inspection.encoding}",
             f"  {inspection.records:,} records{tokens}",
             *(f"  {role}: {', '.join(names)}" for role, names in inspection.columns.items()),
+            *(f"  {note}" for note in inspection.notes),
         ]
     labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
