@@ -17,6 +17,7 @@ from allennlp.data.fields import TextField
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import Doubt, Fit
+from elmo_tasks.data.formats.columns import TAG, WORD
 from elmo_tasks.data.formats.containers import container
 from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import read_table
@@ -42,6 +43,7 @@ CONFIGS = {
 }
 """The tasks, and a config of each; of those that fit equally well the first is taken."""
 _VERBS = {"classification": "classify", "ner": "tag"}
+_SENTENCES = ("sentence1", "sentence2")
 _OF_TEXTS = ("classification", "ner", "snli", "sst")
 """The tasks that have a label, or tags, for each text."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
@@ -78,7 +80,7 @@ class Inspection:
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
     doubt: list[str] = field(default_factory=list)
-    """What the data leave open, and the option that decides it."""
+    """The questions that the data leave open, with the options that decide them."""
     texts: RecordTexts | None = None
     """The texts of tasks with a label, or tags, for each."""
 
@@ -89,7 +91,7 @@ class Reading(NamedTuple):
     task: str
     fit: Fit
     keys: dict[str, Any]
-    doubt: Doubt | None = None
+    doubts: Sequence[Doubt] = ()
     probe: ProbeFormat | None = None
 
 
@@ -145,8 +147,9 @@ class Inspect(Verb):
         """Returns the command that trains by a block, with the names of the columns."""
         if (verb := _VERBS.get(task)) is None:
             return _train_command(CONFIGS[task], task, self.path, _overrides(block))
-        label = block.get("label", self.label)
-        texts = [block[name] for name in ("sentence1", "sentence2") if name in block] or self.text
+        label, texts = block.get("label"), [block[name] for name in _SENTENCES if name in block]
+        if task == "ner" and len(columns := block.get("columns", ())) > 2:
+            label, *texts = (f"column{columns.index(name) + 1}" for name in (TAG, WORD))
         words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{task}"]
         words += ["--label", label] if label else []
         words += ["--text", *texts] if texts else []
@@ -167,13 +170,13 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
     readings: list[Reading] = []
     problems: list[tuple[Fit, InputError]] = []
     for task in tasks:
-        fit, candidates, problem, doubt, unlabelled = reader_class(task).find(sample)
+        fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
         if unlabelled is not None:
             readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled))
         elif problem is not None:
             problems.append((fit, problem))
         elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
-            readings += [Reading(task, fit, keys, doubt) for keys in candidates]
+            readings += [Reading(task, fit, keys, doubts) for keys in candidates]
     if len(tasks) == 1 and tasks != ["classification"] and not (readings or problems):
         readings.append(Reading(tasks[0], Fit.POSSIBLE, {}))  # its reader says why it cannot
     fit, problem = max(problems, key=lambda pair: pair[0], default=(Fit.NO, None))
@@ -264,9 +267,8 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
             command=reading.probe.command.format(path=shlex.quote(path)),
         )
     inspection = read_with(reading.task, path, _block(reading, sample), sample)
-    if (doubt := reading.doubt) is None:
-        return inspection
-    return replace(inspection, doubt=[doubt.question(), f"--{doubt.what} chooses another column"])
+    asked = [f"{doubt.question()}; --{doubt.what} chooses another column" for doubt in reading.doubts]
+    return replace(inspection, doubt=asked)
 
 
 def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> Inspection:
@@ -422,7 +424,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         f"  longest: record {inspection.longest_record:,} with {inspection.longest:,} tokens",
         *(f"  {note}" for note in notes[-_NOTES:]),
         *(f"  odd: {warning}" for warning in inspection.warnings),
-        *(f"  in doubt: {'; '.join(inspection.doubt)}" for _ in inspection.doubt[:1]),
+        *(f"  in doubt: {doubt}" for doubt in inspection.doubt),
     ]
 
 

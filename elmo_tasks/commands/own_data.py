@@ -3,7 +3,7 @@
 import json
 import shlex
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
@@ -86,9 +86,13 @@ class TrainOnOwnData(Verb):
         sample = sample_of(self.train, self.label, self.text)
         readings, problem = find_readings(sample, [self.task])
         remedy = f"try `allennlp elmo inspect {shlex.quote(self.train)}`"
-        if (doubt := readings[0].doubt if readings else None) is not None:
-            commands = "; ".join(self._command(doubt.what, column) for column in doubt.columns)
-            raise InputError(doubt.question(), where=self.train, remedy=f"choose one: {commands}")
+        if doubts := readings[0].doubts if readings else ():
+            likeliest = {doubt.what: doubt.columns[0] for doubt in doubts}
+            commands = (
+                f"`{self._command({**likeliest, doubts[0].what: column})}`" for column in doubts[0].columns
+            )
+            questions = "; ".join(doubt.question() for doubt in doubts)
+            raise InputError(questions, where=self.train, remedy=f"choose by {' or '.join(commands)}")
         try:
             inspection, _ = read_best(self.train, readings[:1], sample, problem)
         except InputError as error:
@@ -104,12 +108,12 @@ class TrainOnOwnData(Verb):
             problem = next(each for each in inspection.warnings if each.startswith(LEFT_OUT))
             raise InputError(problem.removeprefix(LEFT_OUT), remedy="--skip-bad leaves out such records")
 
-    def _command(self, what: str, column: str) -> str:
-        """Returns this command with another column as its `label` or `text`."""
+    def _command(self, columns: Mapping[str, str]) -> str:
+        """Returns this command with other `columns` as its `label` and `text`."""
         words = ["allennlp", "elmo", self.name, self.train, *filter(None, [self.dev])]
         for argument in fields(self):
             name, default = argument.name, argument.default_factory
-            value = column if name == what else getattr(self, name)
+            value = columns.get(name, getattr(self, name))
             if callable(default) and value != default():
                 values = [] if value is True else value if isinstance(value, list) else [value]
                 words += [f"--{name.replace('_', '-')}", *map(str, values)]

@@ -119,7 +119,7 @@ class NerReader(TaskReader):
             if fit is Fit.NO and sample.has_blank_lines:
                 what = "there are lines in columns, but no column has nothing but O and tags such as B-PER"
                 fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
-            return Finding(fit, candidates or [{}], problem, doubt)
+            return Finding(fit, candidates or [{}], problem, list(filter(None, [doubt])))
         tokenizer = None
         if format.name in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.records))

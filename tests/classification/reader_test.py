@@ -55,6 +55,21 @@ def test_instances(tmp_path, caplog):
     assert f"{tmp_path / 'a'}: 3 instances (bad 1, good 2)" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,class\nx,good\ny,\nz,bad\nu, \n"),
+        ("a.jsonl", json_lines(*({"text": "x", "class": label} for label in ("good", None, "bad", [])))),
+        ("a.json", json.dumps([{"text": "x", "class": label} for label in ("good", "", "bad", " ")])),
+    ],
+)
+def test_records_without_a_label_are_left_out_and_counted(tmp_path, caplog, name, content):
+    instances = read_with(reader(format="auto"), tmp_path / name, content)
+    assert labels_of(instances) == ["good", "bad"]
+    line = "" if name == "a.json" else 3 if name == "a.csv" else 2
+    assert mentions(caplog.text, f"{name}, line {line}", "without a label", ": 2)")
+
+
 def test_several_columns_are_one_text(tmp_path):
     of = reader(format="csv", columns=["class", "title", "text"], sentence1=["title", "text"])
     instances = read_with(of, tmp_path / "a", "good,Rain,It rains\nbad,,Sun\n")
@@ -152,12 +167,12 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "rt.bad").write_text("v w\n\n")
     (tmp_path / "files" / "good.txt").write_text("x y\nz\n")
-    (tmp_path / "files" / "README").write_text("On the texts.\n")
+    (tmp_path / "files" / "notes.me").write_text("On the texts.\n")
     for named in ("auto", "class_files"):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "files")))
         assert words(instances) == [["x", "y"], ["z"], ["v", "w"]]
         assert labels_of(instances) == ["good", "good", "bad"]
-        assert mentions(caplog.text, "1 files left out", "files/README")
+        assert mentions(caplog.text, "1 files left out", "files/notes.me")
 
 
 def test_texts_without_columns(tmp_path):

@@ -183,7 +183,7 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         normal(label.name) in NAMES_OF_LABELS or any(normal(text.name) in NAMES_OF_TEXTS for text in texts)
     )
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
-    return Finding(fit, candidates, doubt=label_doubt or text_doubt)
+    return Finding(fit, candidates, doubts=list(filter(None, (label_doubt, text_doubt))))
 
 
 def _labels_of(table: Table) -> tuple[list[Column], Doubt | None]:
