@@ -29,7 +29,7 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
-from elmo_tasks.data.repeated_texts import RecordTexts
+from elmo_tasks.data.repeated_texts import Records
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
@@ -121,13 +121,11 @@ class TrainOnOwnData(Verb):
 
     def _about_dev(self, inspection: Inspection) -> Iterator[str]:
         """Yields lines about the data that choose the epoch: DEV, or a part of TRAIN that is held out."""
-        train = inspection.texts
-        assert train is not None
+        assert inspection.texts is not None
+        trained = inspection.texts.records
         if self.dev is None:
-            name, (drawn, held_out) = "the part that is held out", self._split(train)
-            yield f"  {len(held_out):,} records, drawn at random, are held out to choose the epoch"
-            trained = {train.hashes[index] for index in drawn}
-            texts, labels = ([each[index] for index in held_out] for each in (train.hashes, train.labels))
+            name, (trained, records) = "the part that is held out", self._split(trained)
+            yield f"  {len(records):,} records, drawn at random, are held out to choose the epoch"
         else:
             dev = read_with(self.task, self.dev, inspection.dataset_reader, sample_of(self.dev))
             self._check_bad(dev)
@@ -137,24 +135,27 @@ class TrainOnOwnData(Verb):
                 "to train on several files, give a pattern or their folder as TRAIN"
             )
             yield from (f"  odd: {warning}" for warning in dev.warnings)
-            name, trained, texts, labels = "DEV", {*train.hashes}, dev.texts.hashes, dev.texts.labels
-        if shared := sum(text in trained for text in texts):
-            yield f"  odd: {shared:,} of the {len(texts):,} texts of {name} are in TRAIN"
-        if self.task == "classification" and (lacking := inspection.labels.keys() - set(labels)):
+            name, records = "DEV", dev.texts.records
+        texts_of_train, labels = {text for text, _ in trained}, {label for _, label in records}
+        if shared := sum(text in texts_of_train for text, _ in records):
+            yield f"  odd: {shared:,} of the {len(records):,} texts of {name} are in TRAIN"
+        if self.task == "classification" and (lacking := inspection.labels.keys() - labels):
             classes = ", ".join(repr(each) for each in inspection.labels if each in lacking)
             yield f"  odd: {name} has no text of {shorten(classes)}, whose f1 in the scores is 0 therefore"
 
-    def _split(self, train: RecordTexts) -> tuple[set[int], set[int]]:
-        """Returns the indices of the records that `elmo_sample` draws, and of those that it holds out."""
-        classes = train.labels if self.task == "classification" else [None] * len(train.labels)
-        everything = set(range(len(classes)))
+    def _split(self, records: Records) -> tuple[Records, Records]:
+        """Returns the records that `elmo_sample` draws, and those that are held out."""
+        classes = [label if self.task == "classification" else None for _, label in records]
         drawn = drawn_indices(classes, TRAINED_SHARE, self.seed)
-        if drawn == everything or sample_size(TRAINED_SHARE, len(classes)) == len(classes):
-            problem = f"{len(classes)} records are too few to hold some out"
-            if len(set(classes)) == len(classes):
+        if len(drawn) == len(records) or sample_size(TRAINED_SHARE, len(records)) == len(records):
+            problem = f"{len(records)} records are too few to hold some out"
+            if 1 < len(classes) == len(set(classes)):
                 problem = "each class has one text, so that none can be held out"
             raise InputError(problem, where=self.train, remedy="give a DEV")
-        return drawn, everything - drawn
+        parts: tuple[Records, Records] = [], []
+        for index, record in enumerate(records):
+            parts[index not in drawn].append(record)
+        return parts
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         name = CONFIGS[self.task].removesuffix("_elmo" if self.no_elmo else "")

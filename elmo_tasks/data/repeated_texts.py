@@ -8,15 +8,15 @@ from allennlp.data.fields import LabelField, SequenceLabelField
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.reader import texts_of
 
+Records = list[tuple[int, Hashable]]
+
 
 class RecordTexts:
     """The texts of records, as hashes, and their labels: a class, or the tags of the words."""
 
     def __init__(self) -> None:
-        self.hashes: list[int] = []
-        """The hash of each record's text, or of its pair."""
-        self.labels: list[Hashable] = []
-        """The label of each record; `None` if it has none."""
+        self.records: Records = []
+        """The hash of each record's text, or of its pair, and its label; `None` if it has none."""
         self._first_labels: dict[int, Hashable] = {}
         self._several: dict[int, str] = {}
 
@@ -28,8 +28,7 @@ class RecordTexts:
                 label = field.label
             elif isinstance(field, SequenceLabelField):
                 label = tuple(field.labels)
-        self.hashes.append(key)
-        self.labels.append(label)
+        self.records.append((key, label))
         if self._first_labels.setdefault(key, label) != label:
             self._several[key] = text
 
@@ -38,5 +37,5 @@ class RecordTexts:
         if self._several:
             example = shorten(next(iter(self._several.values())))
             yield f"{len(self._several):,} texts have several labels, such as {example!r}"
-        if repeated := len(self.hashes) - len(self._first_labels):
-            yield f"{repeated:,} of the {len(self.hashes):,} records repeat the text of another"
+        if repeated := len(self.records) - len(self._first_labels):
+            yield f"{repeated:,} of the {len(self.records):,} records repeat the text of another"
