@@ -14,7 +14,7 @@ from benchmarks.configs import Settings, add_dev_tags, bilstm, feedforward, with
 from benchmarks.coref import AVERAGE_F1, average_f1
 from elmo_tasks.archives import open_archive
 from elmo_tasks.coref.reader import CorefReader
-from elmo_tasks.data.formats.columns import line_groups
+from elmo_tasks.data.formats.columns import SEPARATORS, line_groups
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.sst.reader import SstReader
@@ -39,7 +39,7 @@ class Ner(Comparison):
 
     def some(self, files: list[Path], number: int | None) -> str:
         """The first sentences."""
-        sentences = line_groups(read_lines(files[0]), separators=("-DOCSTART-",))
+        sentences = line_groups(read_lines(files[0]), separators=SEPARATORS)
         return "\n".join("".join(f"{line}\n" for _, line in lines) for lines in islice(sentences, number))
 
     def peer(self, ours: Settings, elmo_dim: int) -> Settings:

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_tasks.data.formats.columns import line_groups
+from elmo_tasks.data.formats.columns import SEPARATORS, line_groups
 from elmo_tasks.data.formats.roles import RoleOptions, read_columns
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
@@ -18,7 +18,7 @@ Rows = Iterator[Sentence]
 
 def entities(path: Path) -> Rows:
     """Yields the sentences of a file in columns, without entities of type MISC."""
-    for lines in line_groups(read_lines(path), separators=("-DOCSTART-",)):
+    for lines in line_groups(read_lines(path), separators=SEPARATORS):
         cells = [line.split() for _, line in lines]
         yield [(row[0], "O" if row[-1].endswith("-MISC") else row[-1]) for row in cells]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from elmo_tasks.data.tag_schemes import Scheme, to_spans
+
 
 def json_lines(*records: Any) -> str:
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
@@ -24,6 +26,15 @@ def words_of(instances: list[Any], field: str) -> list[list[str]]:
 
 def labels_of(instances: list[Any]) -> list[str]:
     return [instance["label"].label for instance in instances]
+
+
+def entities(instance: Any) -> list[str] | None:
+    """The entities of an instance, such as `Ann Lee:PER`; None if it is not tagged."""
+    if "tags" not in instance.fields:
+        return None
+    words = [token.text for token in instance["tokens"]]
+    spans = to_spans(list(instance["tags"]), Scheme.BIOUL)
+    return [f"{' '.join(words[span.start : span.end])}:{span.label}" for span in spans]
 
 
 def parquet(*records: dict[str, Any], **features: Any) -> bytes:

@@ -20,7 +20,7 @@ from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.columns import TAG, WORD
 from elmo_tasks.data.formats.containers import container
 from elmo_tasks.data.formats.delimited import DelimitedLayout
-from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.profile import num_words, read_table
 from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.refusals import refusal
 from elmo_tasks.data.formats.sample import Sample, sample_of
@@ -170,7 +170,8 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
     readings: list[Reading] = []
     problems: list[tuple[Fit, InputError]] = []
     for task in tasks:
-        fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
+        with _logged():
+            fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
         if unlabelled is not None:
             readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled))
         elif problem is not None:
@@ -208,8 +209,8 @@ def read_best(
     """
     error: Exception | None = None
     for index, reading in enumerate(readings):
-        if error is not None and reading.fit is Fit.POSSIBLE < readings[0].fit:
-            break
+        if reading.fit < readings[0].fit:
+            break  # what fits better says what is wrong
         try:
             inspection = read(path, reading, sample)
         except (ConfigurationError, ValueError, OSError) as failure:
@@ -360,9 +361,10 @@ def _logged() -> Iterator[list[logging.LogRecord]]:
 
 def is_plain_text(sample: Sample) -> bool:
     """Tells whether the lines are sentences, as a biLM reads them, and no list of words."""
-    sizes = [len(line.split()) for line in sample.lines]
+    sizes = [num_words(line) for line in sample.lines]
     has_marks = any("\t" in line or line.startswith(("{", "[", "(", "<", "#", ">")) for line in sample.lines)
-    return not has_marks and read_table(sample) is None and (len(set(sizes)) > 2 or sizes[1:] == [] < sizes)
+    are_sentences = len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)
+    return not has_marks and read_table(sample) is None and are_sentences
 
 
 def _read_text(path: str, sample: Sample) -> Inspection:

@@ -18,6 +18,7 @@ from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, dialect_of
 from elmo_tasks.data.formats.profile import as_label, normal, only_item, read_table
 from elmo_tasks.data.formats.records import (
     ANSWER,
+    DECISIONS,
     class_names,
     is_parquet,
     is_rejected,
@@ -217,10 +218,12 @@ class LabelledTextReader(TaskReader):
         if self.every_record and options.layout.columns and _has_header(path, self.encoding):
             options = options._replace(layout=AUTO)
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
+        examples: Iterator[_Example | str | InputError]
         examples = (record.make(partial(make, record.line)) for record in READ[format](path, options))
-        for example in self.valid_examples(path, examples):
-            if example is None:
-                counts["records that annotators have rejected or ignored left out"] += 1
+        examples = self.valid_examples(path, examples)
+        for example in examples:
+            if isinstance(example, str):
+                counts[f"records that annotators have {example} left out"] += 1
                 continue
             label = None if isinstance(example, InputError) else example.label
             if label == "":
@@ -234,13 +237,13 @@ class LabelledTextReader(TaskReader):
 
     def _example(
         self, names: Mapping[str, Sequence[str]], line: int, values: dict[str, Any]
-    ) -> _Example | None:
-        """Returns the example of a record; `None` if it is rejected."""
+    ) -> _Example | str:
+        """Returns the example of a record, or how annotators have left it out."""
         columns, label = self.columns(values)
         if self.every_record:
             columns = _columns_of_texts(values, columns)
         if is_rejected(values, label) and not self.every_record and ANSWER not in chain(*columns):
-            return None
+            return DECISIONS[values[ANSWER]]
         ids = ids_of(values, {*chain(*columns), label})
         try:
             words = [_text(values, names_of_text) for names_of_text in columns]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats import Fit
 from elmo_tasks.data.formats.columns import is_conllu, split_cells
-from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.profile import num_words, read_table
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
 from elmo_tasks.evaluation.words import is_number, read_analogies, read_pairs
@@ -19,6 +19,7 @@ _ENTITY_TAG = re.compile(r"[BIESLUM]-\S+")
 _POS_TAG = re.compile(r"[A-Z]{1,6}[$+:-]?[A-Z]*|[^\w\s]+")
 _MOST = 0.95
 _HIGHEST = 1000
+_ENDS = ".?!\u3002"
 _LONGEST = 3
 """The words of an entry of a set of similarity, such as `New York City`."""
 
@@ -83,7 +84,9 @@ def _fit_similarity(sample: Sample) -> Fit:
 def _is_pair(row: Sequence[str]) -> bool:
     """Tells whether a row has two words or more, and a number, but no sentence without a marked word."""
     words = [cell for cell in row if cell and not _is_number(cell)]
-    are_short = all("<b>" in cell or (cell.count(" ") < _LONGEST and cell[-1] not in ".?!") for cell in words)
+    are_short = all(
+        "<b>" in cell or (num_words(cell) <= _LONGEST and cell[-1] not in ".?!\u3002") for cell in words
+    )
     return are_short and len(words) > 1 and len(words) < len([cell for cell in row if cell])
 
 
@@ -93,6 +96,8 @@ def _is_number(text: str) -> bool:
 
 def _fit_analogies(sample: Sample) -> Fit:
     if sample.lines and sample.lines[0].startswith(":"):
+        return Fit.CERTAIN
+    if re.search(r"\b(c,d|word_?3,\w+)$", sample.first_row.lower()):
         return Fit.CERTAIN
     rows = _rows(sample)
     if not rows or any(" " in cell for row in rows for cell in row):

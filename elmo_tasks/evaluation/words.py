@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 _WORD_NAME = re.compile("(first|second)?(word|term|lemma|noun|verb)(1|2|a|b|one|two)?|w[12]")
 _SCORE_NAME = re.compile("score|sim|rating|mean|average|relatedness|human|gold")
 _NOT_WORD_NAMES = {"", "id", "index", "idx", "no", "pos", "pos1", "pos2", "type"}
+_ANALOGY_NAMES = re.compile("a b c d|word_?1 word_?2 word_?3 (word_?4|target|answer)")
+"""The header of a table of analogies."""
+_NUMBERS = {"id", "index", "number", "unnamed: 0"}
 _LEMMA = re.compile(".+-[nvj]")
 """A word in MEN's lemma form, with its part of speech."""
 _POS_TAGS = frozenset(["n", "v", "a", "r", "s", "nn", "vb", "jj", "rb", "noun", "verb", "adj", "adv"])
@@ -218,11 +221,26 @@ def _read_analogies(file: Path) -> Iterator[Analogy]:
     elif lines and len(lines[0][1]) == 2 and not lines[0][1][0].startswith(":"):
         yield from _of_pairs(file, section, lines)
     else:
-        for line, words in lines:
+        for line, words in _with_sections(lines):
             if words[0].startswith(":"):
                 section = " ".join(words).removeprefix(":").strip()
             else:
                 yield Analogy(section, _words(file, line, words, count=4))
+
+
+def _with_sections(lines: list[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Yields lines of four words; of a table with a header its last four columns, and the section before."""
+    header = lines[0][1] if lines else []
+    if not _ANALOGY_NAMES.fullmatch(" ".join(header[-4:]).lower()):
+        yield from lines
+        return
+    has_section = len(header) > 4 and header[-5].lower() not in _NUMBERS
+    section = ""
+    for line, words in lines[1:]:
+        if has_section and len(words) > 4 and words[-5] != section:
+            section = words[-5]
+            yield line, [":", section]
+        yield line, words[-4:]
 
 
 def _words_of_lines(file: Path) -> list[tuple[int, list[str]]]:

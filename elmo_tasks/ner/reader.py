@@ -14,6 +14,7 @@ from allennlp.data.fields import Field, MetadataField
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.formats import Finding, Fit, Format, best_format
+from elmo_tasks.data.formats.annotations import unsplit_text
 from elmo_tasks.data.formats.columns import (
     CONLL_2003,
     TAG,
@@ -23,8 +24,9 @@ from elmo_tasks.data.formats.columns import (
     EntitySentence,
     find_columns,
     gold_files,
+    problem_of_columns,
 )
-from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, unsplit_text
+from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
@@ -116,8 +118,7 @@ class NerReader(TaskReader):
         if format.name == "columns":
             candidates, doubt = find_columns(sample)
             fit, problem = format.fit(sample), None
-            if fit is Fit.NO and sample.has_blank_lines:
-                what = "there are lines in columns, but no column has nothing but O and tags such as B-PER"
+            if fit is Fit.NO and (what := problem_of_columns(sample)):
                 fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
             return Finding(fit, candidates or [{}], problem, list(filter(None, [doubt])))
         tokenizer = None
@@ -167,7 +168,7 @@ class NerReader(TaskReader):
             _count_scheme(tags, counts)
 
     def _labelled(
-        self, records: Iterator[EntitySentence | InputError | None], tags: TagReader, counts: Tally
+        self, records: Iterator[EntitySentence | InputError | str], tags: TagReader, counts: Tally
     ) -> Iterator[_Example | InputError]:
         """
         Yields the sentences with their entities, or their errors. The first sentences up to one with a tag or
@@ -175,10 +176,10 @@ class NerReader(TaskReader):
         """
         if self.every_record:
             for record in records:
-                if record is not None:
+                if not isinstance(record, str):
                     yield (record, None) if isinstance(record, EntitySentence) else record
             return
-        waiting: list[EntitySentence | InputError | None] = []
+        waiting: list[EntitySentence | InputError | str] = []
         first: EntitySentence | None = None
         for record in records:
             waiting.append(record)
@@ -191,8 +192,8 @@ class NerReader(TaskReader):
         elif any(isinstance(record, EntitySentence) for record in waiting):
             logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
         for record in chain(waiting, records):
-            if record is None:
-                counts["records that annotators have rejected or ignored left out"] += 1
+            if isinstance(record, str):
+                counts[f"records that annotators have {record} left out"] += 1
             elif isinstance(record, InputError):
                 yield record
             elif first is None:
@@ -239,6 +240,9 @@ def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[
     counts.check_annotated_alike(sentence.lines[0], _annotation(sentence))
     if sentence.tags is not None:
         return tags.spans(sentence.tags, sentence.lines)
+    for problem in sentence.moved:
+        kind = "spans that are where their text is, not at their offsets"
+        counts.count_oddity(kind, sentence.lines[0], problem)
     spans = sentence.spans
     if spans is None:
         spans = [_tokens_of(sentence, span, counts) for span in sentence.characters or ()]

@@ -5,10 +5,9 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from allennlp.data.fields import Field, IndexField, MetadataField, TextField
 from elmo_tasks.common.values import OneOf
 from elmo_tasks.data.fields import Metadata, no_prediction
 from elmo_tasks.data.formats import Finding, Fit
-from elmo_tasks.data.formats.questions import FORMATS, GoldAnswer, Question, read_questions
+from elmo_tasks.data.formats.questions import FORMATS, GoldAnswer, Question, read_questions, sample_questions
 from elmo_tasks.data.formats.records import is_parquet
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError, shorten
@@ -180,13 +179,10 @@ class SquadReader(TaskReader):
         """Returns the keys; some questions have no answer, and not all languages have blanks."""
         if (fit := super().find(sample).fit) is Fit.NO:
             return Finding(fit)
-        questions: list[Question] = []
-        with suppress(InputError):  # the reader raises the error again
-            for file in sample.files:
-                examples = read_questions(file, ids=False, encoding=sample.encoding)
-                questions += [example for example in examples if isinstance(example, Question)]
-        unanswerable = any(not question.answers for question in questions)
-        passages = dict.fromkeys(question.passage for question in questions[:_SAMPLE])
+        questions = sample_questions(sample)
+        first = list(islice(questions, _SAMPLE))
+        unanswerable = any(not question.answers for question in chain(first, questions))
+        passages = dict.fromkeys(question.passage for question in first)
         tokenizer = tokenizer_of_script("".join(passages))
         keys = {"unanswerable": unanswerable, "tokenizer": tokenizer}
         return Finding(fit, [{name: value for name, value in keys.items() if value}])

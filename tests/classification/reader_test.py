@@ -167,12 +167,12 @@ def test_a_folder_or_a_file_for_each_class(tmp_path, caplog):
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "rt.bad").write_text("v w\n\n")
     (tmp_path / "files" / "good.txt").write_text("x y\nz\n")
-    (tmp_path / "files" / "notes.me").write_text("On the texts.\n")
+    (tmp_path / "files" / "bow.feat").write_text("On the texts.\n")
     for named in ("auto", "class_files"):
         instances = list(reader(format=named, label="label").read(str(tmp_path / "files")))
         assert words(instances) == [["x", "y"], ["z"], ["v", "w"]]
         assert labels_of(instances) == ["good", "good", "bad"]
-        assert mentions(caplog.text, "1 files left out", "files/notes.me")
+        assert mentions(caplog.text, "1 files left out", "files/bow.feat")
 
 
 def test_texts_without_columns(tmp_path):

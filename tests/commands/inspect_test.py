@@ -368,15 +368,6 @@ def test_texts_without_labels(capsys, tmp_path):
     assert mentions(shown, "no labels", "elmo:topics", f"predict elmo:ner {tmp_path / 'a.csv'} --text text\n")
 
 
-def test_ignored_records_have_no_class(capsys, tmp_path):
-    answers = ["accept", "reject", "ignore", "accept", "reject"]
-    records = ({"text": f"a day {i}", "label": "L", "answer": answer} for i, answer in enumerate(answers))
-    (tmp_path / "a").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    found = inspected(capsys, tmp_path / "a", CLASSES)
-    assert (found["dataset_reader"]["label"], found["labels"]) == ("answer", {"accept": 2, "reject": 2})
-    assert "1 records that annotators have rejected or ignored left out" in found["notes"][0]
-
-
 def test_rejected_records_are_left_out(capsys, tmp_path):
     labels = {"accept": ["ham", "spam", "ham"], "reject": ["eggs"], "ignore": ["ham"]}
     records = (
@@ -388,7 +379,18 @@ def test_rejected_records_are_left_out(capsys, tmp_path):
     found = inspected(capsys, tmp_path / "a", "classification")
     assert found["labels"] == {"ham": 2, "spam": 1}
     assert found["dataset_reader"]["label"] == "label"
-    assert "2 records that annotators" in found["notes"][0]
+    for decision in ("rejected", "ignored"):
+        assert f"1 records that annotators have {decision} left out" in found["notes"][0]
+
+
+def test_ignored_records_have_no_class(capsys, tmp_path):
+    answers = ["accept", "reject", "ignore", "accept"]
+    records = ({"text": f"a message {i}", "label": "X", "answer": answer} for i, answer in enumerate(answers))
+    (tmp_path / "a").write_text("".join(json.dumps(record) + "\n" for record in records))
+    found = inspected(capsys, tmp_path / "a", "classification")
+    assert found["labels"] == {"accept": 2, "reject": 1}
+    assert found["dataset_reader"]["classes"] == ["accept", "reject"]
+    assert "1 records that annotators have ignored left out" in found["notes"][0]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from spacy.tokens import DocBin
 
-from elmo_tasks.data.formats.columns import column_keys
+from elmo_tasks.data.formats.columns import find_columns
+from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError
-from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import error_of, mentions
-from tests.records import json_lines, parquet, read_with
+from tests.records import entities, json_lines, parquet, read_with
 
 ANN = ("Ann Lee:PER", "Rome:LOC")
 TWO = {"columns": ["word", "tag"]}
@@ -91,15 +91,6 @@ RECORDS = [
     ([{"text": "안나는 로마"}], {"tokenizer": "characters"}, "안 나 는 로 마", None),
     ([PRODIGY, {"text": "Bob", "spans": [], "answer": "reject"}], {}, "Ann Lee", ANN[:1]),
 ]
-
-
-def entities(instance):
-    """The entities of an instance, such as `Ann Lee:PER`; None if it is not tagged."""
-    if "tags" not in instance.fields:
-        return None
-    words = [token.text for token in instance["tokens"]]
-    spans = to_spans(list(instance["tags"]), Scheme.BIOUL)
-    return [f"{' '.join(words[span.start : span.end])}:{span.label}" for span in spans]
 
 
 read = partial(read_with, NerReader)
@@ -248,13 +239,15 @@ def test_a_prediction_has_an_instance_for_each_record(tmp_path):
     [
         ("1\tO\tO\t-\n2\tBrasil\tB-LOC\t-\n", [["column1", "word", "tag", "column4"]]),
         ("O DET O\nBrasil PROPN LOC\nem ADP O\nano NOUN O\n", [["word", "column2", "tag"]]),
-        ("Ann B-PER O\nO O O\n", [["word", "column2", "tag"], ["word", "tag", "column3"]]),
+        ("Ann B-PER O\nO O O\n", [["word", "tag", "column3"], ["word", "column2", "tag"]]),
         ("B-Rating\tfive\nI-Rating\tstar\nO\tO\n", [["tag", "word"]]),
         ("doc TOKEN NE-COARSE MISC\nx Ann B-PER B-X\nx in O O\n", [["column1", "word", "tag", "column4"]]),
     ],
 )
-def test_columns_are_found(content, columns):
-    assert [each["columns"] for each in column_keys(content.splitlines())] == columns
+def test_columns_are_found(tmp_path, content, columns):
+    (tmp_path / "a").write_text(content)
+    candidates, _ = find_columns(sample_of(str(tmp_path / "a")))
+    assert [each["columns"] for each in candidates] == columns
 
 
 def test_the_format_can_be_given(tmp_path):

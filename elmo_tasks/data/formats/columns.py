@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.data.formats import Doubt, Fit
+from elmo_tasks.data.formats.profile import read_table
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
     InputError,
@@ -242,6 +243,7 @@ _TAG = re.compile(r"[BIESULM]-\S+|[bi]-\S+")
 _NOTHING = {"O", "o", "0", "", "_"}
 """How files write that a word is in no entity."""
 _OTHER_O = ("o", "0")
+_TAG_OF_CELL = re.compile(r"O|[BIESULM]-\S+")
 _MANY = 5
 """A column with fewer than a fifth of the tags of another, as of nested entities, is no choice."""
 _REGULAR = 0.6
@@ -268,6 +270,8 @@ class EntitySentence:
     text: Words | None = None
     """The words in their text, if the file has one."""
     ids: Mapping[str, Any] | None = None
+    moved: Sequence[str] = ()
+    """The spans that are where their text is, not at their offsets."""
 
 
 @dataclass
@@ -426,6 +430,23 @@ def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None]:
     shown = [", ".join(f"{tag} {count}" for tag, count in way.tags.most_common(3)) for way in full]
     choices = [f"{way.tag} ({tags})" for way, tags in zip(full, shown, strict=True)]
     return keys, Doubt("label", choices, [way.tag for way in full])
+
+
+def problem_of_columns(sample: Sample) -> str | None:
+    """Returns what lines in columns lack that are no tokens with tags; `None` for other lines."""
+    table = read_table(sample)
+    if table is not None:
+        tagged = any(all(map(_TAG_OF_CELL.fullmatch, column.strings)) for column in table.of_kind("label"))
+        return (
+            "there are words with tags, but nothing says where a sentence ends: add empty lines"
+            if tagged
+            else None
+        )
+    sizes = Counter(len(split_cells(line, None)) for line in sample.lines)
+    (width, number), *_ = sizes.most_common(1) or [(0, 0)]
+    if not sample.has_blank_lines or width < 2 or number < 0.8 * len(sample.lines):
+        return None
+    return f"there are {width} columns, none of which has only O and tags such as B-PER"
 
 
 def _has_names(cells: list[str]) -> bool:

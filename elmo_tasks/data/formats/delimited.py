@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from elmo_tasks.common.machine import ChangeWhileUsed
 from elmo_tasks.data.input_files import InputError, Record, read_lines, shorten
 
 logger = logging.getLogger(__name__)
 
-DELIMITERS = ("\t", ",", ";", "|")
+DELIMITERS = ("\t", ",", ";", "|", "@")
 QUOTES = ('"', "'")
 _SAMPLE = 100
 _SEPARATOR = re.compile("sep=.")
@@ -233,7 +233,7 @@ def _are_needed(lines: NumberedLines, texts: list[str], dialect: Dialect) -> boo
     return len(cells) > _SAMPLE // 10 and any(all(map(enclosed, column)) for column in columns)
 
 
-def _options(dialect: Dialect) -> dict[str, object]:
+def _options(dialect: Dialect) -> dict[str, Any]:
     return {
         "delimiter": dialect.delimiter,
         "quotechar": dialect.quote,

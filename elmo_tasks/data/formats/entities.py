@@ -5,7 +5,7 @@ roles, see `roles`, as entities.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import groupby
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit, Format, best_format, roles
+from elmo_tasks.data.formats.annotations import fit_annotations, read_annotations
 from elmo_tasks.data.formats.cells import fit_cells, read_cells
 from elmo_tasks.data.formats.columns import (
     EntityOptions,
@@ -28,13 +29,7 @@ from elmo_tasks.data.formats.columns import (
     split_cells,
 )
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.records import (
-    ANSWER,
-    RecordFormat,
-    class_names,
-    is_rejected,
-    read_records,
-)
+from elmo_tasks.data.formats.records import RecordFormat
 from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import (
     InputError,
@@ -43,13 +38,11 @@ from elmo_tasks.data.input_files import (
     check_found,
     counterpart,
     first_lines,
-    ids_of,
     main_files,
     nonblank_lines,
     read_lines,
     read_side_by_side,
     shorten,
-    shorten_json,
     value_or_error,
 )
 from elmo_tasks.data.tag_schemes import Span
@@ -58,8 +51,7 @@ from elmo_tasks.data.tokenization import Words
 if TYPE_CHECKING:
     from spacy.tokens import Span as SpacySpan
 
-Sentences = Iterator[EntitySentence | InputError | None]
-"""The sentences of a file, or their errors; `None` for a record that annotators have rejected."""
+Sentences = Iterator[EntitySentence | InputError]
 _TAGGED = re.compile(r"(\S+)(?:\|[^|\s]+\||[:/])(O|[A-Z]-[^\s:|/]+)")
 """A word with its tag, in WikiNER with its part of speech between."""
 _CLASS_OF_LINE = " <=> "
@@ -76,13 +68,6 @@ _CSV = [
     )
 ]
 """The names of the columns of the sentence, of the word and of the tag, in small letters without marks."""
-_TOKENS, _TAGS = ("tokens", "words"), ("ner_tags", "tags", "ner", "labels", "label")
-_TEXT, _SPANS = ("text", "sentence", "data"), ("label", "labels", "spans", "entities")
-_SLOTS = "slot label"
-"""A list of a label, the first and the last word for each entity of a `sentence`."""
-_TOKEN_SPANS = ("entities", "spans")
-_ANNOTATION = "annotation_id"
-"""The field of the records that Label Studio's annotators have seen."""
 _IN, _OUT, _INTENTS = "seq.in", "seq.out", "label"
 _TAG_FILES = {_IN: (_OUT,), "words": ("tags",), "tokens": ("tags", "labels"), "sentences": ("tags", "labels")}
 """The words in the names of files with the tags of each line, by that of the file with its words."""
@@ -90,16 +75,6 @@ _TEXT_OF_BRAT, _ANNOTATIONS = "txt", "ann"
 _BRAT_ENTITY = re.compile(r"T\d+\t(\S+) (\d+) (\d+)\t(.*)")
 COMPANIONS = {**_TAG_FILES, _IN: (_OUT, _INTENTS), _TEXT_OF_BRAT: (_ANNOTATIONS,)}
 """The files that are read with the words, see `main_files`: tags, ATIS' intents, brat's entities."""
-
-
-def unsplit_text(records: Iterable[Mapping[str, Any]]) -> str:
-    """Returns the texts of records that come without their words, one after another."""
-    texts: list[str] = []
-    for record in records:
-        values = {key.lower(): value for key, value in record.items()}
-        if not any(name in values for name in _TOKENS):
-            texts += [values[name] for name in _TEXT if isinstance(values.get(name), str)]
-    return "".join(texts)
 
 
 # Tables and lines
@@ -239,155 +214,6 @@ def _fit_brat(sample: Sample) -> Fit:
     return Fit.CERTAIN if counterpart(path, _TEXT_OF_BRAT, _ANNOTATIONS) else Fit.NO
 
 
-# Records of JSON and Parquet
-
-
-def _read_records(path: Path, options: EntityOptions, format: RecordFormat) -> Sentences:
-    classes = class_names(path) if format == "parquet" else {}
-    for record in read_records(path, format, encoding=options.encoding):
-        make = partial(_from_record, record.line, classes, options)
-        yield record.make(make, (*_TOKENS, *_TEXT))
-
-
-def _fit_records(sample: Sample, format: RecordFormat) -> Fit:
-    """Returns how well the first record fits: its words and tags, or its text and entities."""
-    if not (sample.is_parquet if format == "parquet" else sample.is_json):
-        return Fit.NO
-    values = {key.lower(): value for key, value in sample.first_values.items()}
-    names = {name for name in values if isinstance(values[name], list)}
-    if not any(name in _TOKENS for name in names):  # a list of words is several classes of the text
-        names -= {name for name in names if values[name] and _is_list_of(values[name], str)}
-    if not names.isdisjoint(_TOKENS):
-        return Fit.LIKELY if names.isdisjoint((*_TAGS, *_TOKEN_SPANS)) else Fit.CERTAIN
-    return Fit.POSSIBLE if names.isdisjoint((*_SPANS, _SLOTS)) else Fit.CERTAIN
-
-
-def _from_record(
-    line: int, classes: dict[str, list[str]], options: EntityOptions, record: dict[str, Any]
-) -> EntitySentence | None:
-    if is_rejected(record) and not options.every_record:
-        return None
-    values = {key.lower(): value for key, value in record.items()}
-    if isinstance(slots := values.pop(_SLOTS, None), list):
-        values["tokens"] = str(values.pop("sentence", "")).split()
-        values["entities"] = [{"type": each[0], "start": each[1], "end": each[2] + 1} for each in slots]
-    tokens = next((name for name in _TOKENS if name in values), "")
-    text = next((name for name in _TEXT if isinstance(values.get(name), str)), "")
-    content: Words | None = None
-    if tokens and _is_list_of(values[tokens], str):
-        words = values[tokens]
-    elif text:
-        content = _words_of_text(values, text, tokens, options)
-        words = content.words
-    else:
-        raise InputError('the record has neither "tokens" nor "text"')
-    if not words:
-        raise NoWordsError("the record has no words")
-    sentence = sentence_of(words, [line] * len(words), None)
-    sentence.text, sentence.ids = content, ids_of(record, [name for name in record if name.lower() in _TEXT])
-    if not options.every_record:
-        _annotate(sentence, values, classes, options)
-    return sentence
-
-
-def _words_of_text(values: dict[str, Any], text: str, tokens: str, options: EntityOptions) -> Words:
-    """Returns the words of a text: the tokens of Prodigy, or those that the tokenizer makes."""
-    if not tokens or not _is_list_of(values[tokens], dict):
-        return options.split(values[text])
-    try:
-        offsets = [(each["start"], each["end"]) for each in values[tokens]]
-        return Words(values[text], [values[text][start:end] for start, end in offsets], offsets)
-    except (KeyError, TypeError) as error:
-        raise _error(values, tokens, 'needs tokens with "start" and "end"') from error
-
-
-def _annotate(
-    sentence: EntitySentence, values: dict[str, Any], classes: dict[str, list[str]], options: EntityOptions
-) -> None:
-    length = len(sentence.words)
-    if sentence.text is not None:
-        names = [each for each in (*_SPANS, *_TAGS) if values.get(each) is not None]
-        name = next((each for each in names if _is_list_of(values[each], (list, dict))), *names[:1] or [""])
-        if name:
-            sentence.characters = _characters(values, name, sentence.text.text)
-        elif not values.keys().isdisjoint((ANSWER, _ANNOTATION)):
-            sentence.characters = []  # Prodigy and Label Studio leave out empty lists.
-    elif name := next((each for each in _TAGS if isinstance(values.get(each), list)), ""):
-        sentence.tags = _tags(values, name, length, options.tag_names or classes.get(name))
-    elif name := next((each for each in (*_TOKEN_SPANS, *_TAGS) if values.get(each) is not None), ""):
-        sentence.spans = _token_spans(values, name, length)
-
-
-def _tags(values: dict[str, Any], name: str, length: int, names: list[str] | None) -> list[str]:
-    tags = values[name]
-    if len(tags) != length:
-        raise _error(values, name, f"needs {length} tags, one a token")
-    if _is_list_of(tags, str):
-        return tags
-    if names is None or not all(type(each) is int and 0 <= each < len(names) for each in tags):
-        known = "" if names is None else f", which now has {len(names)}"
-        raise _error(values, name, f"has numbers: the key `tag_names` must have the name of each{known}")
-    return [names[each] for each in tags]
-
-
-def _token_spans(values: dict[str, Any], name: str, length: int) -> list[Span]:
-    is_of_tokens = name in _TOKEN_SPANS and _is_list_of(values[name], dict)
-    if is_of_tokens and not any(isinstance(values.get(each), str) for each in _TEXT):
-        with suppress(KeyError, TypeError, ValueError):
-            return _checked([_span(each) for each in values[name]], length)
-    needed = f'[{{"type": "LABEL", "start": 0, "end": 1}}] in the tokens 0 to {length}, and no "text"'
-    raise _error(values, name, f"needs a tag for each token, or {needed}")
-
-
-def _characters(values: dict[str, Any], name: str, text: str) -> list[Span]:
-    with suppress(AttributeError, KeyError, TypeError, ValueError):
-        if isinstance(values[name], list):
-            spans = [_span(each) for each in values[name]]
-        else:
-            marked = [
-                (mention, Span(start, last + 1, label))
-                for label, mentions in values[name].items()
-                for mention, offsets in mentions.items()
-                for start, last in offsets
-            ]
-            spans = [span for _, span in marked]
-            if any(text[span.start : span.end] != mention for mention, span in marked):
-                raise ValueError
-        if all(text[start:end].strip() for start, end, _ in _checked(spans, len(text))):
-            return spans
-    forms = '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
-    raise _error(values, name, f"needs entities in the {len(text)} characters of the text: {forms}")
-
-
-def _span(value: Any) -> Span:
-    """Returns the unchecked span of a list or an object."""
-    if not isinstance(value, dict):
-        return Span(*value)
-    if "span" in value:
-        value = value | dict(zip(("start", "end"), value["span"], strict=True))
-    suffix = "" if "start" in value else "_offset"
-    labels: list[Any] = value["labels"] if "labels" in value else [value.get("label", value.get("type"))]
-    (label,) = labels
-    return Span(value[f"start{suffix}"], value[f"end{suffix}"], label)
-
-
-def _checked(spans: list[Span], length: int) -> list[Span]:
-    """Returns the spans; `ValueError` for one that is empty or outside, or without a label."""
-    for start, end, label in spans:
-        is_range = type(start) is type(end) is int and 0 <= start < end <= length
-        if not is_range or not isinstance(label, str) or not label:
-            raise ValueError
-    return spans
-
-
-def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
-    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
-
-
-def _error(values: dict[str, Any], name: str, problem: str) -> InputError:
-    return InputError(f'"{name}": {shorten_json(values[name])} {problem}')
-
-
 # spaCy
 
 
@@ -432,11 +258,12 @@ def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
         yield EntitySentence(sentence.words, sentence.lines, spans=spans, ids=sentence.ids)
 
 
+_RECORDS: tuple[RecordFormat, ...] = ("json", "parquet")
 FORMATS = (
     Format("columns", fit_columns, read_columns),
     *(
-        Format(name, partial(_fit_records, format=name), partial(_read_records, format=name))
-        for name in ("json", "parquet")
+        Format(name, partial(fit_annotations, format=name), partial(read_annotations, format=name))
+        for name in _RECORDS
     ),
     Format("conll2012", fit_conll2012, read_conll2012),
     Format("conllu", fit_conllu, read_conllu_entities),

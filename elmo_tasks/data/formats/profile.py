@@ -32,8 +32,11 @@ NAMES_OF_PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
     *(("sentence a", "sentence b"), ("text a", "text b"), ("claim", "evidence"), ("query", "passage")),
     *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("context", "statement")),
-    *(("question", "answer"), ("query", "document"), ("context", "response")),
 )
+NAMES_OF_TWO = (("question", "answer"), ("query", "document"), ("context", "response"))
+"""Names of a pair where no other column has texts."""
+CONTRASTS = (("1", "2"), ("a", "b"), ("first", "second"), ("left", "right"), ("more", "less"), ("q", "a"))
+"""The parts in which the names of a pair differ."""
 _KNOWN = {*NAMES_OF_LABELS, *NAMES_OF_TEXTS, *chain(*NAMES_OF_PAIRS)} | {
     *("id", "idx", "index", "uid", "guid", "word", "token", "tag", "score", "date", "url", "comments"),
     *("texts", "sentences", "reviews", "tweets", "author", "source", "language", "split"),
@@ -53,13 +56,14 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(?<=[\d.])(e[-+]?\d+)?%?", re.IGNORECASE)
 _WHOLE = re.compile(r"-?\d+(\.0+)?")
 _DATE = re.compile(
-    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?"
-    r"|\w{3}, \d\d? \w{3} \d{4}.*|\d\d?:\d\d(:\d\d)?.*"
+    r"\d{4}[-./] ?\d\d?[-./] ?\d\d?\b.{,20}|\d\d?[-./]\d\d?[-./]\d{2,4}( .{,20})?|\d\d?:\d\d(:\d\d)?.{,6}"
+    r"|(\w+,? )?[A-Z][a-z]{2,8}\.? \d\d?,?( .{,20})? \d{4}|(\w{3}, )?\d\d? [A-Z][a-z]{2,8} \d{4}.{,20}"
 )
 _ADDRESS = re.compile(
     r"(https?|ftp)://\S+|www\.\S+|[\w.-]+@[\w-]+\.\w+|(?=\S*/)(?=\S*\w)[\w.~-]*(/[\w.~-]+)+"
 )
-_LIST = re.compile(r"\s*(\[.*\]|\{.*\})\s*", re.DOTALL)
+_LIST = re.compile(r"\s*(\[.*\]|\{.*\}|((None|nan|\d+[:-]\d+)([|,;]\s*|$))+)\s*", re.DOTALL)
+"""Items in brackets, or ranges of numbers."""
 _TAG = re.compile(r"[Oo]|[BIESLUMbieslum]-\S+")
 _POS = re.compile(r"[A-Z]{1,6}[$:]?|[.,:;!?()\"'`$#-]+|-[LR]RB-")
 _CODES = re.compile(r"[\w.+-]+(?:[,;|]\s*[\w.+-]+)*")
@@ -108,7 +112,9 @@ class Column:
         values, strings = self.values, self.strings
         if not values:
             return "empty"
-        if _most(isinstance(only_item(value), list | dict) for value in values):
+        if _most(isinstance(only_item(value), list | dict) for value in values) or (
+            self.has_words and _most(isinstance(value, list) for value in values)
+        ):
             return "labels" if self._are_lists_of_labels else "list"
         if _most(map(_LIST.fullmatch, strings)):
             return "list"
@@ -116,7 +122,9 @@ class Column:
             return "address"
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
-        if all(isinstance(value, bool) for value in values) or self.num_rows > 1 == len(self.counts):
+        if all(isinstance(value, bool) for value in values) or (
+            self.num_rows > 1 == len(self.counts) and not _most(map(_SENTENCE.search, strings))
+        ):
             return "label" if len(self.counts) > 1 else "constant"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
             return "tags"
@@ -126,7 +134,8 @@ class Column:
         if self._are_codes_of_labels:
             return "labels"
         is_label = is_label and not _most(map(_SENTENCE.search, strings))
-        if is_label and self.num_words <= _SHORT_LABEL:
+        is_seldom = 10 * len(self.counts) <= len(values)
+        if is_label and (is_seldom or self.num_words <= _SHORT_LABEL):
             return "label"
         if self.has_words:
             return "text"
@@ -215,16 +224,15 @@ class Table:
 def read_table(sample: Sample) -> Table | None:
     """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
     if sample.is_json or sample.is_parquet:
-        rows = sample.records
-        if any(not is_rejected(row) for row in rows) and not is_binary(rows):
-            rows = [row for row in rows if not is_rejected(row)]
-        return Table(rows, problem=sample.problem) if rows or sample.problem else None
+        label = ANSWER if is_binary(sample.records) else None
+        records = [record for record in sample.records if not is_rejected(record, label)] or sample.records
+        return Table(records, problem=sample.problem) if records or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
     numbered = list(enumerate(sample.all_lines, start=1))
     dialect = find_dialect(numbered, AUTO)
     file = sample.files[0]
-    rows = [row for _, row in split_rows(file, numbered, dialect)]
+    rows: list[list[str] | InputError] = [row for _, row in split_rows(file, numbered, dialect)]
     if sample.spread:
         del rows[-1]  # it may continue
         rows += split_lines(sample.spread, dialect)

@@ -7,6 +7,7 @@ https://github.com/mrqa/MRQA-Shared-Task-2019, whose `char_spans` have inclusive
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -243,11 +244,25 @@ def _detected(question: _Node, passage: str) -> list[GoldAnswer]:
     return answers
 
 
+def sample_questions(sample: Sample) -> Iterator[Question]:
+    """Yields the questions of a sample, without bad ones."""
+    reader = _Reader(sample.files[0], answers=True, ids=False, places={})
+    for values in sample.records:
+        with suppress(InputError):
+            for question in reader.questions(_Node(values, "")):
+                if isinstance(question, Question):
+                    yield question
+
+
 def _fit(sample: Sample) -> Fit:
-    values = {_OTHER_NAMES.get(key, key): value for key, value in sample.first_values.items()}
-    has_questions = "context" in values and ("qas" in values or "question" in values)
-    is_certain = has_questions or "paragraphs" in values or isinstance(values.get("header"), dict)
-    return Fit.CERTAIN if is_certain else Fit.NO
+    return Fit.CERTAIN if any(map(_has_questions, sample.records)) else Fit.NO
+
+
+def _has_questions(record: dict[str, Any]) -> bool:
+    node = _Node(record, "")
+    paragraphs = node["paragraphs"] if isinstance(node.get("paragraphs"), list) else []
+    is_paragraph = "context" in node and ("qas" in node or "question" in node)
+    return is_paragraph or any("context" in paragraph for paragraph in _children(paragraphs, "", ""))
 
 
 FORMATS = (Format("auto", _fit, read_questions),)

@@ -26,19 +26,25 @@ from elmo_tasks.data.input_files import (
 
 ANSWER = "answer"
 """The field with the decision of Prodigy's annotators."""
+DECISIONS = {"reject": "rejected", "ignore": "ignored"}
+"""The decisions by which a record is left out."""
 
 # JSON
 
-_DATA, _ANNOTATIONS = "data", "annotations"
+_LISTS = ("data", "rows", "records", "examples", "sentences", "common_examples")
+"""The names of the lists of records in an object."""
+_PAIRS, _RASA = "annotations", "rasa_nlu_data"
+_ROW, _ROW_NUMBER = "row", "row_idx"
+"""The fields of a row in an answer of Hugging Face's server."""
 _BEFORE_ITEM, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,]*", r"[\s,{]*", r"[\s:]*"))
 _decode = json.JSONDecoder().raw_decode
 
 
 def read_json_records(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     """
-    Yields the objects of a file, which has one a line, or is a list, or an object with the list `data` or
-    `annotations`. A line, or an item, that is not an object is a damaged record. A pair of a text and an
-    object is the object with `text`. A list of several lines that is not JSON is an `InputError`.
+    Yields the objects of a file, which has one a line, or is a list, or an object with a list, such as `data`
+    or `rows`. A line, or an item, that is not an object is a damaged record. A pair of a text and an object
+    is the object with `text`. A list of several lines that is not JSON is an `InputError`.
     """
     lines = nonblank_lines(path, encoding)
     begin = list(islice(lines, 2))
@@ -65,16 +71,19 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and [type(each) for each in value] == [str, dict]
 
 
-def _list_in(value: Any) -> tuple[str, list[Any]] | None:
-    """Returns the list of records that a value is or has, and its key, if it has a list."""
+def _list_in(value: Any) -> tuple[list[str], list[Any]] | None:
+    """Returns the list of records that a value is or has, and the keys that lead to it, if it has a list."""
     if isinstance(value, list) and not _is_pair(value):
-        return "", value
+        return [], value
     for key, items in value.items() if isinstance(value, dict) else ():
+        if key == _RASA and (found := _list_in(items)):
+            keys, items = found
+            return [key, *keys], items
         if isinstance(items, list) and (
-            (key == _DATA and all(isinstance(each, dict) for each in items))
-            or (key == _ANNOTATIONS and any(map(_is_pair, items)))
+            (key in _LISTS and all(isinstance(each, dict) for each in items))
+            or (key == _PAIRS and any(map(_is_pair, items)))
         ):
-            return key, items
+            return [key], items
     return None
 
 
@@ -83,9 +92,12 @@ def _listed(path: Path, text: str) -> Iterator[Record]:
     if (found := _list_in(whole)) is None:
         expected = 'an object a line, a list of objects, or {"data": [...]}'
         raise InputError(f"{shorten_json(whole)} is not {expected}", where=path)
-    key, items = found
+    keys, items = found
     # Parses each object once more, since the parser of the list does not tell where it starts.
-    position = text.index("[", _start_of(text, key) if key else 0) + 1
+    position = 0
+    for key in keys:
+        position = _start_of(text, key, position)
+    position = text.index("[", position) + 1
     line = 1 + text.count("\n", 0, position)
     for item in items:
         start = _end(_BEFORE_ITEM, text, position)
@@ -95,9 +107,8 @@ def _listed(path: Path, text: str) -> Iterator[Record]:
         line += text.count("\n", start, position)
 
 
-def _start_of(text: str, key: str) -> int:
-    """Returns the position of a value of an object."""
-    position = 0
+def _start_of(text: str, key: str, position: int) -> int:
+    """Returns the position of a value of the object at a position."""
     while True:
         name, position = _decode(text, _end(_BEFORE_KEY, text, position))
         start = _end(_BEFORE_VALUE, text, position)
@@ -114,6 +125,8 @@ def _record(path: Path, line: int, value: Any) -> Record:
     if _is_pair(value):
         text, annotations = value
         value = {"text": text, **annotations}
+    elif isinstance(value, dict) and _ROW_NUMBER in value and isinstance(value.get(_ROW), dict):
+        value = value[_ROW]
     if not isinstance(value, dict | InputError):
         value = InputError(f"{shorten_json(value)} is not a JSON object", where=path, line=line)
     return Record(path, line, value)
@@ -188,8 +201,8 @@ def read_records(
 
 
 def is_rejected(values: Mapping[str, Any], label: str | None = None) -> bool:
-    """Tells whether Prodigy's annotators have ignored a record, or rejected it if that is not its label."""
-    return values.get(ANSWER) in (("ignore",) if label == ANSWER else ("reject", "ignore"))
+    """Tells whether Prodigy's annotators ignored a record, or rejected it where this is not its label."""
+    return values.get(ANSWER) in ("ignore", "" if label == ANSWER else "reject")
 
 
 def record_format(path: Path, *, encoding: str | None = None) -> RecordFormat:

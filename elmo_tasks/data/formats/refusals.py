@@ -16,6 +16,12 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PDF, _EXCEL, _PICKLE = b"%PDF-", b"\xd0\xcf\x11\xe0", re.compile(rb"\x80[\x02-\x05]")
 _POINTERS = re.compile(r"\S+ \d+ \d+ .*\d:\d+\S*-rel\b")
 """A line such as `nw/x.tree 0 4 gold run run.01 ----- 0:1-ARG0 4:0-rel`, also of NomBank."""
+_PUBTATOR = re.compile(r"\d+\|t\|")
+_PYTHON = re.compile(r"\w+ *= *\[|\[? *\( *[\"']")
+_ENTITIES = re.compile("[\"']entities[\"']")
+_INLINE = re.compile(r"<(ENAMEX|START:\w+|PER|LOC|ORG|PERSON|LOCATION|ORGANIZATION)\b[^>]*>")
+_VECTOR = re.compile(r"\S+( -?\d+\.\d+(e-?\d+)?){10,}\s*")
+_RASA = re.compile(r"- (intent|lookup|synonym|regex): ")
 _RESIDUES = re.compile(r"[A-Za-z*.-]+\s*")
 _MERGE = "up2/merge_ud_up.py of https://github.com/UniversalPropositions/tools"
 
@@ -76,6 +82,11 @@ def _lacks_words(sample: Sample) -> bool:
     return bool(names) and "FORM" not in names
 
 
+def _has(sample: Sample, pattern: re.Pattern[str], *, share: float = 0.0) -> bool:
+    """Tells whether more than a share of the lines have a pattern."""
+    return sum(pattern.search(line) is not None for line in sample.lines) > share * len(sample.lines)
+
+
 _KINDS = (
     _Kind("an empty file", lambda sample: len(sample.files) == 1 and not _head(sample).strip(), ""),
     _Kind("an Excel file", lambda sample: _head(sample).startswith(_EXCEL), "save it as csv"),
@@ -105,6 +116,38 @@ _KINDS = (
         "CoNLL-U Plus without the column FORM, so without words",
         _lacks_words,
         f"merge it with its treebank; for Universal PropBank {_MERGE} does",
+    ),
+    _Kind(
+        "skeletons of OntoNotes, without words",
+        lambda sample: all(file.name.removesuffix(".gz").endswith("_skel") for file in sample.files),
+        "join them with OntoNotes by the scripts of CoNLL-2012",
+    ),
+    _Kind(
+        "PubTator's format, whose entities have characters of title and abstract together",
+        lambda sample: _PUBTATOR.match(sample.first_row),
+        "convert it to BioC JSON or brat, or to tokens in columns",
+    ),
+    _Kind(
+        "Python code, such as training data of spaCy",
+        lambda sample: (
+            not sample.is_json and _PYTHON.match(sample.first_row) and "{" in "".join(sample.lines[:9])
+        ),
+        "write the list by json.dump, which is read",
+    ),
+    _Kind(
+        "a text with entities in tags between the words",
+        lambda sample: not (sample.is_json or "\t" in sample.first_row) and _has(sample, _INLINE, share=0.3),
+        "write a token a line with its tag, or texts with the offsets of entities as JSON Lines",
+    ),
+    _Kind(
+        "word vectors",
+        lambda sample: _has(sample, _VECTOR, share=0.9),
+        "they are read where vectors are asked for, such as by `allennlp elmo intrinsic`, see docs/data.md",
+    ),
+    _Kind(
+        "YAML of Rasa",
+        lambda sample: _has(sample, _RASA) and any(line.startswith("nlu:") for line in sample.lines),
+        "convert it: `rasa data convert nlu -f json` makes JSON, which is read",
     ),
     _Kind(
         "the training JSON of spaCy 2",

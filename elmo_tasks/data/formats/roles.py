@@ -485,7 +485,8 @@ def _has_dependencies(sample: Sample) -> bool:
         return {_FORM, _SENSE} <= {*names} and not {_HEADS, _SPANS}.isdisjoint(names)
     rows = [line.split("\t") for line in sample.lines + sample.spread if not line.startswith("#")]
     is_document = any(DOCUMENT.match(line) for line in sample.lines)
-    is_numbered = bool(rows) and rows[0][0].partition("-")[0] == "1" and not is_document
+    texts = any(cell.count(" ") > 4 for cells in rows for cell in cells[2:])  # as in SCWS
+    is_numbered = bool(rows) and rows[0][0].partition("-")[0] == "1" and not (is_document or texts)
     return is_numbered and any(len(cells) > _predicate_column([cells]) for cells in rows)
 
 

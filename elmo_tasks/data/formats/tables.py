@@ -16,10 +16,12 @@ from typing import Any
 from elmo_tasks.data.formats import Doubt, Finding, Fit
 from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import (
+    CONTRASTS,
     MAX_CLASSES,
     NAMES_OF_LABELS,
     NAMES_OF_PAIRS,
     NAMES_OF_TEXTS,
+    NAMES_OF_TWO,
     Column,
     Table,
     as_label,
@@ -54,8 +56,13 @@ _WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "des
 _IDS = re.compile(r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|year|user|author)")
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
+_PARSE = "_parse"
 _MOST_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
+_PLAIN_TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "v2")
+"""The names of a text that need no choice between columns."""
+_CHOICES = {"choice", "ending", "option", "candidate", "choice1", "ending1", "option1", "sol1"}
+"""Parts of the names of several answers to choose from, which are no pair."""
 _LONGER = 2
 """A text has twice as many words as its title, at least."""
 _SHOWN = 5
@@ -171,8 +178,9 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         if texts
     ]
     if not candidates and (texts := _unlabelled(table, labels)):
-        columns = [] if table.has_header else list(table.columns)
-        return Finding(Fit.NO, unlabelled={"text": texts[0].name, "columns": columns})
+        names = [] if table.has_header else list(table.columns)
+        longest = max(texts, key=lambda column: column.num_words)
+        return Finding(Fit.NO, unlabelled={"text": longest.name, "columns": names})
     if not candidates:
         return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
     label, texts, text_doubt = next(reading for reading in readings if reading[1])
@@ -240,7 +248,7 @@ def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column]
         column
         for column in table.columns.values()
         if column is not label
-        and not column.name.endswith("_parse")
+        and not column.name.endswith(_PARSE)
         and (
             column.kind == "text" or (column.kind in ("word", "label", "id") and _is_text_name(table, column))
         )
@@ -256,12 +264,12 @@ def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column]
     doubt = None if longest.num_words >= _LONGER * next_longest.num_words else _doubt("text", texts)
     if not table.has_header:
         return [longest], doubt
-    exact = [column for name in NAMES_OF_TEXTS for column in texts if normal(column.name) == name]
-    named = exact or [
-        column for column in texts if not set(normal(column.name).split()).isdisjoint(NAMES_OF_TEXTS)
-    ]
-    if exact or len(named) == 1:
-        return named[:1], None
+    by_name = [column for name in _PLAIN_TEXTS for column in texts if normal(column.name) == name]
+    if by_name:
+        return by_name[:1], None
+    named = [column for column in texts if not set(normal(column.name).split()).isdisjoint(_PLAIN_TEXTS)]
+    if len(named) == 1 and named[0].num_words >= longest.num_words:
+        return named, None
     return [longest], doubt
 
 
@@ -271,30 +279,31 @@ def _is_text_name(table: Table, column: Column) -> bool:
 
 def _pair(table: Table, texts: Sequence[Column]) -> tuple[Column, Column] | None:
     """Returns the columns of a pair: by their names, or the only two, with similar texts."""
-    by_name = {normal(column.name): column for column in texts}
+    filled = [column for column in texts if 10 * len(column.values) > 9 * len(table.rows)]
+    by_name = {normal(column.name): column for column in filled}
     if table.has_header:
-        for first, second in NAMES_OF_PAIRS:
-            if first in by_name and second in by_name:
-                return by_name[first], by_name[second]
-        for one, other in combinations(texts, 2):
-            if _differ_in_one_part(one.name, other.name):
-                return one, other
+        for names in NAMES_OF_PAIRS + (NAMES_OF_TWO if len(texts) == 2 else ()):
+            if set(names) <= by_name.keys():
+                return by_name[names[0]], by_name[names[1]]
+        alike = [pair for pair in combinations(filled, 2) if _are_contrasted(*pair)]
+        if alike and not any(set(normal(alike[0][0].name).split()) & _CHOICES for _ in alike):
+            return alike[0]
         if not _WHOLE.isdisjoint(by_name):
             return None
-    if len(texts) != 2 or any(10 * len(column.values) <= 9 * len(table.rows) for column in texts):
+    if len(texts) != 2 or len(filled) != 2:
         return None
     short, long = sorted(column.num_words for column in texts)
     return (texts[0], texts[1]) if short > 2 and long <= _MOST_UNLIKE * short else None
 
 
-def _differ_in_one_part(first: str, second: str) -> bool:
-    """Tells whether two names are alike but for one part, such as `sent_more` and `sent_less`."""
-    start = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
-    rest, other = first[start:], second[start:]
-    end = next((i for i, (a, b) in enumerate(zip(rest[::-1], other[::-1], strict=False)) if a != b), 0)
-    parts = rest[: len(rest) - end], other[: len(other) - end]
-    alike = start + end
-    return all(parts) and alike > 2 and max(map(len, parts)) <= max(4, alike)
+def _are_contrasted(first: Column, second: Column) -> bool:
+    """Tells whether two names are alike but for one part, such as `sent_more` and `sent_less`, or `qtext`."""
+    one, other = first.name.lower(), second.name.lower()
+    for a, b in CONTRASTS:
+        if re.sub(rf"(?<![a-z]){a}(?![a-z])", b, one) == other != one:
+            return True
+    letters = (one[:1], other[:1])
+    return letters in CONTRASTS and one[1:] == other[1:] and len(one) > 3
 
 
 def _doubt(what: str, columns: Sequence[Column]) -> Doubt | None:
@@ -315,10 +324,8 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
         return InputError(
             f"no column has texts for the labels in {labels[0].name!r}", where=file, remedy=remedy
         )
-    if not (texts or sample.is_json or sample.is_parquet) and (lists := table.of_kind("list")):
-        problem = f"the cells of {lists[0].name!r} hold lists"
-        return InputError(problem, where=file, remedy="export JSON Lines or Parquet, which keep lists")
-    if not texts:
+    lists = [] if sample.is_json or sample.is_parquet else table.of_kind("list")
+    if not texts and not any(re.search("[^\\W\\d]", value) for column in lists for value in column.strings):
         return InputError(f"this is a table with {columns}, none of which has texts", where=file)
     for column in table.of_kind("labels"):
         several = next(value for value in column.values if re.search("[,;|]", as_label(value)))
@@ -335,6 +342,9 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
         if is_label_name(column.name) and column.values and column not in texts:
             what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
             return InputError(what, where=file, remedy="--label names another column")
+    if lists:
+        problem = f"the cells of {lists[0].name!r} hold lists"
+        return InputError(problem, where=file, remedy="export JSON Lines or Parquet, which keep lists")
     return InputError(f"no column has classes, of {columns}", where=file, remedy="--label names it")
 
 
@@ -432,8 +442,10 @@ def _in_order(labels: Collection[str]) -> list[str]:
 
 def unread_texts(rows: Sequence[Mapping[str, Any]], read: Collection[str]) -> list[str]:
     """Returns the columns that are not read and may be texts or labels."""
-    columns = Table(rows).columns.values()
-    return [each.name for each in columns if each.name not in read and each.kind in ("text", "label")]
+    columns = [column for name, column in Table(rows).columns.items() if name not in read]
+    return [
+        each.name for each in columns if each.kind in ("text", "label") and not each.name.endswith(_PARSE)
+    ]
 
 
 # Paths and first words

@@ -84,6 +84,11 @@ def test_cells_without_a_name_are_reported(tmp_path, caplog):
         ('[\n[\n"x", {"b": 1}],\n[ "y", {}]]', (2, 4)),
         ('["x", {"b": 1}]\n["y", {}]\n', (1, 2)),
         ('{"classes": [],\n"annotations": [["x", {"b": 1}],\n["y", {}]]}', (2, 3)),
+        ('{"rasa_nlu_data": {"regex": [],\n"common_examples": [{"a": "x"},\n{"a": "y"}]}}', (2, 3)),
+        (
+            '{"num": 2, "rows":\n[{"row_idx": 0, "row": {"a": "x"}}, {"row_idx": 1, "row": {"a": "y"}}]}',
+            (2, 2),
+        ),
         ('{"version": "}",\n"data" : [\n{"a": "x", "b": 1},\n{"a": "y", "b": 2}]}', (3, 4)),
     ],
 )
