@@ -173,7 +173,7 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
         with _logged():
             fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
         if unlabelled is not None:
-            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled))
+            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
         elif problem is not None:
             problems.append((fit, problem))
         elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
@@ -256,8 +256,6 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
     """Reads data in a way that was found."""
     if reading.task == _TEXT:
         return _read_text(path, sample)
-    if reading.task == _UNLABELLED:
-        return _read_unlabelled(path, reading.keys, sample)
     if reading.probe:
         return Inspection(
             task=reading.task,
@@ -267,7 +265,10 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
             tokens=0,
             command=reading.probe.command.format(path=shlex.quote(path)),
         )
-    inspection = read_with(reading.task, path, _block(reading, sample), sample)
+    if reading.task == _UNLABELLED:
+        inspection = _read_unlabelled(path, reading.keys, sample)
+    else:
+        inspection = read_with(reading.task, path, _block(reading, sample), sample)
     asked = [f"{doubt.question()}; --{doubt.what} chooses another column" for doubt in reading.doubts]
     return replace(inspection, doubt=asked)
 
@@ -381,7 +382,8 @@ def _read_text(path: str, sample: Sample) -> Inspection:
 
 
 def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Inspection:
-    column, layout = keys["text"], DelimitedLayout(keys["columns"] or None)
+    columns, layout = keys["texts"], DelimitedLayout(keys["columns"] or None)
+    archive = "elmo:ner" if len(columns) == 1 else "elmo:snli"
     records = (
         record
         for file in sample.files
@@ -393,10 +395,10 @@ def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Insp
         format=_UNLABELLED,
         encoding=sample.encoding,
         records=len(values),
-        tokens=sum(len(str(row.get(column) or "").split()) for row in values),
-        columns={"texts": [column]},
-        notes=["no labels: elmo:ner, elmo:sst, elmo:topics or an archive of your own predicts them"],
-        command=shlex.join(["allennlp", "predict", "elmo:ner", path, "--text", column]),
+        tokens=sum(len(str(row.get(column) or "").split()) for row in values for column in columns),
+        columns={"texts": columns},
+        notes=[f"no labels: an archive predicts them, such as {archive} or your own"],
+        command=shlex.join(["allennlp", "predict", archive, path, "--text", *columns]),
     )
 
 
@@ -409,6 +411,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
             f"  {inspection.records:,} records{tokens}",
             *(f"  {role}: {', '.join(names)}" for role, names in inspection.columns.items()),
             *(f"  {note}" for note in inspection.notes),
+            *(f"  in doubt: {doubt}" for doubt in inspection.doubt),
         ]
     labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])

@@ -361,11 +361,36 @@ def test_each_doubt_is_shown(capsys, tmp_path):
     assert [doubt.split()[1] for doubt in doubts] == ["label", "text"]
 
 
-def test_texts_without_labels(capsys, tmp_path):
-    (tmp_path / "a.csv").write_text("text,label\nOil falls on Friday again,\nThe team won the cup,\n")
-    Inspect(path=str(tmp_path / "a.csv"), task=None, json=False).run()
-    shown = capsys.readouterr().out
-    assert mentions(shown, "no labels", "elmo:topics", f"predict elmo:ner {tmp_path / 'a.csv'} --text text\n")
+@pytest.mark.parametrize(
+    ("header", "rows", "shown"),
+    [
+        (
+            "text,label",
+            ["Oil falls on Friday,", "The team won it,"],
+            ["no labels", "elmo:ner {} --text text\n"],
+        ),
+        (
+            "one,two",
+            ["Oil falls on Friday,The price is low", "The team won it,They lost it again"],
+            ["no labels", "elmo:snli {} --text one two\n"],
+        ),
+        (
+            "id,title,body",
+            ["1,Oil falls,The price is low today", "2,A cup won,They did not lose it again"],
+            ["no labels", "elmo:ner {} --text body\n"],
+        ),
+        (
+            "one,two,three",
+            [f"it is {i} o'clock here,it is {i} miles away,it was {i} days ago" for i in range(5)],
+            ["in doubt: the text could be one (5 different: ", " or two (", "--text", "elmo:ner"],
+        ),
+    ],
+)
+def test_texts_without_labels(capsys, tmp_path, header, rows, shown):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([header, *rows]))
+    Inspect(path=str(path), task=None, json=False).run()
+    assert mentions(capsys.readouterr().out, *(part.format(path) for part in shown))
 
 
 def test_rejected_records_are_left_out(capsys, tmp_path):

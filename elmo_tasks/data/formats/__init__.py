@@ -68,4 +68,4 @@ class Finding(NamedTuple):
     """Why it cannot read data that look like its own."""
     doubts: Sequence[Doubt] = ()
     unlabelled: dict[str, Any] | None = None
-    """The column `text` of texts without labels, and all `columns` if the file does not name them."""
+    """The columns `texts` of texts without labels, and all `columns` if the file does not name them."""
