@@ -24,7 +24,7 @@ from elmo_tasks.data.formats.profile import num_words, read_table
 from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.refusals import refusal
 from elmo_tasks.data.formats.sample import Sample, sample_of
-from elmo_tasks.data.input_files import InputError, nonblank_lines
+from elmo_tasks.data.input_files import InputError, NoWordsError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
 from elmo_tasks.data.repeated_texts import RecordTexts
 from elmo_tasks.evaluation.formats import PROBES, ProbeFormat
@@ -300,7 +300,8 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
             if sizes or not reader.bad_records:
                 raise
     if bad := reader.bad_records:
-        if len(bad) > len(sizes) or not labels:
+        damaged = [error for error in bad if not isinstance(error, NoWordsError)]
+        if len(damaged) > len(sizes) or not labels:
             raise bad[0]
         block = block | {"skip_bad": True}
     more = [f"{len(bad) - _SHOWN} more records"] if len(bad) > _SHOWN else []
@@ -364,7 +365,7 @@ def is_plain_text(sample: Sample) -> bool:
     """Tells whether the lines are sentences, as a biLM reads them, and no list of words."""
     sizes = [num_words(line) for line in sample.lines]
     has_marks = any("\t" in line or line.startswith(("{", "[", "(", "<", "#", ">")) for line in sample.lines)
-    are_sentences = len(set(sizes)) > 2 or (len(sizes) == 1 and sizes[0] > 2)
+    are_sentences = len(set(sizes)) > 2 or min(sizes, default=0) > 4 or (len(sizes) == 1 and sizes[0] > 2)
     return not has_marks and read_table(sample) is None and are_sentences
 
 

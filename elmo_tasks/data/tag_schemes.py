@@ -266,10 +266,10 @@ def _is_tag(text: str) -> bool:
 
 
 def from_brackets(cells: Sequence[str]) -> list[Span]:
-    """Returns the spans of one sentence with brackets, `(PER*`, `*`, `*)` or `(PER)`; `-` is `*`."""
+    """Returns the spans of one sentence with brackets, `(PER*`, `*`, `*)` or `(PER)`; `-` and `O` are `*`."""
     spans, label, start = [], "", 0
     for position, cell in enumerate(cells):
-        match = _BRACKETS.fullmatch("*" if cell == "-" else cell)
+        match = _BRACKETS.fullmatch("*" if cell in ("-", "O") else cell)
         if match is None or not cell or (match[1] and label) or (match[2] and not (match[1] or label)):
             needed = f"* or the end of {label}, *)" if label else "*, (LABEL* or (LABEL)"
             raise TagError(position, f"the tag {cell!r} does not fit here, which needs {needed}")

@@ -188,7 +188,6 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a", "".join(f"word{number} {number}\n" for number in range(300)), None, ()),
         ("a", "genre\tsentence1\tsentence2\tscore\nnews\tA plane lands.\tA bird lands.\t1.5\n", None, ()),
         ("a", '{"tokens": ["Ann", "runs"], "ner_tags": [1, 0]}\n', None, (", line 1", "tag_names")),
-        ("a", "Ann\tB-PER\nruns\t-\n\nBob\tB-PER\nsits\t-\n", None, ()),
         ("a", "A plain text .\n", "sst", (", line 1",)),
         ("a.csv", "code,label\nx1,pos\nx2,neg\nx3,neg\n", "classification", ("'label'",)),
         ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),

@@ -42,6 +42,7 @@ _BLANKS = re.compile(f"[{BLANKS}]+")
 _COMMENT = re.compile(r"#+(?:[ \t]|$)|###")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
+_ID = re.compile(r"#\w+\d+")
 _VALUE = re.compile(r"# \S+ = ")
 
 Lines = list[tuple[int, str]]
@@ -135,7 +136,7 @@ class ColumnLayout:
     def _is_comment(self, group: Lines, index: int) -> bool:
         line = group[index][1]
         if not _COMMENT.match(line):
-            return False
+            return _ID.fullmatch(line) is not None and len(self.names) > 1
         row = next((other for _, other in group[index + 1 :] if not _COMMENT.match(other)), line)
         cells = self.split(line)
         return (
@@ -239,10 +240,10 @@ WORD, TAG = "word", "tag"
 CONLL_2003 = (WORD, "pos", "chunk", TAG)
 _COMMENTS = ("# ", "#\t", "## ", "###")
 _CHUNKS = {"B-NP", "I-NP", "B-VP", "I-VP", "B-NC", "I-NC", "B-VC", "I-VC"}
-_TAG = re.compile(r"[BIESULM]-\S+|[bi]-\S+")
+_TAG = re.compile(r"[BIESULM]-\S+|[bi]-\S+|\S+_[BI]")
 _NOTHING = {"O", "o", "0", "", "_"}
 """How files write that a word is in no entity."""
-_OTHER_O = ("o", "0")
+_OTHER_O = ("o", "0", "-")
 _TAG_OF_CELL = re.compile(r"O|[BIESULM]-\S+")
 _MANY = 5
 """A column with fewer than a fifth of the tags of another, as of nested entities, is no choice."""
@@ -307,9 +308,9 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
     begin, rows = first_sentence(lines)
     layout = _without_tags(layout, rows) or layout
     if TAG in layout.names and any(
-        layout.split(row)[layout.names.index(TAG) :][:1] in (["o"], ["0"]) for row in rows
+        layout.split(row)[layout.names.index(TAG) :][:1] in (["o"], ["0"], ["-"]) for row in rows
     ):
-        logger.warning("%s: the tags o and 0 are read as O", path)
+        logger.warning("%s: the tags o, 0 and - are read as O", path)
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
         yield value_or_error(path, None, _from_rows, path, layout, group)
 
@@ -396,6 +397,8 @@ def found_columns(
     if all(line[0] in BLANKS for line in lines):  # indented
         lines = [line.lstrip(BLANKS) for line in lines]
     delimiter = "\t" if any("\t" in line for line in lines) else None
+    if delimiter is None and not any(" " in line for line in lines):
+        delimiter = next((mark for mark in "|,;" if lines and all(mark in line for line in lines)), None)
     rows = [split_cells(line, delimiter) for line in lines]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     regular = [row for row in rows if len(row) == width]
@@ -411,7 +414,7 @@ def found_columns(
     for names in (numbered, header or []):
         tags = [index for index, name in enumerate(names) if name == label] or tags
         words = [index for index, name in enumerate(names) if name in texts] or words
-    marked = {tag: Counter(row[tag] for row in rows if row[tag] not in _NOTHING) for tag in tags}
+    marked = {tag: Counter(row[tag] for row in rows if row[tag] not in {*_NOTHING, "-"}) for tag in tags}
     for tag in sorted(tags, key=lambda tag: (-marked[tag].total(), -tag)) if words else ():
         if (width, words[0], tag) == (4, 0, 3):
             names = list(CONLL_2003)
@@ -444,7 +447,8 @@ def problem_of_columns(sample: Sample) -> str | None:
         )
     sizes = Counter(len(split_cells(line, None)) for line in sample.lines)
     (width, number), *_ = sizes.most_common(1) or [(0, 0)]
-    if not sample.has_blank_lines or width < 2 or number < 0.8 * len(sample.lines):
+    is_text = 2 * len(sample.lines) < 1.5 * len(sample.all_lines)  # an empty line after each line
+    if not sample.has_blank_lines or is_text or width < 2 or number < 0.8 * len(sample.lines):
         return None
     return f"there are {width} columns, none of which has only O and tags such as B-PER"
 
@@ -459,16 +463,20 @@ def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     If none has a prefix, they are the columns with `O`, except the column of most values: "O" is a word, too.
     """
     filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
-    tags = [index for index in filled if all(map(_TAG.fullmatch, columns[index] - _NOTHING))]
+    tags = [index for index in filled if _are_tags(columns[index])]
     possible = [index for index in filled if not columns[index] & _CHUNKS]
     if any(columns[index] - _NOTHING for index in tags):
         return [index for index in tags if index in possible] or tags
     texts = [index for index, values in enumerate(columns) if not _are_numbers(values)]
     words = max(texts, key=lambda index: len(columns[index]), default=None)
-    outside = [
-        index for index in possible if not columns[index].isdisjoint(("O", *_OTHER_O)) and index != words
-    ]
+    outside = [index for index in possible if columns[index] & {"O", "o", "0"} and index != words]
     return [index for index in outside if not _are_numbers(columns[index])]
+
+
+def _are_tags(values: set[str]) -> bool:
+    """Tells whether there is nothing but prefixed tags and `O`, or `-` if there are such tags."""
+    tags = values - _NOTHING - {"-"}
+    return all(map(_TAG.fullmatch, tags)) and (bool(tags) or "-" not in values)
 
 
 def _are_numbers(values: set[str]) -> bool:
@@ -484,10 +492,14 @@ def fit_columns(sample: Sample) -> Fit:
         rows = first_sentence(enumerate(sample.all_lines))[1]
         sizes = {len(split_cells(row, None)) for row in rows}
         return Fit.POSSIBLE if sample.has_blank_lines and sizes in ({1}, {len(CONLL_2003) - 1}) else Fit.NO
-    tags = set(layouts[0].tags)
+    tags, delimiter = set(layouts[0].tags), layouts[0].delimiter
+    if delimiter not in (None, "\t") and not sample.has_blank_lines:
+        return Fit.NO
     if not any(map(_TAG.fullmatch, tags)):
         return Fit.LIKELY if sample.has_blank_lines else Fit.NO
-    return Fit.LIKELY if tags & _CHUNKS else Fit.CERTAIN
+    table = None if sample.has_blank_lines else read_table(sample)
+    is_table = table is not None and table.has_header
+    return Fit.LIKELY if tags & _CHUNKS or is_table else Fit.CERTAIN
 
 
 def fit_conll2012(sample: Sample) -> Fit:

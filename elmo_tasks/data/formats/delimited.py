@@ -100,8 +100,12 @@ def read_delimited(
 
 
 def delimited_lines(path: Path, encoding: str | None = None) -> list[tuple[int, str]]:
-    """Returns the numbered lines without Excel's first line, which has the delimiter."""
-    lines = list(read_lines(path, encoding=encoding))
+    """Returns the numbered lines of a file, see `without_separator`."""
+    return without_separator(list(read_lines(path, encoding=encoding)))
+
+
+def without_separator(lines: NumberedLines) -> list[tuple[int, str]]:
+    """Returns lines without Excel's first line, which has the delimiter, and without blanks at their ends."""
     first = 1 if lines and _SEPARATOR.fullmatch(lines[0][1]) else 0
     return [(line_number, line.rstrip(" ")) for line_number, line in lines[first:]]
 

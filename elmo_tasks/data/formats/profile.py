@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Literal
 
-from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_lines, split_rows
+from elmo_tasks.data.formats.delimited import AUTO, find_dialect, split_lines, split_rows, without_separator
 from elmo_tasks.data.formats.records import ANSWER, is_rejected
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError, shorten
@@ -54,6 +54,7 @@ _LONG_NAME = 5
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Characters of scripts without blanks between words; two make a word."""
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(?<=[\d.])(e[-+]?\d+)?%?", re.IGNORECASE)
+_NUMBERS = re.compile(r"[\d\s.,-]+")
 _WHOLE = re.compile(r"-?\d+(\.0+)?")
 _DATE = re.compile(
     r"\d{4}[-./] ?\d\d?[-./] ?\d\d?\b.{,20}|\d\d?[-./]\d\d?[-./]\d{2,4}( .{,20})?|\d\d?:\d\d(:\d\d)?.{,6}"
@@ -116,7 +117,9 @@ class Column:
             self.has_words and _most(isinstance(value, list) for value in values)
         ):
             return "labels" if self._are_lists_of_labels else "list"
-        if _most(map(_LIST.fullmatch, strings)):
+        if _most(map(_LIST.fullmatch, strings)) or (
+            self.num_words > 1 and _most(map(_NUMBERS.fullmatch, strings))
+        ):
             return "list"
         if _most(map(_ADDRESS.fullmatch, strings)):
             return "address"
@@ -153,6 +156,8 @@ class Column:
         if not _most(map(_CODES.fullmatch, self.strings)):
             return False
         split = [_MARKS.split(value) for value in self.strings]
+        if all(len(parts) == 2 and all(map(str.isdecimal, parts)) for parts in split):
+            return False  # decimal commas
         parts = Counter(part for value in split for part in value)
         return max(map(len, split)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
 
@@ -229,7 +234,7 @@ def read_table(sample: Sample) -> Table | None:
         return Table(records, problem=sample.problem) if records or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
-    numbered = list(enumerate(sample.all_lines, start=1))
+    numbered = without_separator(list(enumerate(sample.all_lines, start=1)))
     dialect = find_dialect(numbered, AUTO)
     file = sample.files[0]
     rows: list[list[str] | InputError] = [row for _, row in split_rows(file, numbered, dialect)]
@@ -310,5 +315,5 @@ def normal(name: str) -> str:
 
 def is_binary(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Tells whether the annotators of Prodigy accepted or rejected one label for all texts."""
-    are_judged = "reject" in {row.get(ANSWER) for row in rows}
+    are_judged = "reject" in {as_label(row.get(ANSWER)) for row in rows}
     return are_judged and len({as_label(row.get("label")) for row in rows}) == 1

@@ -16,6 +16,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PDF, _EXCEL, _PICKLE = b"%PDF-", b"\xd0\xcf\x11\xe0", re.compile(rb"\x80[\x02-\x05]")
 _POINTERS = re.compile(r"\S+ \d+ \d+ .*\d:\d+\S*-rel\b")
 """A line such as `nw/x.tree 0 4 gold run run.01 ----- 0:1-ARG0 4:0-rel`, also of NomBank."""
+_BRAT = re.compile(r"T\d+\t\S+ \d+ \d+\t")
 _PUBTATOR = re.compile(r"\d+\|t\|")
 _PYTHON = re.compile(r"\w+ *= *\[|\[? *\( *[\"']")
 _ENTITIES = re.compile("[\"']entities[\"']")
@@ -123,15 +124,18 @@ _KINDS = (
         "join them with OntoNotes by the scripts of CoNLL-2012",
     ),
     _Kind(
+        "brat's annotation without its text",
+        lambda sample: len(sample.files) == 1 and _BRAT.match(sample.first_row),
+        "put the .txt of the same name beside it",
+    ),
+    _Kind(
         "PubTator's format, whose entities have characters of title and abstract together",
         lambda sample: _PUBTATOR.match(sample.first_row),
         "convert it to BioC JSON or brat, or to tokens in columns",
     ),
     _Kind(
         "Python code, such as training data of spaCy",
-        lambda sample: (
-            not sample.is_json and _PYTHON.match(sample.first_row) and "{" in "".join(sample.lines[:9])
-        ),
+        lambda sample: not sample.is_json and _PYTHON.match(sample.first_row) and _has(sample, _ENTITIES),
         "write the list by json.dump, which is read",
     ),
     _Kind(

@@ -49,11 +49,13 @@ COLUMN_NAMES = {
     "label": ("gold_label", "label", "entailment_judgment", "entailment_label"),
 }
 """The names that published sets of entailment give to a column, in small letters."""
-_PLAIN_NAMES = ("label", "gold label", "labels", "class", "class index", "target", "cats")
+_PLAIN_NAMES = ("label", "gold label", "labels", "class", "class index", "cats")
 """The names of labels that need no choice between columns."""
 _WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "description", "v2"}
 """The names of a text that is classified alone."""
-_IDS = re.compile(r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|year|user|author)")
+_IDS = re.compile(
+    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|user|author|date|time|timestamp|year|month|day)"
+)
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
 _PARSE = "_parse"
@@ -63,6 +65,12 @@ _PLAIN_TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "bo
 """The names of a text that need no choice between columns."""
 _CHOICES = {"choice", "ending", "option", "candidate", "choice1", "ending1", "option1", "sol1"}
 """Parts of the names of several answers to choose from, which are no pair."""
+_VERSIONS = {
+    *("en", "de", "fr", "es", "pt", "it", "zh", "ja", "ar", "html", "raw", "clean", "cleaned", "original"),
+    *("tokenized", "tokenised", "normalized", "normalised", "translated", "translation", "lemmatized"),
+    *("stemmed", "processed", "preprocessed", "lower", "plain", "str"),
+}
+"""Parts of the names of versions of a text."""
 _LONGER = 2
 """A text has twice as many words as its title, at least."""
 _SHOWN = 5
@@ -70,6 +78,7 @@ _SHOWN = 5
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
 """A label at the start of a line that is hardly the first word of a sentence."""
@@ -125,6 +134,8 @@ def find_pairs(sample: Sample) -> Finding:
 
 
 def _find_roles(sample: Sample, table: Table, roles: Mapping[str, str], keys: dict[str, Any]) -> Finding:
+    if any(_FRACTION.fullmatch(label) for label in table.columns[roles["label"]].counts):
+        return Finding(Fit.NO)
     classes = {*table.columns[roles["label"]].counts} - {*UNDECIDED_PAIRS}
     of_snli = classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}
     is_named = of_snli or _are_entailment(classes) or "premise" in table.columns
@@ -209,14 +220,25 @@ def _labels_of(table: Table) -> tuple[list[Column], Doubt | None]:
     if not table.has_header:
         named = []
     else:
-        exact = [column for name in NAMES_OF_LABELS for column in possible if normal(column.name) == name]
-        if exact and (len(exact) == 1 or normal(exact[0].name) in _PLAIN_NAMES):
-            return exact[:1], None
-        named = exact or [column for column in possible if is_label_name(column.name)]
+        names = [name for name in NAMES_OF_LABELS if name != "target"]
+        exact = [column for name in names for column in possible if normal(column.name) == name]
+        if plain := next(filter(_has_plain_name, (*exact, *possible)), None):
+            return [plain], None
+        named = exact or [each for each in possible if not _words_of(each).isdisjoint(names)]
     if len(named) == 1:
         return named, None
     columns = named or sorted(possible, key=lambda column: len(column.counts))
     return columns[:_SHOWN], _doubt("label", columns)
+
+
+def _has_plain_name(column: Column) -> bool:
+    """Tells whether a name needs no choice; a `target` in words may be what a text is about."""
+    name = normal(column.name)
+    return name in _PLAIN_NAMES or (name == "target" and all(map(str.isdecimal, column.counts)))
+
+
+def _words_of(column: Column) -> set[str]:
+    return set(normal(column.name).split())
 
 
 def _may_be_labels(table: Table, column: Column) -> bool:
@@ -257,6 +279,11 @@ def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[
     if not texts:  # short texts that recur
         others = [column for column in table.of_kind("label") if column is not label and column.has_words]
         return sorted(others, key=lambda column: -column.num_words)[:1], None
+    if table.has_header:  # of several versions of a text, such as `text_en` and `text_pt`, the first
+        texts = list(
+            {frozenset({*normal(each.name).split()} - _VERSIONS): each for each in reversed(texts)}.values()
+        )
+        texts.reverse()
     if pair := _pair(table, texts):
         return list(pair), None
     if len(texts) == 1:
@@ -268,7 +295,7 @@ def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[
     by_name = [column for name in _PLAIN_TEXTS for column in texts if normal(column.name) == name]
     if by_name:
         return by_name[:1], None
-    named = [column for column in texts if not set(normal(column.name).split()).isdisjoint(_PLAIN_TEXTS)]
+    named = [column for column in texts if not _words_of(column).isdisjoint(_PLAIN_TEXTS)]
     if len(named) == 1 and named[0].num_words >= longest.num_words:
         return named, None
     return [longest], doubt
@@ -355,7 +382,8 @@ def _is_unlabelled(table: Table, labels: Sequence[Column]) -> bool:
     others = [column for column in table.columns.values() if column not in texts and column.kind != "empty"]
     has_labels = (
         labels
-        or table.of_kind("labels", "tags", "list")
+        or table.of_kind("labels", "tags")
+        or any(re.search(r"[^\W\d]", value) for column in table.of_kind("list") for value in column.strings)
         or any(is_label_name(column.name) for column in others)
     )
     return bool(texts) and not (has_labels or _scores(table))
@@ -363,10 +391,8 @@ def _is_unlabelled(table: Table, labels: Sequence[Column]) -> bool:
 
 def _scores(table: Table) -> Column | None:
     """Returns a column of numbers, some of them with fractions."""
-    fraction = re.compile(r"-?\d*\.0*[1-9]\d*")
-    return next(
-        (each for each in table.of_kind("number") if any(map(fraction.fullmatch, each.strings))), None
-    )
+    numbers = table.of_kind("number")
+    return next((each for each in numbers if any(map(_FRACTION.fullmatch, each.strings))), None)
 
 
 def _are_scores(file: Path, column: Column) -> InputError:
@@ -391,6 +417,9 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
         names = [keys[name] for name in ("sentence1", "sentence2") if name in keys]
         counts, texts = read(keys["label"], names)
     classes = keys.get("classes") or _in_order(counts)
+    if len(classes) < 2:
+        what = f"there are not two classes, but {', '.join(classes) or 'none'}"
+        raise InputError(what, where=sample.files[0])
     tokenizer = tokenizer_of_texts(texts)
     return {**keys, "classes": classes} | ({} if tokenizer is None else {"tokenizer": tokenizer})
 
@@ -401,6 +430,7 @@ def read_values(
     """Reads all records; returns how often each label occurs, and the first texts."""
     counts: Counter[str] = Counter()
     first: list[str] = []
+    error: InputError | None = None
     names_of_classes: list[str] | None = None
     for file in sample.files:
         names_of_classes = names_of_classes or (class_names(file).get(label) if sample.is_parquet else None)
@@ -415,6 +445,8 @@ def read_values(
                 first += (str(values.get(name) or "") for name in texts)
     if label == GOLD:
         del counts[UNDECIDED]
+    if error and not counts:
+        raise error
     if names_of_classes:
         counts = Counter(dict.fromkeys(names_of_classes, 1))
     return counts, first
