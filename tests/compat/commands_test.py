@@ -119,6 +119,7 @@ def test_predict_reads_a_column_of_a_table(allennlp, archive, tmp_path):
     assert lines[1]["tokens"] == ["Oslo", ",", "too", "."]
     assert mentions(allennlp(*arguments, "words", status=1), "in.csv", "'words'", "ticket, message")
     assert "--use-dataset-reader" in allennlp(*arguments, "message", "--use-dataset-reader", status=1)
+    assert "--text COLUMN" in allennlp("predict", "--help")
 
 
 PROGRAM = """
