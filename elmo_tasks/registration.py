@@ -24,7 +24,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from itertools import dropwhile
 from threading import RLock, local
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration")
@@ -122,17 +122,10 @@ class _Waiting(ModuleType):
     """A module whose names are read after the suite is imported, except by modules that are imported."""
 
     def __getattribute__(self, name: str) -> Any:
-        if not (name.startswith("__") or hasattr(_thread, "imports") or _is_module(sys._getframe(1))):
+        if not name.startswith("__") and not hasattr(_thread, "imports"):
             import_suite()
             self.__class__ = ModuleType  # type: ignore[assignment]
         return ModuleType.__getattribute__(self, name)
-
-
-def _is_module(frame: FrameType) -> bool:
-    """Tells whether a frame is of a module of ours, which another thread may find before there is a finder."""
-    return frame.f_code.co_name == "<module>" and str(frame.f_globals.get("__name__")).startswith(
-        "elmo_tasks."
-    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import elmo_tasks.training.callbacks  # noqa: E402
 import elmo_tasks.training.checkpointer  # noqa: E402
 import elmo_tasks.training.optimizers  # noqa: E402, F401
 from elmo_tasks.archives.opening import trained_archives  # noqa: E402
-from elmo_tasks.pipeline.command import PredictManager, get_predictor  # noqa: E402
+from elmo_tasks.pipeline.command import run_predict  # noqa: E402
 from elmo_tasks.pipeline.predictor import TaskPredictor  # noqa: E402
 from elmo_tasks.pipeline.trained import load  # noqa: E402
 from elmo_tasks.srl.predictor import SrlPredictor  # noqa: E402
@@ -35,7 +35,7 @@ SrlPredictor.open_finder = staticmethod(_open_finder_of_predicates)  # type: ign
 def start_command() -> None:
     """Makes the changes of the command `allennlp`, in its process."""
     compat.make(compat.OF_COMMAND)
-    compat.command.replace_predict(PredictManager, get_predictor)
+    compat.command.replace_predict(run_predict)
 
 
 if compat.command.started():

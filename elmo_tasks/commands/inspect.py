@@ -17,6 +17,7 @@ from allennlp.data.fields import TextField
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import Doubt, Fit
+from elmo_tasks.data.formats.columns import TAG, WORD
 from elmo_tasks.data.formats.containers import container
 from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import num_words, read_table
@@ -25,6 +26,7 @@ from elmo_tasks.data.formats.refusals import refusal
 from elmo_tasks.data.formats.sample import Sample, sample_of
 from elmo_tasks.data.input_files import InputError, NoWordsError, nonblank_lines
 from elmo_tasks.data.reader import TaskReader, texts_of
+from elmo_tasks.data.repeated_texts import RecordTexts
 from elmo_tasks.evaluation.formats import PROBES, ProbeFormat
 
 Other = tuple[str, dict[str, Any], str]
@@ -41,6 +43,9 @@ CONFIGS = {
 }
 """The tasks, and a config of each; of those that fit equally well the first is taken."""
 _VERBS = {"classification": "classify", "ner": "tag"}
+_SENTENCES = ("sentence1", "sentence2")
+_OF_TEXTS = ("classification", "ner", "snli", "sst")
+"""The tasks that have a label, or tags, for each text."""
 TASKS = {name: name for name in CONFIGS} | {"classifier": "classification"}
 _TEXT, _UNLABELLED = "text for a biLM", "texts without labels"
 _SHOWN = 20
@@ -75,7 +80,9 @@ class Inspection:
     """The block of a config; empty for data of a probe, which a command reads."""
     command: str = ""
     doubt: list[str] = field(default_factory=list)
-    """What the data leave open, and the option that decides it."""
+    """The questions that the data leave open, with the options that decide them."""
+    texts: RecordTexts | None = None
+    """The texts of tasks with a label, or tags, for each."""
 
 
 class Reading(NamedTuple):
@@ -84,7 +91,7 @@ class Reading(NamedTuple):
     task: str
     fit: Fit
     keys: dict[str, Any]
-    doubt: Doubt | None = None
+    doubts: Sequence[Doubt] = ()
     probe: ProbeFormat | None = None
 
 
@@ -111,17 +118,18 @@ class Inspect(Verb):
         inspection, others = read_best(self.path, readings, sample, problem)
         if self.json:
             also = [{"task": task, "dataset_reader": block} for task, block, _ in others]
-            print(json.dumps({**asdict(inspection), "also": also}, ensure_ascii=False, indent=2))
+            shown = asdict(replace(inspection, texts=None)) | {"also": also}
+            del shown["texts"]
+            print(json.dumps(shown, ensure_ascii=False, indent=2))
         else:
             print("\n".join([*description(self.path, inspection), *self._commands(inspection, others)]))
 
     def _commands(self, first: Inspection, others: list[Other]) -> list[str]:
         """Returns the block of the config, other possibilities, and the command that reads data."""
         block = json.dumps(first.dataset_reader, ensure_ascii=False, indent=2)
-        also = [command or json.dumps(block, ensure_ascii=False) for _, block, command in others]
         return [
             *([] if first.command else ["", f"dataset_reader: {block}"]),
-            *(f"also possible: {line}" for line in also),
+            *(f"also possible: {command or self._training(task, block)}" for task, block, command in others),
             "",
             first.command or self._use(first),
         ]
@@ -129,16 +137,27 @@ class Inspect(Verb):
     def _use(self, inspection: Inspection) -> str:
         """Returns the command that trains on data or, without labels, predicts."""
         block = inspection.dataset_reader
-        keys = {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
-        if not inspection.labels:
-            words = ["allennlp", "predict", f"elmo:{inspection.task}", self.path, "--use-dataset-reader"]
-            return shlex.join(words + (["--overrides", json.dumps(keys, ensure_ascii=False)] if keys else []))
-        if verb := _VERBS.get(inspection.task):
-            words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{inspection.task}"]
-            words += ["--label", self.label] if self.label else []
-            words += ["--text", *self.text] if self.text else []
-            return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
-        return _train_command(CONFIGS[inspection.task], inspection.task, self.path, keys)
+        if inspection.labels:
+            return self._training(inspection.task, block)
+        words = ["allennlp", "predict", f"elmo:{inspection.task}", self.path, "--use-dataset-reader"]
+        keys = _overrides(block)
+        return shlex.join(words + (["--overrides", json.dumps(keys, ensure_ascii=False)] if keys else []))
+
+    def _training(self, task: str, block: dict[str, Any]) -> str:
+        """Returns the command that trains by a block, with the names of the columns."""
+        if (verb := _VERBS.get(task)) is None:
+            return _train_command(CONFIGS[task], task, self.path, _overrides(block))
+        label, texts = block.get("label"), [block[name] for name in _SENTENCES if name in block]
+        if task == "ner" and len(columns := block.get("columns", ())) > 2:
+            label, *texts = (f"column{columns.index(name) + 1}" for name in (TAG, WORD))
+        words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{task}"]
+        words += ["--label", label] if label else []
+        words += ["--text", *texts] if texts else []
+        return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
+
+
+def _overrides(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
 
 
 def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], InputError | None]:
@@ -152,13 +171,13 @@ def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], 
     problems: list[tuple[Fit, InputError]] = []
     for task in tasks:
         with _logged():
-            fit, candidates, problem, doubt, unlabelled = reader_class(task).find(sample)
+            fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
         if unlabelled is not None:
-            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled))
+            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
         elif problem is not None:
             problems.append((fit, problem))
         elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
-            readings += [Reading(task, fit, keys, doubt) for keys in candidates]
+            readings += [Reading(task, fit, keys, doubts) for keys in candidates]
     if len(tasks) == 1 and tasks != ["classification"] and not (readings or problems):
         readings.append(Reading(tasks[0], Fit.POSSIBLE, {}))  # its reader says why it cannot
     fit, problem = max(problems, key=lambda pair: pair[0], default=(Fit.NO, None))
@@ -237,8 +256,6 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
     """Reads data in a way that was found."""
     if reading.task == _TEXT:
         return _read_text(path, sample)
-    if reading.task == _UNLABELLED:
-        return _read_unlabelled(path, reading.keys, sample)
     if reading.probe:
         return Inspection(
             task=reading.task,
@@ -248,10 +265,12 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
             tokens=0,
             command=reading.probe.command.format(path=shlex.quote(path)),
         )
-    inspection = read_with(reading.task, path, _block(reading, sample), sample)
-    if (doubt := reading.doubt) is None:
-        return inspection
-    return replace(inspection, doubt=[doubt.question(), f"--{doubt.what} chooses another column"])
+    if reading.task == _UNLABELLED:
+        inspection = _read_unlabelled(path, reading.keys, sample)
+    else:
+        inspection = read_with(reading.task, path, _block(reading, sample), sample)
+    asked = [f"{doubt.question()}; --{doubt.what} chooses another column" for doubt in reading.doubts]
+    return replace(inspection, doubt=asked)
 
 
 def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> Inspection:
@@ -265,6 +284,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
     labels: Counter[str] = Counter()
     sizes: list[int] = []
     texts: list[TextField] = []
+    record_texts = RecordTexts() if task in _OF_TEXTS else None
     with _logged() as log:
         try:
             for instance in reader.read(path):
@@ -274,6 +294,8 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
                     sizes.append(0)
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
                 labels.update(reader.labels_of(instance))
+                if record_texts is not None:
+                    record_texts.add(instance)
         except InputError:
             if sizes or not reader.bad_records:
                 raise
@@ -301,8 +323,10 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
             *(each.getMessage() for each in told if each.levelno >= logging.WARNING),
             *odd,
             *_odd_labels(task, labels),
+            *([] if record_texts is None else record_texts.warnings()),
         ],
         dataset_reader=block,
+        texts=record_texts,
     )
 
 
@@ -315,7 +339,9 @@ def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:
         if len(same) > 1:
             yield f"the labels {' and '.join(map(repr, same))} differ in their spelling alone"
     once = [label for label, count in labels.items() if count == 1]
-    if task == "classification" and once and max(labels.values()) >= _RECURS:
+    if task == "classification" and len(once) == len(labels):
+        yield "each class has one record"
+    elif task == "classification" and once and max(labels.values()) >= _RECURS:
         yield f"classes of one record: {', '.join(map(repr, once[:_SHOWN]))}"
 
 
@@ -357,7 +383,8 @@ def _read_text(path: str, sample: Sample) -> Inspection:
 
 
 def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Inspection:
-    column, layout = keys["text"], DelimitedLayout(keys["columns"] or None)
+    columns, layout = keys["texts"], DelimitedLayout(keys["columns"] or None)
+    archive = "elmo:ner" if len(columns) == 1 else "elmo:snli"
     records = (
         record
         for file in sample.files
@@ -369,9 +396,10 @@ def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Insp
         format=_UNLABELLED,
         encoding=sample.encoding,
         records=len(values),
-        tokens=sum(len(str(row.get(column) or "").split()) for row in values),
-        columns={"texts": [column]},
-        command=shlex.join(["allennlp", "predict", "elmo:topics", path, "--text", column]),
+        tokens=sum(len(str(row.get(column) or "").split()) for row in values for column in columns),
+        columns={"texts": columns},
+        notes=[f"no labels: an archive predicts them, such as {archive} or your own"],
+        command=shlex.join(["allennlp", "predict", archive, path, "--text", *columns]),
     )
 
 
@@ -383,6 +411,8 @@ def description(path: str, inspection: Inspection) -> list[str]:
             f"{path}: {inspection.task}, {inspection.encoding}",
             f"  {inspection.records:,} records{tokens}",
             *(f"  {role}: {', '.join(names)}" for role, names in inspection.columns.items()),
+            *(f"  {note}" for note in inspection.notes),
+            *(f"  in doubt: {doubt}" for doubt in inspection.doubt),
         ]
     labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
@@ -400,7 +430,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         f"  longest: record {inspection.longest_record:,} with {inspection.longest:,} tokens",
         *(f"  {note}" for note in notes[-_NOTES:]),
         *(f"  odd: {warning}" for warning in inspection.warnings),
-        *(f"  in doubt: {'; '.join(inspection.doubt)}" for _ in inspection.doubt[:1]),
+        *(f"  in doubt: {doubt}" for doubt in inspection.doubt),
     ]
 
 

@@ -3,7 +3,9 @@
 import json
 import shlex
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,15 +16,24 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
-from elmo_tasks.commands.inspect import CONFIGS, LEFT_OUT, Inspection, description, find_readings, read_best
+from elmo_tasks.commands.inspect import (
+    CONFIGS,
+    LEFT_OUT,
+    Inspection,
+    description,
+    find_readings,
+    read_best,
+    read_with,
+)
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
+from elmo_tasks.data.repeated_texts import Records
 from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
-from elmo_tasks.training.sampling import sample_size
+from elmo_tasks.training.sampling import drawn_indices, sample_size
 
 TRAINED_SHARE = 0.9
 """The share of the records that is trained on, where no dev data are given."""
@@ -56,12 +67,8 @@ class TrainOnOwnData(Verb):
     def run(self) -> None:
         inspection = self._inspection()
         print("\n".join(description(self.train, inspection)), flush=True)
+        print("\n".join(self._about_dev(inspection)), flush=True)
         config = self._config(inspection.dataset_reader)
-        if self.dev is None:
-            if sample_size(TRAINED_SHARE, inspection.records) == inspection.records:
-                problem = f"{inspection.records} records are too few to hold some out"
-                raise InputError(problem, where=self.train, remedy="give a DEV")
-            print(f"  {1 - TRAINED_SHARE:.0%} of the records, drawn at random, are held out: no DEV is given")
         with telling_how_to_recover(self.output):
             train_model(Params(config), self.output, recover=self.recover, force=self.force)
         print(end_of_training(self.output))
@@ -71,7 +78,7 @@ class TrainOnOwnData(Verb):
         record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
         print(
             f"\nTo predict, write {json.dumps(record)} a line, and run this; for a file in the format of "
-            f"{self.train}, add --use-dataset-reader.\n\n"
+            f"{self.train}, add --use-dataset-reader, for texts in a csv --text COLUMN.\n\n"
             f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
 
@@ -79,12 +86,13 @@ class TrainOnOwnData(Verb):
         sample = sample_of(self.train, self.label, self.text)
         readings, problem = find_readings(sample, [self.task])
         remedy = f"try `allennlp elmo inspect {shlex.quote(self.train)}`"
-        if (doubt := readings[0].doubt if readings else None) is not None:
-            words = ["allennlp", "elmo", self.name, self.train, "-o", str(self.output)]
-            remedy = "; ".join(
-                shlex.join([*words, f"--{doubt.what}", column]) for column in doubt.columns[:2]
+        if doubts := readings[0].doubts if readings else ():
+            likeliest = {doubt.what: doubt.columns[0] for doubt in doubts}
+            commands = (
+                f"`{self._command({**likeliest, doubts[0].what: column})}`" for column in doubts[0].columns
             )
-            raise InputError(doubt.question(), where=self.train, remedy=f"choose one, such as {remedy}")
+            questions = "; ".join(doubt.question() for doubt in doubts)
+            raise InputError(questions, where=self.train, remedy=f"choose by {' or '.join(commands)}")
         try:
             inspection, _ = read_best(self.train, readings[:1], sample, problem)
         except InputError as error:
@@ -92,10 +100,62 @@ class TrainOnOwnData(Verb):
             raise
         if not inspection.labels:
             raise InputError("the data have no labels", where=self.train, remedy=remedy)
+        self._check_bad(inspection)
+        return inspection
+
+    def _check_bad(self, inspection: Inspection) -> None:
         if "skip_bad" in inspection.dataset_reader and not self.skip_bad:
             problem = next(each for each in inspection.warnings if each.startswith(LEFT_OUT))
             raise InputError(problem.removeprefix(LEFT_OUT), remedy="--skip-bad leaves out such records")
-        return inspection
+
+    def _command(self, columns: Mapping[str, str]) -> str:
+        """Returns this command with other `columns` as its `label` and `text`."""
+        words = ["allennlp", "elmo", self.name, self.train, *filter(None, [self.dev])]
+        for argument in fields(self):
+            name, default = argument.name, argument.default_factory
+            value = columns.get(name, getattr(self, name))
+            if callable(default) and value != default():
+                values = [] if value is True else value if isinstance(value, list) else [value]
+                words += [f"--{name.replace('_', '-')}", *map(str, values)]
+        return shlex.join(words)
+
+    def _about_dev(self, inspection: Inspection) -> Iterator[str]:
+        """Yields lines about the data that choose the epoch: DEV, or a part of TRAIN that is held out."""
+        assert inspection.texts is not None
+        trained = inspection.texts.records
+        if self.dev is None:
+            name, (trained, records) = "the part that is held out", self._split(trained)
+            yield f"  {len(records):,} records, drawn at random, are held out to choose the epoch"
+        else:
+            dev = read_with(self.task, self.dev, inspection.dataset_reader, sample_of(self.dev))
+            self._check_bad(dev)
+            assert dev.texts is not None
+            yield (
+                f"{self.dev}: {dev.records:,} records, which choose the epoch and are not trained on; "
+                "to train on several files, give a pattern or their folder as TRAIN"
+            )
+            yield from (f"  odd: {warning}" for warning in dev.warnings)
+            name, records = "DEV", dev.texts.records
+        texts_of_train, labels = {text for text, _ in trained}, {label for _, label in records}
+        if shared := sum(text in texts_of_train for text, _ in records):
+            yield f"  odd: {shared:,} of the {len(records):,} texts of {name} are in TRAIN"
+        if self.task == "classification" and (lacking := inspection.labels.keys() - labels):
+            classes = ", ".join(repr(each) for each in inspection.labels if each in lacking)
+            yield f"  odd: {name} has no text of {shorten(classes)}, whose f1 in the scores is 0 therefore"
+
+    def _split(self, records: Records) -> tuple[Records, Records]:
+        """Returns the records that `elmo_sample` draws, and those that are held out."""
+        classes = [label if self.task == "classification" else None for _, label in records]
+        drawn = drawn_indices(classes, TRAINED_SHARE, self.seed)
+        if len(drawn) == len(records) or sample_size(TRAINED_SHARE, len(records)) == len(records):
+            problem = f"{len(records)} records are too few to hold some out"
+            if 1 < len(classes) == len(set(classes)):
+                problem = "each class has one text, so that none can be held out"
+            raise InputError(problem, where=self.train, remedy="give a DEV")
+        parts: tuple[Records, Records] = [], []
+        for index, record in enumerate(records):
+            parts[index not in drawn].append(record)
+        return parts
 
     def _config(self, reader: dict[str, Any]) -> dict[str, Any]:
         name = CONFIGS[self.task].removesuffix("_elmo" if self.no_elmo else "")
@@ -106,6 +166,7 @@ class TrainOnOwnData(Verb):
         config["dataset_reader"] = reader
         if self.dev is None:
             trained = {"type": "elmo_sample", "reader": reader, "fraction": TRAINED_SHARE, "seed": self.seed}
+            trained |= {"stratified": True} if self.task == "classification" else {}
             held_out = {**trained, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
         if self.task == "classification":

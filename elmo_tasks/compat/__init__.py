@@ -53,7 +53,7 @@ OF_COMMAND = (
     command.compare_whole_numbers,
     command.name_missing_package,
     command.tell_how_training_ends,
-    command.predict_by_batches_of_any_size,
+    command.let_predict_take_its_options,
     command.read_overrides,
     command.name_what_is_wrong_in_configs,
     command.end_in_one_line,

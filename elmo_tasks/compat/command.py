@@ -109,10 +109,12 @@ def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
 
 
 @around(predict.Predict, "add_subparser")
-def predict_by_batches_of_any_size(stock: Callable[..., ArgumentParser], *args: Any) -> ArgumentParser:
-    """`allennlp predict` runs one input at a time unless it is told otherwise."""
+def let_predict_take_its_options(stock: Callable[..., ArgumentParser], *args: Any) -> ArgumentParser:
+    """`allennlp predict` runs one input at a time unless it is told otherwise, and reads no tables."""
     parser = stock(*args)
     parser.set_defaults(batch_size=None)
+    about = "predict the texts in this column of a csv, tsv, JSON or Parquet file; two columns for pairs"
+    ArgumentParser.add_argument(parser, "--text", nargs="+", default=[], metavar="COLUMN", help=about)
     return parser
 
 
@@ -130,13 +132,12 @@ def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
         stock(args)
 
 
-def replace_predict(manager: type[predict._PredictManager], get_predictor: Callable[..., Any]) -> None:
+def replace_predict(run: Callable[[Namespace], None]) -> None:
     """
     `allennlp predict` loses the results before a bad line in a batch, and those that are not yet on the disk.
-    The classes and functions of `pipeline.command` keep them; the suite knows these.
+    A function of `pipeline.command` keeps them; the suite knows it.
     """
-    replace(predict, "_PredictManager", manager)
-    replace(predict, "_get_predictor", get_predictor)
+    replace(predict, "_predict", run)
 
 
 def tell_how_training_ends() -> None:

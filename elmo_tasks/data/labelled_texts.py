@@ -14,8 +14,8 @@ from allennlp.data.vocabulary import DEFAULT_PADDING_TOKEN
 
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, check_label, labelled_instance
-from elmo_tasks.data.formats.delimited import DelimitedLayout, dialect_of
-from elmo_tasks.data.formats.profile import as_label, only_item
+from elmo_tasks.data.formats.delimited import AUTO, DelimitedLayout, dialect_of
+from elmo_tasks.data.formats.profile import as_label, normal, only_item, read_table
 from elmo_tasks.data.formats.records import (
     ANSWER,
     DECISIONS,
@@ -24,6 +24,7 @@ from elmo_tasks.data.formats.records import (
     is_rejected,
     record_format,
 )
+from elmo_tasks.data.formats.sample import sample_of_files
 from elmo_tasks.data.formats.tables import unread_texts
 from elmo_tasks.data.formats.texts import (
     CLASS_PATHS,
@@ -57,15 +58,17 @@ _DELIMITED = ("auto", "delimited", *DELIMITER_OF_FORMAT)
 
 
 class _Example(NamedTuple):
+    line: int
     ids: dict[str, Any]
     texts: list[str]
     label: str | None
+    """Empty if the record has none."""
 
 
 class LabelledTextReader(TaskReader):
     """
-    Base class of the readers of texts, and of pairs of texts, with a class each. Records that Prodigy's
-    annotators have rejected or ignored are left out, and counted.
+    Base class of the readers of texts, and of pairs of texts, with a class each. Records without a label, and
+    those that Prodigy's annotators have rejected or ignored, are left out, and counted.
 
     # Parameters
 
@@ -78,6 +81,7 @@ class LabelledTextReader(TaskReader):
         `label_files`, such as `train_text.txt` and `train_labels.txt`; `class_folders`, a folder with a text
         a file for each class; `class_files`, a file with a text a line for each class.
     columns : names of the columns of a delimited file without a header; null: its first line has the names.
+        For a prediction, a file may have a header nevertheless.
     delimiter : between the columns; by default the mark of `csv` or `tsv`, or else found from the file.
     quotes : whether cells may be quoted, a doubled quote in them meaning one; or the quote `'`, as true means
         `"`; `auto` finds it.
@@ -210,24 +214,34 @@ class LabelledTextReader(TaskReader):
         check_found(is_read, f"records to read ({counts})", path)
 
     def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:
+        options = self.options
+        if self.every_record and options.layout.columns and _has_header(path, self.encoding):
+            options = options._replace(layout=AUTO)
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
         examples: Iterator[_Example | str | InputError]
-        examples = (record.make(make) for record in READ[format](path, self.options))
+        examples = (record.make(partial(make, record.line)) for record in READ[format](path, options))
         examples = self.valid_examples(path, examples)
         for example in examples:
             if isinstance(example, str):
                 counts[f"records that annotators have {example} left out"] += 1
                 continue
             label = None if isinstance(example, InputError) else example.label
+            if label == "":
+                counts.count_oddity("records without a label left out", example.line, "there is no label")
+                continue
             if label in self.undecided:
                 counts[f"records with the label {label!r} left out"] += 1
                 continue
             counts[_INSTANCES if label is None else f"{_INSTANCES}: {label}"] += 1
             yield example
 
-    def _example(self, names: Mapping[str, Sequence[str]], values: dict[str, Any]) -> _Example | str:
+    def _example(
+        self, names: Mapping[str, Sequence[str]], line: int, values: dict[str, Any]
+    ) -> _Example | str:
         """Returns the example of a record, or how annotators have left it out."""
         columns, label = self.columns(values)
+        if self.every_record:
+            columns = _columns_of_texts(values, columns)
         if is_rejected(values, label) and not self.every_record and ANSWER not in chain(*columns):
             return DECISIONS[values[ANSWER]]
         ids = ids_of(values, {*chain(*columns), label})
@@ -236,7 +250,7 @@ class LabelledTextReader(TaskReader):
         except InputError as error:
             error.ids = ids
             raise
-        return _Example(ids, words, None if self.every_record else self._label(values, label, names))
+        return _Example(line, ids, words, None if self.every_record else self._label(values, label, names))
 
     def _label(
         self, values: Mapping[str, Any], column: str | None, names: Mapping[str, Sequence[str]]
@@ -244,17 +258,40 @@ class LabelledTextReader(TaskReader):
         if column is None:
             return None
         value = only_item(_value(values, column))
-        label = as_label(value)
+        label = "" if value in (None, []) else as_label(value)
         if label not in self.label_names and type(value) is int and 0 <= value < len(names.get(column, ())):
             label = names[column][value]
         if label in self.label_names:
             return self.label_names[label]
-        if label not in self.undecided:
+        if label and label not in self.undecided:
             problem = (
                 f"{label!r} in the column {column!r} is not one of the labels {', '.join(self.label_names)}"
             )
             raise InputError(problem, remedy="the keys classes and label_names name others")
         return label
+
+
+def _has_header(path: Path, encoding: str) -> bool:
+    table = read_table(sample_of_files([path], encoding))
+    return table is not None and table.has_header
+
+
+def _columns_of_texts(values: Mapping[str, Any], columns: list[list[str]]) -> list[list[str]]:
+    """
+    Returns the columns of the texts of a record to predict: those of the training, whatever their case, or
+    `text` for a single text. `InputError`: there are none.
+    """
+    if all(name in values for name in chain(*columns)):
+        return columns
+    by_name = {normal(name): name for name in values}
+    alike = [[by_name.get(normal(name), "") for name in names] for names in columns]
+    if all(chain(*alike)):
+        return alike
+    if len(columns) == 1 and "text" in by_name:
+        return [[by_name["text"]]]
+    missing = next(name for name in chain(*columns) if name not in values)
+    problem = f"no column is {missing!r}, only {shorten(', '.join(map(repr, values)), 200)}"
+    raise InputError(problem, remedy="--text COLUMN, in place of --use-dataset-reader, names it")
 
 
 def _text(values: Mapping[str, Any], columns: list[str]) -> str:

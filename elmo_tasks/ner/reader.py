@@ -120,7 +120,7 @@ class NerReader(TaskReader):
             fit, problem = format.fit(sample), None
             if fit is Fit.NO and (what := problem_of_columns(sample)):
                 fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
-            return Finding(fit, candidates or [{}], problem, doubt)
+            return Finding(fit, candidates or [{}], problem, list(filter(None, [doubt])))
         tokenizer = None
         if format.name in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.records))

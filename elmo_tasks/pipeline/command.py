@@ -1,19 +1,20 @@
 """
 `allennlp predict` without losses: a bad line leaves the results before it whole, and each result is written
-immediately. It reads JSON Lines, plain or packed; with a dataset reader, each record has a line in the
-output, with its ids.
+immediately. It reads JSON Lines, plain or packed, or columns of a table; with a dataset reader, each record
+has a line in the output, with its ids.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Optional
 
 from allennlp.commands import predict as stock
 from allennlp.common import JsonDict
+from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers import MultiTaskDatasetReader
@@ -26,17 +27,25 @@ from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
-from elmo_tasks.pipeline.stream import json_records, open_lines, predict
+from elmo_tasks.pipeline.stream import column_records, json_records, open_lines, predict
 
 
-class PredictManager(stock._PredictManager):
-    """`predict_file`, as AllenNLP's command calls its own class."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self._arguments = arguments
-
-    def run(self) -> None:
-        predict_file(*self._arguments)
+def run_predict(arguments: argparse.Namespace) -> None:
+    """Runs `allennlp predict`."""
+    common_logging.FILE_FRIENDLY_LOGGING = arguments.file_friendly_logging
+    if arguments.silent and not arguments.output_file:
+        print("--silent without --output-file: there is nothing to do")
+        return
+    predict_file(
+        get_predictor(arguments),
+        arguments.input_file,
+        arguments.output_file,
+        arguments.batch_size,
+        prints=not arguments.silent,
+        by_reader=arguments.use_dataset_reader,
+        head=arguments.multitask_head,
+        columns=arguments.text,
+    )
 
 
 def get_predictor(arguments: argparse.Namespace) -> TaskPredictor:
@@ -63,23 +72,29 @@ def predict_file(
     prints: bool = False,
     by_reader: bool = False,
     head: str | None = None,
+    columns: Sequence[str] = (),
 ) -> None:
     """
-    Predicts the lines of a file, or of standard input for `-`; or, `by_reader`, the instances that the
-    predictor's dataset reader reads there, with the `head` of a multitask reader. Writes each result as a
-    line to the file `output`, and `prints` it with its input. Nothing is written if there is no input.
+    Predicts the lines of a file, or of standard input for `-`; or the texts in `columns` of a table; or,
+    `by_reader`, the instances that the predictor's dataset reader reads there, with the `head` of a multitask
+    reader. Writes each result as a line to the file `output`, and `prints` it with its input. Nothing is
+    written if there is no input.
     """
     check_value(batch_size, Optional[PositiveInt], "--batch-size")
     reader = predictor._dataset_reader if by_reader else None
     if (head is not None) != isinstance(reader, MultiTaskDatasetReader):
         raise ConfigurationError("--multitask-head is for a multitask dataset reader, which needs it")
-    files = _inputs(source, reader)
+    if columns and reader is not None:
+        raise ConfigurationError("--text and --use-dataset-reader exclude each other")
+    files = list(map(str, input_files(source))) if columns else _inputs(source, reader)
     if output is not None:
         refuse_inputs_as_outputs([output], files, error=ConfigurationError)
     records: Iterable[InputRecord]
     waits: Callable[[], bool] | None = None
     with ExitStack() as opened:
-        if reader is None:
+        if columns:
+            records = column_records(predictor, source, columns)
+        elif reader is None:
             lines = opened.enter_context(open_lines(source))
             shown = lines if output is None else lines.with_bar("predict")
             records, waits = json_records(predictor, shown, lines.name), lines.waits

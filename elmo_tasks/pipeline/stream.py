@@ -1,8 +1,8 @@
-"""Records to results: the source of lines of JSON, and the one way from a source to a sink."""
+"""Records to results: lines of JSON and tables as sources, and the one way from a source to a sink."""
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from allennlp.common import JsonDict
@@ -16,7 +16,12 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean_path
 from elmo_tasks.common.files import UNREADABLE, local_or_bundled, not_utf8, open_input
 from elmo_tasks.common.lines import InputLines
 from elmo_tasks.data.fields import Metadata, NoPrediction
-from elmo_tasks.data.input_files import InputError, printable, shorten
+from elmo_tasks.data.formats.containers import container
+from elmo_tasks.data.formats.delimited import DelimitedLayout
+from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.records import read_records
+from elmo_tasks.data.formats.sample import sample_of
+from elmo_tasks.data.input_files import InputError, ids_of, printable, shorten, shorten_json
 from elmo_tasks.pipeline.predictor import (
     InputRecord,
     TaskPredictor,
@@ -94,6 +99,39 @@ def json_records(
                 yield InputRecord(content, f"{place} {number}")
     except (*UNREADABLE, ElmoError) as error:
         yield InputRecord(ConfigurationError(str(error)), f"{place} {number + 1}")
+
+
+def column_records(predictor: TaskPredictor, path: str, columns: Sequence[str]) -> Iterator[InputRecord]:
+    """
+    Yields a record for each row of the tables at a path, see `read_records`: the texts in its columns, as the
+    fields of the predictor's first form, and its ids and short fields that the predictor does not read. An
+    error is that of its row. `ConfigurationError`: there is no table, or no such column, or the predictor
+    reads another number of texts.
+    """
+    names = list(predictor.forms[0]) if predictor.forms else []
+    if len(names) != len(columns):
+        reads = " and ".join(names) or "no texts"
+        raise ConfigurationError(f"--text takes a column for each text, and the predictor reads {reads}")
+    sample = sample_of(path, texts=columns)
+    if (table := read_table(sample)) is None:
+        raise InputError(f"this is {container(sample)}, not a table", where=path)
+    if missing := [column for column in columns if column not in table.columns]:
+        shown = shorten(", ".join(table.columns), 200)
+        raise InputError(f"no column is {missing[0]!r}, only {shown}", where=path)
+    layout = DelimitedLayout(None if table.has_header else list(table.columns))
+    read = {*columns, *predictor.readable()}
+
+    def content(values: JsonDict) -> JsonDict:
+        for column in columns:
+            if not isinstance(text := values.get(column), str):
+                raise InputError(f"the column {column!r} has {shorten_json(text)} in place of a text")
+        texts = {name: values[column] for name, column in zip(names, columns, strict=True)}
+        return ids_of(values, read) | texts
+
+    for file in sample.files:
+        for record in read_records(file, layout=layout, encoding=sample.encoding):
+            made = record.make(content)
+            yield InputRecord(made, "" if isinstance(made, InputError) else f"{file}, line {record.line}")
 
 
 def _decoded(line: bytes) -> str:

@@ -3,7 +3,7 @@
 import logging
 import multiprocessing
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any, ClassVar, Optional, cast
 
@@ -166,25 +166,33 @@ class SampleReader(ShardedReader):
     reader : reads the whole data.
     fraction : the part to draw, above 0, up to 1; at least one instance.
     seed : seed of the draw.
+    stratified : draw this part of the instances of each `label`, see `drawn_indices`.
     rest : read the instances that are not drawn, in place of those that are.
     max_instances : the number of drawn instances to read, the first ones.
     """
 
     def __init__(
-        self, *, reader: DatasetReader, fraction: Share, seed: int, rest: bool = False, **kwargs: Any
+        self,
+        *,
+        reader: DatasetReader,
+        fraction: Share,
+        seed: int,
+        stratified: bool = False,
+        rest: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.wrapped_reader = reader
         self.fraction = fraction
         self.seed = seed
+        self.stratified = stratified
         self.rest = rest
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = list(self.wrapped_reader.read(file_path))
-        order = list(range(len(instances)))
-        random.Random(self.seed).shuffle(order)
-        size = sample_size(self.fraction, len(instances))
-        drawn = [instances[index] for index in sorted(order[size:] if self.rest else order[:size])]
+        strata = [instance["label"].label if self.stratified else None for instance in instances]
+        indices = drawn_indices(strata, self.fraction, self.seed)
+        drawn = [each for index, each in enumerate(instances) if (index in indices) != self.rest]
         if isinstance(self.wrapped_reader, TaskReader):
             self.wrapped_reader.sampled(drawn)
         yield from drawn
@@ -207,6 +215,26 @@ class SampleReader(ShardedReader):
 def unwrapped_block(block: dict[str, Any]) -> dict[str, Any]:
     """Returns the config block of the reader that makes the instances, without `elmo_sample`."""
     return unwrapped_block(block["reader"]) if block.get("type") == "elmo_sample" else block
+
+
+def drawn_indices(strata: Sequence[Hashable], fraction: float, seed: int) -> set[int]:
+    """
+    Returns the indices of the instances that are drawn, of each stratum the same part. Of two instances or
+    more of one of several strata, at least one is drawn and, if the fraction is below 1, one is not; a single
+    one is drawn.
+    """
+    order = list(range(len(strata)))
+    random.Random(seed).shuffle(order)
+    if len(set(strata)) < 2:
+        return set(order[: sample_size(fraction, len(order))])
+    by_stratum: dict[Hashable, list[int]] = {}
+    for index in order:
+        by_stratum.setdefault(strata[index], []).append(index)
+    drawn: set[int] = set()
+    for indices in by_stratum.values():
+        most = len(indices) - (fraction < 1 < len(indices))
+        drawn.update(indices[: min(max(1, round(fraction * len(indices))), most)])
+    return drawn
 
 
 def sample_size(fraction: float, total: int) -> int:

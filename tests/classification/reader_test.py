@@ -55,6 +55,21 @@ def test_instances(tmp_path, caplog):
     assert f"{tmp_path / 'a'}: 3 instances (bad 1, good 2)" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,class\nx,good\ny,\nz,bad\nu, \n"),
+        ("a.jsonl", json_lines(*({"text": "x", "class": label} for label in ("good", None, "bad", [])))),
+        ("a.json", json.dumps([{"text": "x", "class": label} for label in ("good", "", "bad", " ")])),
+    ],
+)
+def test_records_without_a_label_are_left_out_and_counted(tmp_path, caplog, name, content):
+    instances = read_with(reader(format="auto"), tmp_path / name, content)
+    assert labels_of(instances) == ["good", "bad"]
+    line = "" if name == "a.json" else 3 if name == "a.csv" else 2
+    assert mentions(caplog.text, f"{name}, line {line}", "without a label", ": 2)")
+
+
 def test_several_columns_are_one_text(tmp_path):
     of = reader(format="csv", columns=["class", "title", "text"], sentence1=["title", "text"])
     instances = read_with(of, tmp_path / "a", "good,Rain,It rains\nbad,,Sun\n")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -229,9 +230,10 @@ def test_odd_rows_are_listed(capsys, tmp_path, content, task, labels, odd):
     found = inspected(capsys, tmp_path / "a")
     assert (found["task"], sum(found["labels"].values())) == (task, labels)
     assert mentions(" ".join(found["warnings"]), odd)
-    assert found["dataset_reader"].get("skip_bad", False) == ("left out" in found["warnings"][0])
+    assert found["dataset_reader"].get("skip_bad", False) == found["warnings"][0].startswith("left out")
     Inspect(path=str(tmp_path / "a"), task=None, json=False).run()
-    assert ("--skip-bad" in capsys.readouterr().out.splitlines()[-1]) == ("left out" in found["warnings"][0])
+    is_left_out = found["warnings"][0].startswith("left out")
+    assert ("--skip-bad" in capsys.readouterr().out.splitlines()[-1]) == is_left_out
 
 
 PARSES = "gold_label\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\n" + "".join(
@@ -299,6 +301,95 @@ def test_entities_of_a_text_without_blanks(capsys, tmp_path):
     (tmp_path / "a").write_text(json.dumps(record | {"tokens": tokens}))
     found = inspected(capsys, tmp_path / "a")
     assert (found["tokens"], found["dataset_reader"]) == (3, {"type": "elmo_ner"})
+
+
+@pytest.mark.parametrize(
+    ("rows", "odd"),
+    [
+        (["a day,x", "a night,y", "a day,y", "a day,x", "a week,x"], ["1 texts", "'a day'", "2 of the 5"]),
+        ([f"a day by the sea {i},c{i}" for i in range(6)], ["each class has one record"]),
+        ([f"a day by the sea {i},c{i % 2}" for i in range(6)], []),
+    ],
+)
+def test_texts_that_recur_are_odd(capsys, tmp_path, rows, odd):
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{row}\n" for row in rows))
+    warnings = inspected(capsys, tmp_path / "a.csv")["warnings"]
+    assert mentions(" ".join(warnings), *odd)
+    assert bool(warnings) == bool(odd)
+
+
+def test_sentences_with_several_tags_are_odd(capsys, tmp_path):
+    (tmp_path / "a").write_text("Ann\tB-PER\nleft\tO\n\nBob\tB-PER\n\nAnn\tB-ORG\nleft\tO\n")
+    assert mentions(" ".join(inspected(capsys, tmp_path / "a")["warnings"]), "1 texts", "'Ann left'")
+
+
+@pytest.mark.parametrize(
+    ("path", "verb", "columns"),
+    [
+        ("classification/agnews/train.csv", "classify", " --label column1 --text column3"),
+        ("classification/mrpc/train.txt", "classify", " --label Quality --text '#1 String' '#2 String'"),
+        ("ner/train.conll", "tag", " --label column4 --text column1"),
+        ("coref/train.conll", "tag", ""),
+        ("snli/train.jsonl", "classify", " --label gold_label --text sentence1 sentence2"),
+    ],
+)
+def test_the_commands_name_the_columns_and_read_the_data_so(capsys, path, verb, columns):
+    path = FIXTURES / path
+    Inspect(path=str(path), task=None, json=False).run()
+    run = "ner" if verb == "tag" else CLASSES
+    command = f"allennlp elmo {verb} {path} -o runs/{run}{columns}\n"
+    assert command in capsys.readouterr().out.replace("also possible: ", "")
+    if columns:
+        words = shlex.split(command)
+        label, texts = words[words.index("--label") + 1], words[words.index("--text") + 1 :]
+        blocks = []
+        for options in ({}, {"label": label, "text": texts}):
+            Inspect(path=str(path), task=run, json=True, **options).run()
+            blocks.append(json.loads(capsys.readouterr().out)["dataset_reader"])
+        assert blocks[0] == blocks[1]
+
+
+def test_each_doubt_is_shown(capsys, tmp_path):
+    words = ["boat", "sank", "in", "storm", "near", "town"]
+    texts = (
+        ",".join(" ".join(words[(i + j) % 6 :] + words[:5] + [str(i)]) for j in range(3)) for i in range(30)
+    )
+    rows = "".join(f"{text},{i % 2}a,{i % 3}b\n" for i, text in enumerate(texts))
+    (tmp_path / "a.csv").write_text(f"one,two,three,kind,part\n{rows}")
+    doubts = inspected(capsys, tmp_path / "a.csv")["doubt"]
+    assert [doubt.split()[1] for doubt in doubts] == ["label", "text"]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "shown"),
+    [
+        (
+            "text,label",
+            ["Oil falls on Friday,", "The team won it,"],
+            ["no labels", "elmo:ner {} --text text\n"],
+        ),
+        (
+            "one,two",
+            ["Oil falls on Friday,The price is low", "The team won it,They lost it again"],
+            ["no labels", "elmo:snli {} --text one two\n"],
+        ),
+        (
+            "id,title,body",
+            ["1,Oil falls,The price is low today", "2,A cup won,They did not lose it again"],
+            ["no labels", "elmo:ner {} --text body\n"],
+        ),
+        (
+            "one,two,three",
+            [f"it is {i} o'clock here,it is {i} miles away,it was {i} days ago" for i in range(5)],
+            ["in doubt: the text could be one (5 different: ", " or two (", "--text", "elmo:ner"],
+        ),
+    ],
+)
+def test_texts_without_labels(capsys, tmp_path, header, rows, shown):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([header, *rows]))
+    Inspect(path=str(path), task=None, json=False).run()
+    assert mentions(capsys.readouterr().out, *(part.format(path) for part in shown))
 
 
 def test_rejected_records_are_left_out(capsys, tmp_path):

@@ -1,15 +1,21 @@
 """`allennlp elmo classify` and `tag`: from a file to a trained model, without a config."""
 
+import argparse
 import json
+import random
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.own_data import PREDICTIONS
+from elmo_tasks.commands.own_data import PREDICTIONS, Classify, Tag
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import METRICS
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 
 CSV = "review,stars\n" + "".join(
     f'"A {word} film, seen {i} times.",{star}\n'
@@ -87,6 +93,94 @@ def test_too_few_records_to_hold_some_out(tmp_path, allennlp):
     shown = allennlp("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", status=1)
     assert mentions(shown, f"error: {tmp_path / 'mine.csv'}: ", "4 records")
     assert not (tmp_path / "run").exists()
+
+
+def inspection_of(verb, path, **options):
+    """Returns what a verb says of its data before it trains."""
+    arguments = {"dev": None, "output": Path("runs/a b"), "text": [], "label": None, "seed": 13, **options}
+    defaults = {"epochs": None, "skip_bad": False, "no_elmo": False, "overrides": "", "recover": False}
+    trained = verb(train=str(path), force=False, **defaults | arguments)
+    return list(trained._about_dev(trained._inspection()))
+
+
+RARE = [(f"the order number {i} came", "bad" if i < 5 else "ok") for i in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "told"),
+    [
+        (RARE, None, ["10 records, drawn at random, are held out"]),
+        (RARE[4:], None, ["9 records", "held out has no text of 'bad'"]),
+        (
+            RARE[:50],
+            RARE[45:60],
+            ["15 records, which choose", "pattern", "5 of the 15", "has no text of 'bad'"],
+        ),
+        (RARE, RARE[:8], ["8 records", "8 of the 8 texts of DEV are in TRAIN"]),
+        (RARE, [("so", ""), *RARE[:8]], ["line 2", "without a label", "8 of the 8"]),
+        (RARE[:10] * 12, None, ["12 records", "12 of the 12 texts"]),
+    ],
+)
+def test_what_is_told_of_the_data_that_choose_the_epoch(tmp_path, train, dev, told):
+    paths = []
+    for name, rows in (("train", train), ("dev", dev)):
+        paths.append(tmp_path / f"{name}.csv")
+        paths[-1].write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows or ()))
+    assert mentions("\n".join(inspection_of(Classify, paths[0], dev=dev and str(paths[1]))), *told)
+
+
+def test_sentences_of_dev_that_are_trained_on(tmp_path):
+    train, dev = (bundled(f"fixtures/ner/{name}.conll").resolve() for name in ("train", "dev"))
+    both = tmp_path / "both.conll"
+    both.write_text(train.read_text() + "\n" + dev.read_text())
+    lines = "\n".join(inspection_of(Tag, both, dev=str(dev)))
+    records = re.search(r"(\d+) records", lines)[1]
+    assert f"odd: {records} of the {records} texts of DEV are in TRAIN" in lines
+    assert "odd: " not in "\n".join(inspection_of(Tag, train, dev=str(dev)))
+
+
+def test_a_class_for_each_text(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "text,label\n" + "".join(f"a day by the sea {i},c{i}\n" for i in range(6))
+    )
+    message = error_of(ConfigurationError, inspection_of, Classify, tmp_path / "a.csv")
+    assert mentions(message, "a.csv", "each class has one text", "DEV")
+
+
+WORDS = ["the", "boat", "sank", "in", "a", "storm", "near", "our", "old", "town", "and", "many", "came"]
+DOUBTFUL = "one,two,three,kind,region\n" + "".join(
+    ",".join(" ".join(random.Random(100 * i + size).choices(WORDS, k=size)) for size in (8, 9, 10))
+    + f",{'xy'[i % 2]},{'ns'[i % 3 > 0]}\n"
+    for i in range(30)
+)
+TAGGED = "Ann\tB-PER\tB-A\nwent\tO\tO\nto\tO\tO\nOslo\tB-LOC\tB-B\n\n" * 6
+
+
+@pytest.mark.parametrize(
+    ("verb", "content", "options", "asked", "chosen"),
+    [
+        (Classify, DOUBTFUL, {}, ["kind", "region", "one", "two", "three"], ["kind", "region"]),
+        (Classify, DOUBTFUL, {"label": "kind"}, ["one", "two", "three"], ["one", "two", "three"]),
+        (Classify, DOUBTFUL, {"text": ["two"]}, ["kind", "region"], ["kind", "region"]),
+        (Tag, TAGGED, {}, ["column3", "column2"], ["column3", "column2"]),
+    ],
+)
+def test_in_doubt_it_asks_with_a_command_for_each_choice(tmp_path, verb, content, options, asked, chosen):
+    path = tmp_path / "a b"
+    path.write_text(content)
+    message = error_of(ConfigurationError, inspection_of, verb, path, seed=5, no_elmo=True, **options)
+    question, _, commands = message.partition("choose by ")
+    assert mentions(question, *(f"{column} (" for column in asked))
+    for command, column in zip(commands.split("`")[1::2], chosen, strict=True):
+        arguments = parser_of(verb).parse_args(shlex.split(command)[3:])
+        assert (arguments.train, arguments.output) == (str(path), Path("runs/a b"))
+        assert (arguments.seed, arguments.no_elmo) == (5, True)
+        assert column in (arguments.label, *arguments.text)
+        assert inspection_of(verb, path, label=arguments.label, text=arguments.text)
+
+
+def parser_of(verb):
+    return verb.add_parser(argparse.ArgumentParser().add_subparsers())
 
 
 @pytest.mark.parametrize("verb", ["classify", "tag"])

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import allennlp.commands
 import pytest
-from allennlp.commands import predict
 from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common import Params, util
 from allennlp.common.checks import ConfigurationError
-from allennlp.predictors import Predictor
 
 import elmo_tasks
 from elmo_tasks.ner.model import NerModel
@@ -103,13 +101,25 @@ class TestEvaluate:
         assert json.loads(shown[shown.index("{") : shown.rindex("}") + 1]) == json.loads(file.read_text())
 
 
-def test_predict_keeps_results_before_a_bad_line(in_command, archive, tmp_path):
+def test_predict_keeps_results_before_a_bad_line(allennlp, archive, tmp_path):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text('{"sentence": "Ana is here."}\n{"sentence": "broken\n')
-    predictor = Predictor.from_path(str(archive), import_plugins=False)
-    with pytest.raises(ConfigurationError, match="line 2"):
-        predict._PredictManager(predictor, str(source), str(output), 10, False, False).run()
+    shown = allennlp("predict", archive, source, "--output-file", output, "--batch-size", 10, status=1)
+    assert mentions(shown, "prediction: ", "in.jsonl, line 2")
     assert len(output.read_text().splitlines()) == 1
+
+
+def test_predict_reads_a_column_of_a_table(allennlp, archive, tmp_path):
+    source, output = tmp_path / "in.csv", tmp_path / "out.jsonl"
+    source.write_text('ticket,message\nT-1,Ana is here.\nT-2,"Oslo, too."\n')
+    arguments = ["predict", archive, source, "--output-file", output, "--silent", "--text"]
+    assert allennlp(*arguments, "message") == ""
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [line["ticket"] for line in lines] == ["T-1", "T-2"]
+    assert lines[1]["tokens"] == ["Oslo", ",", "too", "."]
+    assert mentions(allennlp(*arguments, "words", status=1), "in.csv", "'words'", "ticket, message")
+    assert "--use-dataset-reader" in allennlp(*arguments, "message", "--use-dataset-reader", status=1)
+    assert "--text COLUMN" in allennlp("predict", "--help")
 
 
 PROGRAM = """

@@ -1,19 +1,22 @@
+import csv
 import json
 import os
 import sys
 import time
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.command import get_predictor, predict_file
-from tests.errors import mentions
+from tests.errors import error_of, mentions
 from tests.pipeline.archives import predictor_of
 from tests.pipeline.fake import Doubling
-from tests.records import json_lines
+from tests.records import json_lines, parquet
 
 
 def test_an_input_that_is_not_there_suggests_a_neighbour_and_leaves_no_output(tmp_path):
@@ -123,6 +126,95 @@ def test_ids_and_short_fields_that_are_not_read_are_repeated(tmp_path, task, rea
     line = json.loads((tmp_path / "out").read_text())
     assert line.items() >= repeated.items()
     assert line.keys().isdisjoint({"address", "topics", "text", "sentence", "description", "question"})
+
+
+ROWS = [
+    ("T-1", "Oil falls.", "Prices fall.", "-"),
+    ("T-2", 'The "Cup", they say.', "It is won.", "-"),
+    ("T-3", "It rains in Oslo today.", "It rains.", "-"),
+]
+
+
+def write_table(path: Path, names: list[str]) -> None:
+    records = [dict(zip(names, row, strict=True)) for row in ROWS]
+    if path.suffix == ".parquet":
+        path.write_bytes(parquet(*records))
+    elif path.suffix in (".json", ".jsonl"):
+        path.write_text(json.dumps(records) if path.suffix == ".json" else json_lines(*records))
+    else:
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writerows(ROWS if path.stem == "headless" else [names, *ROWS])
+
+
+@pytest.mark.parametrize("task", ["agnews", "mrpc", "sst", "snli", "ner", "coref", "srl"])
+def test_texts_in_columns(tmp_path, task):
+    """They are predicted as JSON Lines are, with the short fields that the predictor does not read."""
+    predictor = predictor_of(task)
+    forms, tokens = list(predictor.forms[0]), next(iter(predictor.forms[1]))
+    for name in ("a.csv", "headless.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet"):
+        names = ["ticket", "first", "second", tokens]
+        if name == "headless.csv":
+            names = [f"column{number}" for number in range(1, 5)]
+        write_table(tmp_path / name, names)
+        columns = names[1 : 1 + len(forms)]
+        rows = [dict(zip(names, row, strict=True)) for row in ROWS]
+        records = [
+            {key: text for key, text in row.items() if key not in (*columns, tokens)}
+            | {form: row[column] for form, column in zip(forms, columns, strict=True)}
+            for row in rows
+        ]
+        (tmp_path / "in").write_text(json_lines(*records))
+        predict_file(predictor, str(tmp_path / "in"), str(tmp_path / "expected"))
+        predict_file(predictor, str(tmp_path / name), str(tmp_path / "out"), columns=columns)
+        assert (tmp_path / "out").read_text() == (tmp_path / "expected").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "values"),
+    [
+        ("text,b\nx y,\n", ["text", "b"], ("sentence",)),
+        ("text,b\nx y,\n", ["texts"], ("'texts'", "text, b")),
+        ('{"text": "x y"}\n{"text": null}\n', ["text"], ("line 2", "'text'", "null")),
+        ('text,b\nx y,1\n"x" y,2,3\n', ["text"], ("line 3",)),
+        ("x y\n", ["text"], ("x y", "table")),
+    ],
+)
+def test_columns_that_cannot_be_predicted(tmp_path, content, columns, values):
+    (tmp_path / "in").write_text(content)
+    predict = partial(predict_file, predictor_of("agnews"), str(tmp_path / "in"), columns=columns)
+    assert mentions(error_of(ConfigurationError, predict), *values)
+
+
+HEADLESS = (
+    "3,Oil,Prices of oil fell on Friday again and again.\n2,Cup,The team won the cup on Sunday at last.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "first"),
+    [
+        (HEADLESS, "Prices"),
+        ("class,title,description\n" + HEADLESS, "Prices"),
+        ("Description,n,m,k\nOil falls today,1,2,x\nThe team won,3,4,x\n", "Oil"),
+        ("text,label,source\nOil falls today,,web\nThe team won,,mail\n", "Oil"),
+        ("text\nOil falls today\nThe team won\n", "Oil"),
+        ("review,label,source\nOil falls today,,web\nThe team won,,mail\n", None),
+    ],
+)
+def test_files_with_a_header_for_a_reader_of_files_without_one(tmp_path, content, first):
+    predictor = predictor_of("agnews")
+    (tmp_path / "in.csv").write_text(content)
+    predict = partial(
+        predict_file, predictor, str(tmp_path / "in.csv"), str(tmp_path / "out"), by_reader=True
+    )
+    if first is None:
+        message = error_of(ConfigurationError, predict)
+        assert mentions(message, "'description'", "'review'", "'source'", "--text COLUMN")
+        return
+    predict()
+    lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [line["sentence1_tokens"][0] for line in lines] == [first, "The"]
 
 
 @pytest.mark.parametrize("text", ["title,description\n", '{"review": "Oil falls"}\n'])

@@ -1,6 +1,7 @@
 import json
 import random
 from collections import Counter, defaultdict
+from copy import deepcopy
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +24,7 @@ from torch.multiprocessing import ProcessRaisedException
 import elmo_tasks  # noqa: F401
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.reader import NerReader
-from elmo_tasks.training.sampling import ElmoBucketSampler, GroupedBucketSampler
+from elmo_tasks.training.sampling import ElmoBucketSampler, GroupedBucketSampler, drawn_indices
 from tests.conftest import SMALL_NER, SMALL_NER_ELMO
 from tests.forked import FORKED, spawn
 from tests.language_model.runs import train_nodes, weights_of
@@ -173,6 +174,42 @@ def test_a_part_of_each_reader(reader, path):
     assert texts(sampled(reader, 0.5), path) == large
     assert texts(sampled(reader, 0.5, seed=2), path) != large
     assert texts(sampled(reader, 1.0), path) == whole
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9, 1.0])
+def test_a_part_of_each_class(fraction):
+    classes = ["ok"] * 95 + ["bad"] * 5 + ["two"] * 2 + ["one"]
+    random.Random(3).shuffle(classes)
+    larger: set[int] = set(range(len(classes)))
+    for part in (1.0, fraction, fraction / 3):
+        drawn = drawn_indices(classes, part, seed=2)
+        assert drawn == drawn_indices(classes, part, seed=2) <= larger
+        assert part == 1.0 or drawn != drawn_indices(classes, part, seed=3)
+        counts = Counter(classes[index] for index in drawn)
+        assert counts["ok"] == round(part * 95)
+        assert abs(counts["bad"] - part * 5) < 1
+        if part < 1.0:
+            assert 1 <= counts["bad"] <= 4
+            assert counts["two"] == counts["one"] == 1
+        larger = drawn
+
+
+def test_the_rest_has_each_class(tmp_path):
+    lines = [f"a fine day {i},{'bad' if i % 20 == 0 else 'ok'}\n" for i in range(100)]
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(lines))
+    block = {"type": "elmo_classifier", "classes": ["bad", "ok"]}
+    sample = {"type": "elmo_sample", "reader": block, "fraction": 0.9, "seed": 2, "stratified": True}
+    parts = [
+        list(DatasetReader.from_params(Params({**deepcopy(sample), "rest": rest})).read(tmp_path / "a.csv"))
+        for rest in (False, True)
+    ]
+    assert [Counter(each["label"].label for each in part) for part in parts] == [
+        {"ok": 86, "bad": 4},
+        {"ok": 9, "bad": 1},
+    ]
+    numbers = [[int(each["sentence1"].tokens[-1].text) for each in part] for part in parts]
+    assert sorted(numbers[0] + numbers[1]) == list(range(100))
+    assert all(part == sorted(part) for part in numbers)
 
 
 def test_the_vocabulary_has_all_words_of_the_drawn_phrases():

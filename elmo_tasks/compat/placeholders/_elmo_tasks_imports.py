@@ -121,13 +121,14 @@ class _Loader:
 def _import_commands(execute: "Any", module: ModuleType) -> None:
     """
     Imports most of what an `allennlp` command needs, and then the suite, which changes the commands before
-    AllenNLP makes their parser; help of a command of AllenNLP does without it. The garbage collector would
-    find nothing in them, and would take a quarter of the start.
+    AllenNLP makes their parser; help of a command of AllenNLP that is unchanged does without it. The
+    garbage collector would find nothing in them, and would take a quarter of the start.
     """
-    shows_help = sys.argv[1:2] != ["elmo"] and {"-h", "--help"} & set(sys.argv[2:])
     import gc
     import importlib
 
+    is_changed = sys.argv[1:2] in (["elmo"], ["predict"])
+    shows_help = not is_changed and {"-h", "--help"} & set(sys.argv[2:])
     gc.disable()
     try:
         _execute(execute, module)

@@ -66,6 +66,6 @@ class Finding(NamedTuple):
     """The keys except `type` with which the reader may read the data, the likeliest first."""
     problem: InputError | None = None
     """Why it cannot read data that look like its own."""
-    doubt: Doubt | None = None
+    doubts: Sequence[Doubt] = ()
     unlabelled: dict[str, Any] | None = None
-    """The column `text` of texts without labels, and all `columns` if the file does not name them."""
+    """The columns `texts` of texts without labels, and all `columns` if the file does not name them."""

@@ -265,7 +265,8 @@ def read_table(sample: Sample) -> Table | None:
     is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
     if not (is_regular or (is_named and width)):
         return None
-    has_header = _has_header(first, [row for row in cells[1:] if len(row) == width])
+    is_chosen = not {*sample.texts, sample.label}.isdisjoint(first)
+    has_header = is_chosen or _has_header(first, [row for row in cells[1:] if len(row) == width])
     names = first if has_header else [f"column{i}" for i in range(1, width + 1)]
     while names and not names[-1]:
         names.pop()

@@ -189,10 +189,11 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         for label, texts, _ in readings
         if texts
     ]
-    if not candidates and (texts := _unlabelled(table, labels)):
-        names = [] if table.has_header else list(table.columns)
-        longest = max(texts, key=lambda column: column.num_words)
-        return Finding(Fit.NO, unlabelled={"text": longest.name, "columns": names})
+    if not candidates and _is_unlabelled(table, labels):
+        texts, text_doubt = _texts_of(sample, table, None)
+        names = [column.name for column in texts]
+        unlabelled = {"texts": names, "columns": [] if table.has_header else list(table.columns)}
+        return Finding(Fit.NO, doubts=list(filter(None, [text_doubt])), unlabelled=unlabelled)
     if not candidates:
         return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
     label, texts, text_doubt = next(reading for reading in readings if reading[1])
@@ -208,7 +209,7 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         normal(label.name) in NAMES_OF_LABELS or any(normal(text.name) in NAMES_OF_TEXTS for text in texts)
     )
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
-    return Finding(fit, candidates, doubt=label_doubt or text_doubt)
+    return Finding(fit, candidates, doubts=list(filter(None, (label_doubt, text_doubt))))
 
 
 def _labels_of(table: Table) -> tuple[list[Column], Doubt | None]:
@@ -265,7 +266,7 @@ def is_label_name(column: str) -> bool:
     return not {name, *name.split()}.isdisjoint(NAMES_OF_LABELS)
 
 
-def _texts_of(sample: Sample, table: Table, label: Column) -> tuple[list[Column], Doubt | None]:
+def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[Column], Doubt | None]:
     """
     Returns the column of the text, or both of a pair, and the doubt if several columns may be it. A usual
     name chooses one; two columns of similar texts are a pair.
@@ -391,8 +392,8 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
     return InputError(f"no column has classes, of {columns}", where=file, remedy="--label names it")
 
 
-def _unlabelled(table: Table, labels: Sequence[Column]) -> list[Column]:
-    """Returns the columns of texts if nothing in a table looks like labels, such as scores."""
+def _is_unlabelled(table: Table, labels: Sequence[Column]) -> bool:
+    """Tells whether a table has texts, and nothing in it looks like labels, such as scores."""
     texts = table.of_kind("text")
     others = [column for column in table.columns.values() if column not in texts and column.kind != "empty"]
     has_labels = (
@@ -401,7 +402,7 @@ def _unlabelled(table: Table, labels: Sequence[Column]) -> list[Column]:
         or any(re.search(r"[^\W\d]", value) for column in table.of_kind("list") for value in column.strings)
         or any(is_label_name(column.name) for column in others)
     )
-    return [] if has_labels or _scores(table) else texts
+    return bool(texts) and not (has_labels or _scores(table))
 
 
 def _scores(table: Table) -> Column | None:
