@@ -41,7 +41,7 @@ _MEMBER = re.compile(r"\((.+)\)#(.+)")
 """A member of an archive, as AllenNLP writes it."""
 _OFFICE = (".xlsx", ".ods", ".docx", ".odt")
 """Office documents, which are zip archives."""
-_ABOUT = re.compile(r"(readme|licen[cs]e|copying|changelog|authors)([._-].*)?|.*\.(md|conf)", re.IGNORECASE)
+_ABOUT = re.compile(r"(readme|licen[cs]e|copying|changelog|authors)([._-].*)?|.*\.conf", re.IGNORECASE)
 """Files about the data, and brat's own configuration."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
@@ -294,10 +294,15 @@ def _decodes(line: bytes, encoding: str) -> bool:
 def _data_below(folder: str) -> list[Path]:
     """Returns the files below a folder, without those that describe it, unless there are no others."""
     files = _below(folder)
-    data = [file for file in files if not _ABOUT.fullmatch(file.name)]
+    data = [file for file in files if not (_ABOUT.fullmatch(file.name) or _is_empty(file))]
     if 0 < len(data) < len(files):
-        logger.info("%s: %d files left out, such as README and LICENSE", folder, len(files) - len(data))
+        left_out = len(files) - len(data)
+        logger.info("%s: %d files left out, empty, or such as README and LICENSE", folder, left_out)
     return data or files
+
+
+def _is_empty(file: Path) -> bool:
+    return file.exists() and file.stat().st_size == 0
 
 
 def _below(path: str) -> list[Path]:

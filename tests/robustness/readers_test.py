@@ -132,7 +132,7 @@ MALFORMED = [
             (DOCUMENT, {"speakers": [["-"] * 2]}),
         ]
     ),
-    *(("snli", json_lines(PAIR, PAIR | {"gold_label": label}), 2) for label in ("Neutral", "", None, 0)),
+    *(("snli", json_lines(PAIR, PAIR | {"gold_label": label}), 2) for label in ("Neutral", 0)),
     ("snli", json_lines({"sentence1": "a", "sentence2": "b"}), 1),
     ("snli", json_lines(PAIR, PAIR | {"sentence2": ["a"]}), 2),
     ("snli", json_lines(PAIR | {"gold_label": "-"}), None),

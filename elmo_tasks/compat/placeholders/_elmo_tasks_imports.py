@@ -250,6 +250,8 @@ def import_package(package_name: str, exclude: "Collection[str] | None" = None) 
 
 def adam_w() -> "Any":
     """Returns PyTorch's AdamW with the arguments of the class that transformers dropped in 4.49."""
+    if _adam_w:
+        return _adam_w[0]
     import torch
     from allennlp.common.checks import ConfigurationError
 
@@ -262,7 +264,11 @@ def adam_w() -> "Any":
                 )
             super().__init__(params, **options)
 
+    _adam_w.append(AdamW)
     return AdamW
+
+
+_adam_w: "list[Any]" = []
 
 
 def resource_filename() -> "Any":

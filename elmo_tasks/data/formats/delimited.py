@@ -160,7 +160,8 @@ def find_dialect(lines: NumberedLines, layout: DelimitedLayout) -> Dialect:
     texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
     if delimiter == "auto":
         delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
-        if columns is None and texts and delimiter not in texts[0] and quotes == "auto":
+        is_split = not texts or delimiter in texts[0] or '"' in texts[0]
+        if columns is None and quotes == "auto" and not is_split:
             return _dialect_of_one_column(texts)
     if quotes != "auto":
         return Dialect(delimiter, quotes if isinstance(quotes, str) else '"' if quotes else None)

@@ -33,7 +33,7 @@ NAMES_OF_LABELS = (
 """The names that published sets give to their labels, the most usual first, as `normal` writes them."""
 NAMES_OF_TEXTS = (
     *("text", "sentence", "review", "tweet", "comment", "content", "body", "question", "description"),
-    *("title", "v2"),
+    *("title", "v2", "utterance", "query", "phrase", "message", "sms"),
 )
 NAMES_OF_PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
@@ -132,7 +132,8 @@ class Column:
             self.num_words > 1 and _most(map(_NUMBERS.fullmatch, strings))
         ):
             return "list"
-        if _most(map(_ADDRESS.fullmatch, strings)):
+        recurs = 2 <= len(self.counts) <= MAX_CLASSES and 2 * self.recurring >= 1
+        if _most(map(_ADDRESS.fullmatch, strings)) and not recurs:
             return "address"
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
@@ -142,7 +143,7 @@ class Column:
             return "label" if len(self.counts) > 1 else "constant"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
             return "tags"
-        is_label = 2 <= len(self.counts) <= MAX_CLASSES and 2 * self.recurring >= 1
+        is_label = recurs
         if _most(map(_NUMBER.fullmatch, strings)):
             return "label" if is_label and all(map(_WHOLE.fullmatch, strings)) else "number"
         if self._are_codes_of_labels:

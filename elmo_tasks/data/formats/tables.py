@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,9 @@ _IDS = re.compile(
     r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|user|author|date|time|timestamp|year|month|day)"
 )
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
+_KINDS_OF_FILES = {
+    *("text", "texts", "txt", "ann", "src", "tgt", "source", "target", "input", "output", "gold", "data")
+}
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
 _PARSE = "_parse"
 _MOST_UNLIKE = 3
@@ -284,12 +287,12 @@ def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[
     ]
     if not texts:  # short texts that recur
         others = [column for column in table.of_kind("label") if column is not label and column.has_words]
+        if label and len(table.columns) == 2 and is_label_name(label.name):
+            others = others or [column for column in table.of_kind("word", "label") if column is not label]
         return sorted(others, key=lambda column: -column.num_words)[:1], None
     if table.has_header:  # of several versions of a text, such as `text_en` and `text_pt`, the first
-        texts = list(
-            {frozenset({*normal(each.name).split()} - _VERSIONS): each for each in reversed(texts)}.values()
-        )
-        texts.reverse()
+        names = [frozenset(normal(column.name).split()) - _VERSIONS for column in texts]
+        texts = [column for index, column in enumerate(texts) if names[index] not in names[:index]]
     if pair := _pair(table, texts):
         return list(pair), None
     full = [column for column in texts if 2 * len(column.values) > len(table.rows)]
@@ -513,7 +516,7 @@ def _classes_of_paths(sample: Sample) -> set[str]:
         return set()
     for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
         parts = {part for name in names for part in re.split(r"[\W_]", name)}
-        if 1 < len(names) <= MAX_CLASSES and not parts & _SPLITS:
+        if 1 < len(names) <= MAX_CLASSES and not parts & (_SPLITS | _KINDS_OF_FILES):
             return names
     return set()
 
@@ -538,5 +541,8 @@ def _first_words(sample: Sample) -> set[str]:
     words = [line.split(maxsplit=1) for line in sample.lines + sample.spread]
     labels = {parts[0].partition(":")[0] for parts in words if parts}
     is_few = 2 <= len(labels) <= min(len(words) // 2, MAX_CLASSES)
+    numbers = [int(parts[0]) for parts in words if parts and parts[0].isdecimal()]
+    if sum(after == before + 1 for before, after in pairwise(numbers)) > len(words) // 2:
+        return set()  # the lines are numbered
     have_texts = len(words) < 1.3 * sum(len(parts) == 2 for parts in words)
     return labels if is_few and have_texts and all(map(_LABEL.fullmatch, labels)) else set()

@@ -89,6 +89,8 @@ def label_file(path: Path) -> Path | None:
         return file
     if path.name == "seq.in":
         beside = [path.with_name("label")]
+    elif path.suffix in (".csv", ".tsv"):  # tables have columns of labels
+        return None
     else:
         beside = [path.with_name(f"{path.stem}_{label}{path.suffix}") for label in _LABEL_FILES]
     return next((file for file in beside if file.is_file()), None)
