@@ -97,7 +97,7 @@ def _is_number(text: str) -> bool:
 def _fit_analogies(sample: Sample) -> Fit:
     if sample.lines and sample.lines[0].startswith(":"):
         return Fit.CERTAIN
-    if re.search(r"\b(c,d|word_?3,\w+)$", sample.first_row.lower()):
+    if re.search(r"^a,b,c,d$|\bword_?3,\w+$", sample.first_row.lower()):
         return Fit.CERTAIN
     rows = _rows(sample)
     if not rows or any(" " in cell or num_words(cell) > _LONGEST for row in rows for cell in row):

@@ -137,6 +137,8 @@ class Column:
             return "address"
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
+        if self.num_words > 1 and _most(all(map(_TAG.fullmatch, value.split())) for value in strings):
+            return "tags"
         if all(isinstance(value, bool) for value in values) or (
             self.num_rows > 1 == len(self.counts) and not _most(map(_SENTENCE.search, strings))
         ):

@@ -54,7 +54,7 @@ _PLAIN_NAMES = ("label", "gold label", "labels", "class", "class index", "cats")
 _WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "description", "v2"}
 """The names of a text that is classified alone."""
 _IDS = re.compile(
-    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|user|author|date|time|timestamp|year|month|day)"
+    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|date|time|timestamp|year|month|day)"
 )
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 _KINDS_OF_FILES = {
@@ -81,6 +81,7 @@ _SHOWN = 5
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_VERDICTS = {"yes", "no", "true", "false", "0", "1", "t", "f", "y", "n"}
 _SCORE_NAME = re.compile("score|similarity|relatedness")
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
@@ -205,7 +206,7 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         scores
         and _SCORE_NAME.search(normal(scores.name))
         and len(texts) == 2
-        and not (sample.label or is_label_name(label.name))
+        and not (sample.label or _is_verdict(label))
     ):
         return Finding(Fit.LIKELY, problem=_are_scores(file, scores))
     is_named = table.has_header and (
@@ -402,10 +403,16 @@ def _is_unlabelled(table: Table, labels: Sequence[Column]) -> bool:
     has_labels = (
         labels
         or table.of_kind("labels", "tags")
-        or any(re.search(r"[^\W\d]", value) for column in table.of_kind("list") for value in column.strings)
+        or any(value.startswith("{") for column in table.of_kind("list") for value in column.strings)
         or any(is_label_name(column.name) for column in others)
     )
     return bool(texts) and not (has_labels or _scores(table))
+
+
+def _is_verdict(label: Column) -> bool:
+    """Tells whether labels are named so, or are answers such as yes and no."""
+    values = {value.lower() for value in label.counts}
+    return is_label_name(label.name) or values <= _VERDICTS or _are_entailment(values)
 
 
 def _scores(table: Table) -> Column | None:
