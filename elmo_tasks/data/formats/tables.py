@@ -289,7 +289,8 @@ def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[
     if not texts:  # short texts that recur
         others = [column for column in table.of_kind("label") if column is not label and column.has_words]
         if label and len(table.columns) == 2 and is_label_name(label.name):
-            others = others or [column for column in table.of_kind("word", "label") if column is not label]
+            words = [column for column in table.of_kind("word", "label") if column is not label]
+            others = others or [column for column in words if not _IDS.fullmatch(normal(column.name))]
         return sorted(others, key=lambda column: -column.num_words)[:1], None
     if table.has_header:  # of several versions of a text, such as `text_en` and `text_pt`, the first
         names = [frozenset(normal(column.name).split()) - _VERSIONS for column in texts]
