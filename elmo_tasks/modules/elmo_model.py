@@ -354,13 +354,15 @@ class EnsembleModel(TaskModel):
         """Runs the `forward` of the members' class, which calls `scores` and `decode` of the ensemble."""
         return type(self.first).forward(cast(ElmoModel, self), **fields)
 
-    def scores(self, *inputs: object) -> Scores:
+    def scores(self, *inputs: object, **named: object) -> Scores:
         with self._encoder:
-            scores = [member.scores(*inputs) for member in cast(list[ElmoModel], self.members)]
+            scores = [member.scores(*inputs, **named) for member in cast(list[ElmoModel], self.members)]
         return self.first.average(scores)
 
-    def decode(self, scores: Scores, metadata: list[object], *gold: torch.Tensor | None) -> Outputs:
-        return self.first.decode(scores, metadata, *gold)
+    def decode(
+        self, scores: Scores, metadata: list[object], *gold: torch.Tensor | None, **named: object
+    ) -> Outputs:
+        return self.first.decode(scores, metadata, *gold, **named)
 
     def results(self, outputs: Outputs) -> Sequence[TaskResult]:
         return self.first.results(outputs)

@@ -150,6 +150,21 @@ def test_include_package_imports_what_is_named():
             assert module.removesuffix(".__init__") in modules.split()
 
 
+WITHOUT_PLUGIN = """
+import os
+os.environ["ELMO_TASKS_PLUGIN"] = "0"
+from allennlp.common.util import import_module_and_submodules
+from allennlp.models import Model
+import_module_and_submodules("elmo_tasks")
+Model.by_name("elmo_ner")
+"""
+
+
+def test_include_package_registers_the_suite_without_the_plugin():
+    done = fresh.run(WITHOUT_PLUGIN)
+    assert done.returncode == 0, done.stderr
+
+
 def test_include_package_names_a_package_that_is_missing(in_command):
     with pytest.raises(ConfigurationError, match=r"^--include-package: .*nopackage"):
         allennlp.commands.import_module_and_submodules("nopackage.models")

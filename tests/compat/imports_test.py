@@ -237,3 +237,22 @@ class TestPlugin:
         (tmp_path / "elmo_tasks.py").write_text("raise SystemExit('found')")
         done = python("import allennlp_server", tmp_path, ELMO_TASKS_PLUGIN=switch)
         assert done.stderr.strip() == error
+
+
+THREADS = """
+from threading import Barrier, Thread
+barrier = Barrier(2)
+def go(name):
+    barrier.wait()
+    __import__(name)
+threads = [Thread(target=go, args=[name]) for name in ("allennlp", "pathlib")]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_another_thread_imports_at_the_same_time():
+    """Python calls finders while it holds the lock of all imports, for which the other thread waits."""
+    subprocess.run([sys.executable, "-c", THREADS], check=True, timeout=60)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from inspect import signature
 
 import pytest
 import torch
@@ -30,6 +31,15 @@ def block(tmp_path_factory):
 
 def built(block, **extras) -> ElmoTokenEmbedder:
     return TokenEmbedder.from_params(Params(dict(block), history=PATH), **extras)
+
+
+def test_its_parameters_are_elmos():
+    elmo, embedder = (
+        {name: (each.default, each.annotation) for name, each in signature(cls).parameters.items()}
+        for cls in (Elmo, ElmoTokenEmbedder)
+    )
+    assert dict(elmo, placement=None) | embedder == dict(embedder, placement=None)
+    assert embedder.keys() - elmo.keys() == {"projection_dim"}
 
 
 def test_vectors_are_elmos(block):
