@@ -377,7 +377,7 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
         what = "JSON" if sample.is_json else "a table"
         return InputError(f"this is {what} with {columns}, none of which has texts", where=file)
     for column in table.of_kind("labels"):
-        several = next(value for value in column.values if re.search("[,;|]", as_label(value)))
+        several = next(filter(re.compile("[,;|]").search, column.strings), "")
         return _several_labels(file, f"{several} in the column {column.name!r}")
     for column in table.of_kind("tags"):
         problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
