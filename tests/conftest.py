@@ -73,6 +73,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduler(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+@pytest.fixture(autouse=True)
+def no_log_in_the_folder_of_a_run() -> Iterator[None]:
+    """AllenNLP may leave the handler of a training's log, whose folder the next test lacks."""
+    yield
+    for logger in (logging.getLogger(), logging.getLogger("allennlp")):
+        for handler in list(logger.handlers):
+            if isinstance(handler, logging.FileHandler) and handler.baseFilename != os.devnull:
+                logger.removeHandler(handler)
+                handler.close()
+
+
 def environment() -> dict[str, str]:
     """Returns an environment with one thread a process, since tests run in parallel, and a quiet log."""
     return os.environ | {"OMP_NUM_THREADS": "1", "ALLENNLP_LOG_LEVEL": "WARNING"}
