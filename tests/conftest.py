@@ -77,7 +77,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def no_log_in_the_folder_of_a_run() -> Iterator[None]:
     """AllenNLP may leave the handler of a training's log, whose folder the next test lacks."""
     yield
-    for logger in (logging.getLogger(), logging.getLogger("allennlp")):
+    for logger in (logging.getLogger(), logging.getLogger("allennlp"), logging.getLogger("tqdm")):
         for handler in list(logger.handlers):
             if isinstance(handler, logging.FileHandler) and handler.baseFilename != os.devnull:
                 logger.removeHandler(handler)
