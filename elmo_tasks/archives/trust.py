@@ -159,7 +159,7 @@ def _check_value(path: tuple[str, ...], value: object) -> None:
         raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=REMEDY)
     if isinstance(value, str) and len(path) > 1:
         if _is_device(value):
-            raise ConfigError(f"an archive may not read {value}, which is no file", key=key, remedy=REMEDY)
+            raise ConfigError(f"an archive may not read {value}, which is not a file", key=key, remedy=REMEDY)
         if path[-1] in _OF_SPACY and _is_other_package(value):
             raise ConfigError(f"{value!r} is not a model of spaCy", key=key, remedy=REMEDY)
     # These are built when the archive is open already; `resolve_registered` knows no archive then.
@@ -177,7 +177,7 @@ def _is_device(name: str) -> bool:
 
 
 def _is_other_package(name: str) -> bool:
-    """Tells whether spaCy would import an installed package by its name that is no model."""
+    """Tells whether a name is that of an installed package, not of a model, which spaCy would import."""
     try:
         distribution(name)
     except (PackageNotFoundError, ValueError):

@@ -85,7 +85,7 @@ def _is_pair(row: Sequence[str]) -> bool:
     """Tells whether a row has two words or more, and a number, but no sentence without a marked word."""
     words = [cell for cell in row if cell and not _is_number(cell)]
     are_short = all(
-        "<b>" in cell or (num_words(cell) <= _LONGEST and cell[-1] not in ".?!\u3002") for cell in words
+        "<b>" in cell or (num_words(cell) <= _LONGEST and cell[-1] not in _ENDS) for cell in words
     )
     return are_short and len(words) > 1 and len(words) < len([cell for cell in row if cell])
 

@@ -59,7 +59,7 @@ def _are_tags(column: Column) -> bool:
 
 def fit_cells(sample: Sample) -> Fit:
     """Returns how well a sentence a row fits."""
-    if sample.is_json or sample.is_parquet or (table := read_table(sample)) is None:
+    if sample.has_records or (table := read_table(sample)) is None:
         return Fit.NO
     return Fit.CERTAIN if table.has_header and words_and_tags(table) else Fit.NO
 

@@ -244,7 +244,7 @@ _TAG = re.compile(r"[BIESULM]-\S+|[bi]-\S+|\S+_[BI]")
 _NOTHING = {"O", "o", "0", "", "_"}
 """How files write that a word is in no entity."""
 _OTHER_O = ("o", "0", "-")
-_TAG_OF_CELL = re.compile(r"O|[BIESULM]-\S+")
+TAG_OR_O = re.compile(r"O|[BIESULM]-\S+")
 _MANY = 5
 """A column with fewer than a fifth of the tags of another, as of nested entities, is no choice."""
 _REGULAR = 0.6
@@ -439,7 +439,7 @@ def problem_of_columns(sample: Sample) -> str | None:
     """Returns what lines in columns lack that are no tokens with tags; `None` for other lines."""
     table = read_table(sample)
     if table is not None:
-        tagged = any(all(map(_TAG_OF_CELL.fullmatch, column.strings)) for column in table.of_kind("label"))
+        tagged = any(all(map(TAG_OR_O.fullmatch, column.strings)) for column in table.of_kind("label"))
         return (
             "there are words with tags, but nothing says where a sentence ends: add empty lines"
             if tagged

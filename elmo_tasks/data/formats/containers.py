@@ -7,7 +7,7 @@ from elmo_tasks.data.input_files import shorten
 
 def container(sample: Sample) -> str:
     """Returns a noun phrase for what holds the records of a sample."""
-    if sample.is_parquet or sample.is_json:
+    if sample.has_records:
         name = "Parquet" if sample.is_parquet else "JSON"
         if not sample.first_values:
             return f"{name} without an object for each record"

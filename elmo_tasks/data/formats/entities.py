@@ -17,6 +17,7 @@ from elmo_tasks.data.formats import Fit, Format, best_format, roles
 from elmo_tasks.data.formats.annotations import fit_annotations, read_annotations
 from elmo_tasks.data.formats.cells import fit_cells, read_cells
 from elmo_tasks.data.formats.columns import (
+    TAG_OR_O,
     EntityOptions,
     EntitySentence,
     fit_columns,
@@ -56,8 +57,7 @@ _TAGGED = re.compile(r"(\S+)(?:\|[^|\s]+\||[:/])(O|[A-Z]-[^\s:|/]+)")
 """A word with its tag, in WikiNER with its part of speech between."""
 _CLASS_OF_LINE = " <=> "
 """The mark before the class of a line with tags, which is not read."""
-_TAG_OF_LINE = re.compile(r"O|[BIESLUM]-\S+")
-_TAGS_OF_LINE = re.compile(rf"\s*((?:{_TAG_OF_LINE.pattern})(\s+|$))*")
+_TAGS_OF_LINE = re.compile(rf"\s*((?:{TAG_OR_O.pattern})(\s+|$))*")
 _LINES = 20
 _CSV = [
     re.compile(pattern)
@@ -134,7 +134,7 @@ def _words_and_tags(line: str) -> tuple[list[str], list[str]]:
         if words[-1:] == ["EOS"]:  # of ATIS, whose last tag is the class of the line
             start = words[0] == "BOS"
             words, tags = words[start:-1], tags[start : len(words) - 1]
-        if len(words) == len(tags) and all(map(_TAG_OF_LINE.fullmatch, tags)):
+        if len(words) == len(tags) and all(map(TAG_OR_O.fullmatch, tags)):
             return words, tags
         raise InputError(f"{shorten(line)!r} is not words, a tab, and a tag for each word")
     cells = [(cell, _TAGGED.fullmatch(cell)) for cell in split_cells(line.partition(_CLASS_OF_LINE)[0], None)]

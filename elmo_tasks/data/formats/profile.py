@@ -242,7 +242,7 @@ class Table:
 @lru_cache(maxsize=1)
 def read_table(sample: Sample) -> Table | None:
     """Returns the table of a sample, without the records that annotators rejected; `None` if it is none."""
-    if sample.is_json or sample.is_parquet:
+    if sample.has_records:
         label = ANSWER if is_binary(sample.records) else None
         records = [record for record in sample.records if not is_rejected(record, label)] or sample.records
         return Table(records, problem=sample.problem) if records or sample.problem else None

@@ -1,7 +1,7 @@
 """A sample of data of an unknown format: what all formats look at, read and decoded once."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import Any
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import UNREADABLE, decompressed, text_lines
-from elmo_tasks.data.formats.records import class_names, is_parquet, read_records, record_format
+from elmo_tasks.data.formats.records import is_parquet, read_records, record_format
 from elmo_tasks.data.input_files import InputError, first_lines, input_files, likely_encoding, parse_json
 
 HEAD = 1000
@@ -72,6 +72,11 @@ class Sample:
     def is_parquet(self) -> bool:
         return self._record_format == "parquet"
 
+    @property
+    def has_records(self) -> bool:
+        """Whether the data are JSON or Parquet, whose records name their values."""
+        return self.is_json or self.is_parquet
+
     @cached_property
     def _record_format(self) -> str:
         file = self.files[0]
@@ -91,15 +96,17 @@ class Sample:
     def _records_and_problem(self) -> tuple[list[dict[str, Any]], InputError | None]:
         records: list[dict[str, Any]] = []
         problem: InputError | None = None
-        if self.is_json or self.is_parquet:
+        if self.has_records:
             try:
-                read = enumerate(read_records(self.files[0], encoding=self.encoding))
-                is_whole = self.is_parquet or not self.lines[0].rstrip().endswith("}")  # no line a record
-                for _, record in (
-                    (each for each in islice(read, _MOST_LINES) if each[0] < _RECORDS or each[0] % _STEP < 2)
-                    if is_whole
-                    else islice(read, _RECORDS)
-                ):
+                # Lines all over the rest show more records where each has a line.
+                has_lines = self.is_json and self.lines[0].rstrip().endswith("}")
+                read = islice(
+                    read_records(self.files[0], encoding=self.encoding),
+                    _RECORDS if has_lines else _MOST_LINES,
+                )
+                for index, record in enumerate(read):
+                    if index >= _RECORDS and index % _STEP >= 2:
+                        continue
                     values = record.make(dict)
                     if isinstance(values, InputError):
                         problem = problem or values
@@ -107,19 +114,16 @@ class Sample:
                         records.append(values)
             except InputError as error:
                 problem = error
-        lines = (line for line in self.spread if line.startswith("{") and line.endswith("}"))
-        records += (parse_json(line, self.files[0], 1) for line in lines if self.is_json)
+        for line in self.spread if self.is_json else ():
+            if line.startswith("{") and line.endswith("}"):
+                with suppress(InputError):  # the reader says where a damaged line is
+                    records.append(parse_json(line, self.files[0], 1))
         return records, problem
 
     @cached_property
     def first_values(self) -> dict[str, Any]:
         """The values of the first record of JSON or Parquet; none of other data."""
         return self.records[0] if self.records else {}
-
-    @cached_property
-    def names_of_classes(self) -> Mapping[str, list[str]]:
-        """The names of the classes in columns of Parquet."""
-        return class_names(self.files[0]) if self.is_parquet else {}
 
 
 def sample_of(path: str | list[str], label: str | None = None, texts: Sequence[str] = ()) -> Sample:

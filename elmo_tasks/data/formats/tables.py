@@ -8,7 +8,6 @@ labels of entailment, SNLI. Names break ties between columns. Where they do not,
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -372,7 +371,7 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
         return InputError(
             f"no column has texts for the labels in {labels[0].name!r}", where=file, remedy=remedy
         )
-    lists = [] if sample.is_json or sample.is_parquet else table.of_kind("list")
+    lists = [] if sample.has_records else table.of_kind("list")
     if not texts and not any(re.search("[^\\W\\d]", value) for column in lists for value in column.strings):
         what = "JSON" if sample.is_json else "a table"
         return InputError(f"this is {what} with {columns}, none of which has texts", where=file)
@@ -441,12 +440,11 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
     Returns the keys of a classifier's reader with those that need all records, or many texts: the `classes`,
     in order, and the tokenizer of scripts without blanks between words.
     """
-    read = partial(read_values, sample, keys)
     if "classes" in keys or keys.get("format") == "label_text" or "label" not in keys:
         counts, texts = _of_lines(sample, keys)
     else:
         names = [keys[name] for name in ("sentence1", "sentence2") if name in keys]
-        counts, texts = read(keys["label"], names)
+        counts, texts = read_values(sample, keys, keys["label"], names)
     classes = keys.get("classes") or _in_order(counts)
     if len(classes) < 2:
         what = f"there are not two classes, but {', '.join(classes) or 'none'}"
@@ -461,7 +459,6 @@ def read_values(
     """Reads all records; returns how often each label occurs, and the first texts."""
     counts: Counter[str] = Counter()
     first: list[str] = []
-    error: InputError | None = None
     names_of_classes: list[str] | None = None
     for file in sample.files:
         names_of_classes = names_of_classes or (class_names(file).get(label) if sample.is_parquet else None)
@@ -476,8 +473,6 @@ def read_values(
                 first += (str(values.get(name) or "") for name in texts)
     if label == GOLD:
         del counts[UNDECIDED]
-    if error and not counts:
-        raise error
     if names_of_classes:
         counts = Counter(dict.fromkeys(names_of_classes, 1))
     return counts, first

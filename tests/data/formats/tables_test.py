@@ -143,3 +143,15 @@ def test_records_of_a_list_that_is_sorted_by_class(tmp_path):
     records = [{"text": f"it was boat {number}", "label": label} for label in "ab" for number in range(900)]
     (tmp_path / "a").write_text(json.dumps(records))
     assert read(tmp_path / "a").labels == {"a": 900, "b": 900}
+
+
+def test_a_damaged_line_far_from_the_head(tmp_path):
+    """The reader says where it is."""
+    lines = [
+        json.dumps({"text": f"it was boat {number}", "label": "ab"[number % 2]}) for number in range(3000)
+    ]
+    lines[1500:2500] = ['{"text": x}'] * 1000
+    (tmp_path / "a").write_text("\n".join(lines))
+    found = read(tmp_path / "a")
+    assert (found.records, found.labels) == (2000, {"a": 1000, "b": 1000})
+    assert any("line 1501" in warning for warning in found.warnings)
