@@ -64,6 +64,9 @@ class Predict(Verb):
     device: Gpu = device_option()
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
+    min_probability: float = option(
+        "leave out labels, entities and answers with a lower probability", 0.0, metavar="P"
+    )
     overrides: str = option("overrides of the archive's config, as JSON", "")
     mode: RunArguments
     ray: RayArguments = titled("with --engine ray")
@@ -87,6 +90,7 @@ class Predict(Verb):
                 "the archive": _archive_digest(archive),
                 "--predictor": self.predictor,
                 "--predictor-args": self.predictor_args,
+                "--min-probability": str(self.min_probability),
                 "--overrides": self.overrides,
             }
             job = PredictJob(
@@ -94,6 +98,7 @@ class Predict(Verb):
                 overrides=self.overrides,
                 predictor=self.predictor,
                 predictor_args=predictor_args,
+                min_probability=self.min_probability,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
                 reading=Reading(os.getcwd(), objects=True, multiple=self.batch_size or 1),

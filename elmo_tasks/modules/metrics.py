@@ -91,10 +91,10 @@ class LabelCounts:
 @Metric.register("elmo_classification")
 class ClassificationMetric(CountingMetric[torch.Tensor]):
     """
-    Computes the numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with all
-    `labels` and `zero_division=0`: a class that is never predicted has precision 0, a class that never occurs
-    has recall 0, and both count in the macro averages. `labels` are the names of the classes, in the order of
-    their ids. See `CountingMetric`.
+    Computes the numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with
+    `zero_division=0`. The macro averages are over the classes that occur, as gold or as a prediction: one
+    that is never predicted has precision 0, and one that is only predicted has recall 0. `labels` are the
+    names of all classes, in the order of their ids. See `CountingMetric`.
     """
 
     def __init__(self, labels: list[str]) -> None:
@@ -127,7 +127,11 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
             "f1": _ratio(2 * correct, gold + predicted),
         }
         metrics = {"accuracy": _ratio(correct.sum(), confusion.sum()).item()}
-        metrics |= {f"macro_{name}": values.mean().item() for name, values in by_class.items()}
+        occurs = gold + predicted > 0
+        metrics |= {
+            f"macro_{name}": values[occurs].mean().item() if occurs.any() else 0.0
+            for name, values in by_class.items()
+        }
         if not reset:
             return metrics
         for index, label in enumerate(self.labels):

@@ -61,7 +61,13 @@ def get_predictor(arguments: argparse.Namespace) -> TaskPredictor:
         cuda_device=arguments.cuda_device,
         overrides=arguments.overrides,
     )
-    return predictor_of(archive, arguments.predictor, arguments.dataset_reader_choice, predictor_args)
+    return predictor_of(
+        archive,
+        arguments.predictor,
+        arguments.dataset_reader_choice,
+        predictor_args,
+        arguments.min_probability,
+    )
 
 
 def predict_file(
@@ -143,10 +149,12 @@ def predictor_arguments(text: str) -> dict[str, Any]:
     raise ConfigurationError(f"--predictor-args must be a JSON object, not {text!r}")
 
 
-def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> TaskPredictor:
+def predictor_of(
+    archive: Archive, name: str | None, reader: str, arguments: dict[str, Any], min_probability: float = 0.0
+) -> TaskPredictor:
     """
-    Makes the predictor of a command, with the `reader` `train` or `validation`. Wrong arguments are an error,
-    and so is a predictor of ours for a model of others.
+    Makes the predictor of a command, with the `reader` `train` or `validation`; for `min_probability` see
+    `as_task_predictor`. Wrong arguments are an error, and so is a predictor of ours for a model of others.
     """
     ours = name in Predictor.list_available() and issubclass(Predictor.by_name(name), TaskPredictor)
     if ours and not hasattr(archive.model, "results"):
@@ -160,6 +168,6 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
         if not arguments:
             raise
         raise ConfigurationError(f"--predictor-args: {error}") from error
-    task_predictor = as_task_predictor(predictor)
+    task_predictor = as_task_predictor(predictor, min_probability)
     task_predictor.may_set_threads = True
     return task_predictor

@@ -117,6 +117,10 @@ def test_predict_reads_a_column_of_a_table(allennlp, archive, tmp_path):
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["ticket"] for line in lines] == ["T-1", "T-2"]
     assert lines[1]["tokens"] == ["Oslo", ",", "too", "."]
+    # An archive may follow the column.
+    sure = ["predict", "--text", "message", "--min-probability", 0.99, archive, source, "--output-file"]
+    allennlp(*sure, output, "--silent")
+    assert [json.loads(line)["entities"] for line in output.read_text().splitlines()] == [[], []]
     assert mentions(allennlp(*arguments, "words", status=1), "in.csv", "'words'", "ticket, message")
     assert "--use-dataset-reader" in allennlp(*arguments, "message", "--use-dataset-reader", status=1)
     assert "--text COLUMN" in allennlp("predict", "--help")
