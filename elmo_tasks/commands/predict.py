@@ -41,6 +41,7 @@ from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
+from elmo_tasks.pipeline.csv_output import DELIMITERS
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import InputRecord, attempt, value_of, with_place
 from elmo_tasks.pipeline.stream import json_records, open_lines, predict
@@ -76,6 +77,9 @@ class Predict(Verb):
         here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
+        if Path(output).suffix in DELIMITERS:
+            remedy = f"`allennlp predict ARCHIVE IN --output-file {output}` makes tables"
+            raise ConfigurationError(f"{output}: this command writes JSON Lines; {remedy}")
         if here:
             sources = [source] if source == "-" else list(map(str, input_files(source)))
         else:

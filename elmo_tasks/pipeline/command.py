@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, Optional
 
 from allennlp.commands import predict as stock
@@ -26,6 +27,7 @@ from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.pipeline.csv_output import CsvWriter, is_csv
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
 from elmo_tasks.pipeline.stream import column_records, json_records, open_lines, predict
 
@@ -83,8 +85,8 @@ def predict_file(
     """
     Predicts the lines of a file, or of standard input for `-`; or the texts in `columns` of a table; or,
     `by_reader`, the instances that the predictor's dataset reader reads there, with the `head` of a multitask
-    reader. Writes each result as a line to the file `output`, and `prints` it with its input. Nothing is
-    written if there is no input.
+    reader. Writes each result as a line to the file `output`, or as rows if it is csv or tsv, see
+    `CsvWriter`, and `prints` it with its input. Nothing is written if there is no input.
     """
     check_value(batch_size, Optional[PositiveInt], "--batch-size")
     reader = predictor._dataset_reader if by_reader else None
@@ -95,6 +97,7 @@ def predict_file(
     files = list(map(str, input_files(source))) if columns else _inputs(source, reader)
     if output is not None:
         refuse_inputs_as_outputs([output], files, error=ConfigurationError)
+        writes_csv = is_csv(output, predictor)
     records: Iterable[InputRecord]
     waits: Callable[[], bool] | None = None
     with ExitStack() as opened:
@@ -108,9 +111,11 @@ def predict_file(
             if isinstance(reader, TaskReader):
                 reader.every_record = True
             records = map(InputRecord, reader.read(source, **({} if head is None else {"force_task": head})))
-        file = None
+        file, write_row = None, None
         if output is not None:
             file = opened.enter_context(open(output, "w", 1, "utf-8", newline="\n"))
+            if writes_csv:
+                write_row = CsvWriter(file, Path(output), predictor)
         index = 0
 
         def write(record: InputRecord, result: JsonDict) -> None:
@@ -119,7 +124,9 @@ def predict_file(
             if prints:
                 print(f"input {index}: ", content if isinstance(content, Instance) else json.dumps(content))
                 print("prediction: ", line)
-            if file is not None:
+            if write_row is not None:
+                write_row(record, result)
+            elif file is not None:
                 file.write(line)
             sys.stdout.flush()
             index += 1

@@ -58,6 +58,8 @@ class InputRecord(NamedTuple):
     content: JsonDict | Instance | Exception
     where: str = ""
     """The place that errors name, such as a file and a line; empty if there is none."""
+    row: JsonDict | None = None
+    """All values of a row of a table, some of which are the content."""
 
 
 def attempt(function: Callable[[Input], Output], content: Input | Exception) -> Output | Exception:
@@ -141,8 +143,8 @@ class TaskPredictor(Predictor):
     """The records that are read before they are predicted, so that those of similar length run together."""
     gradients_class: ClassVar[type[Gradients]] = Gradients
     """The gradients of a task, for `allennlp.interpret` and explanations."""
-    has_probabilities: ClassVar[bool] = False
-    """Whether the results have probabilities, so that there may be a `min_probability`."""
+    columns: ClassVar[Sequence[str]] = ()
+    """The columns of a result in a table, with a `probability`; none if a result does not fit in one."""
     min_probability = 0.0
     """What has a lower probability is left out of the results, see `TaskResult.above`."""
     may_set_threads = False
@@ -403,7 +405,7 @@ class SentencePredictor(TextPredictor):
 class LabelPredictor(TaskPredictor):
     """Base class of predictors of the class of a text, or of two, each plain or a list of words."""
 
-    has_probabilities = True
+    columns = ("label", "probability")
 
     @abstractmethod
     def text_names(self) -> dict[str, str]:
@@ -499,7 +501,7 @@ def as_task_predictor(predictor: Predictor, min_probability: float = 0.0) -> Tas
     """
     predictor = predictor if isinstance(predictor, TaskPredictor) else AnyPredictor(predictor)
     if min_probability:
-        if not predictor.has_probabilities:
+        if not predictor.columns:
             raise ConfigurationError(f"min_probability: the results of {predictor.task()} have none")
         check_value(min_probability, Probability, "min_probability")
         predictor.min_probability = min_probability

@@ -205,7 +205,7 @@ def open_archives(
 def open_predictor(archive: str, device: int = -1, min_probability: float = 0.0) -> TaskPredictor:
     """Opens an archive, and returns its predictor, which has run once; see `open_archives`."""
     predictor = task_predictor(open_archive(archive, cuda_device=device))
-    if predictor.has_probabilities:
+    if predictor.columns:
         predictor = as_task_predictor(predictor, min_probability)
     # In several threads, what runs for the first time may fail.
     attempt(predictor.predict_json, dict.fromkeys(predictor.forms[0], "The bank paid Anna."))

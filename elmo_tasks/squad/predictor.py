@@ -62,7 +62,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
     """
 
     gradients_class = SquadGradients
-    has_probabilities = True
+    columns = ("answer", "char_start", "char_end", "probability")
     forms = ({"passage": str, "question": str},)
     optional_fields: ClassVar[Mapping[str, type]] = {"id": str}
 
