@@ -66,7 +66,7 @@ class CsvWriter:
         if record.row is not None or isinstance(record.content, dict):
             return _cells(record.content if record.row is None else record.row)
         read = {name: value for name, value in output.items() if name not in (*self._columns, *_LISTS)}
-        return {_NO_PREDICTION: None, **_cells(read)}
+        return {**_cells(read), _NO_PREDICTION: read.get(_NO_PREDICTION)}
 
     def _results(self, output: JsonDict) -> Sequence[JsonDict]:
         if _ENTITIES in output:
