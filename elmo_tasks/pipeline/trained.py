@@ -84,6 +84,8 @@ class TrainedModel(Generic[Value]):
             named = [f"{name}={value!r}" for name, value in others.items()]
             shown = ", ".join([*map(repr, texts), *named]) or "nothing"
             several = "; predict_batch takes a list" if any(isinstance(text, list) for text in texts) else ""
+            if any(isinstance(text, float) for text in texts):  # NaN of pandas
+                several = '; fillna("") makes empty texts of missing ones'
             raise ConfigurationError(
                 f"the model needs a string for each of: {', '.join(names)}; it got {shorten(shown)}{several}"
             )

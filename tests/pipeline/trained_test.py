@@ -56,7 +56,7 @@ def test_what_is_improbable_is_left_out():
 @pytest.mark.parametrize(
     ("examples", "names"),
     [
-        (["Ana sings.", float("nan")], ["examples[1]", "sentence", "nan"]),
+        (["Ana sings.", float("nan")], ["examples[1]", "sentence", "nan", 'fillna("")']),
         ([b"Ana"], ["examples[0]", "sentence", "b'Ana'"]),
         ([("Ana", "Silva")], ["examples[0]", "sentence", "Silva"]),
         (["Ana", {"text": "Ana"}], ["examples[1]", '"sentence"', '"text"']),
