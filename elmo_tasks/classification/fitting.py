@@ -6,6 +6,7 @@ some `NORM_OF_VECTORS`: features with a smaller norm need larger weights, which 
 """
 
 import logging
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -129,7 +130,11 @@ def cross_validate(
         logger.warning("fewer than %d texts, so that some folds lack the class: %s", folds, ", ".join(rare))
     classes = np.unique(labels)
     parts = []
-    for trained, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
+    divided = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the same
+        divisions = list(divided.split(labels, labels))
+    for trained, held_out in divisions:
         scaling = Scaling(texts[trained])
         regression = _regression(weight).set_params(warm_start=True)
         parts.append(
