@@ -5,6 +5,7 @@ from elmo_tasks import compat
 compat.make_for_all()
 
 # A module registers its components when it is imported. A predictor imports its model and reader.
+import elmo_tasks.classification.linear  # noqa: E402
 import elmo_tasks.classification.predictor  # noqa: E402
 import elmo_tasks.commands  # noqa: E402
 import elmo_tasks.coref.predictor  # noqa: E402

@@ -1,5 +1,6 @@
 """The classifier of sentences and pairs: a biLSTM, pooling, and a linear layer over the classes."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -55,8 +56,55 @@ class ClassificationResult(LabelResult):
         return fields
 
 
+class TextClassifier(Classifier):
+    """
+    Base class of a classifier of sentences, or of pairs.
+
+    # Parameters
+
+    pairs : whether the instances are pairs.
+    The others : see `Classifier`.
+    """
+
+    default_predictor = "elmo_classifier"
+    metadata_class = ClassifierText
+
+    def __init__(self, *, pairs: bool, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pairs = pairs
+
+    def vectors(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> torch.Tensor:
+        """
+        Returns the vectors of the texts; of pairs, u, v, |u - v| and u * v. Both texts of pairs are encoded
+        in one batch. Pairs for a model of single sentences are a `ConfigurationError`.
+
+        *Shape:* `(batch, sentence_dim)` or `(batch, 4 sentence_dim)`.
+        """
+        if (sentence2 is not None) != self.pairs:
+            texts = "single sentences" if self.pairs else "pairs of sentences"
+            raise ConfigurationError(
+                f"the data are {texts}, but the model has pairs: {str(self.pairs).lower()}"
+            )
+        if sentence2 is None:
+            return self.sentence_vectors(sentence1)
+        # (batch, sentence_dim)
+        first, second = self.sentence_vectors(stack_texts(sentence1, sentence2)).chunk(2)
+        return torch.cat([first, second, (first - second).abs(), first * second], dim=1)
+
+    @abstractmethod
+    def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
+        """*Shape:* `(batch, sentence_dim)`."""
+
+    def results(self, outputs: Outputs) -> list[ClassificationResult]:
+        texts: list[ClassifierText] = outputs["metadata"]
+        return [
+            ClassificationResult(text.sentence1, text.sentence2, *label)
+            for text, label in zip(texts, self.best_labels(outputs), strict=True)
+        ]
+
+
 @Model.register("elmo_classifier")
-class ClassificationModel(Classifier):
+class ClassificationModel(TextClassifier):
     """
     Conneau et al. 2017, arXiv:1705.02364, section 3: a biLSTM reads the sentence, and its outputs are pooled
     to one vector. For a pair with the vectors u and v, a linear layer reads u, v, |u - v| and u * v; both
@@ -64,22 +112,17 @@ class ClassificationModel(Classifier):
 
     # Parameters
 
-    pairs : whether the instances are pairs.
     hidden_sizes : units of each biLSTM layer, for each direction; an empty list pools the token vectors.
     pooling : `max` or `mean` over the tokens, or `last`: the final output of each direction, for the biLSTM,
         which it needs, and for ELMo.
     dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
         the input of the linear layer.
-    The others : see `Classifier`.
+    The others : see `TextClassifier`.
     """
-
-    default_predictor = "elmo_classifier"
-    metadata_class = ClassifierText
 
     def __init__(
         self,
         *,
-        pairs: bool,
         hidden_sizes: list[Size],
         pooling: Annotated[str, OneOf(POOLING)],
         dropout: Probability,
@@ -88,7 +131,6 @@ class ClassificationModel(Classifier):
         super().__init__(**kwargs)
         if pooling == "last" and not hidden_sizes:
             raise ConfigurationError("pooling 'last' needs a biLSTM: set hidden_sizes, or use max or mean")
-        self.pairs = pairs
         self.token_dropout = InputVariationalDropout(dropout)
         self.encoder = (
             BiLstm(input_dim=self.input_dim, hidden_sizes=hidden_sizes, dropout=0.0) if hidden_sizes else None
@@ -96,7 +138,7 @@ class ClassificationModel(Classifier):
         self.pool = POOLING[pooling]
         self.dropout = nn.Dropout(dropout)
         sentence_dim = (self.encoder.output_dim if self.encoder else self.input_dim) + self.elmo_output_dim
-        self.output = nn.Linear(4 * sentence_dim if pairs else sentence_dim, len(self.labels))
+        self.output = nn.Linear(4 * sentence_dim if self.pairs else sentence_dim, len(self.labels))
         self.initialize()
 
     def forward(
@@ -110,23 +152,10 @@ class ClassificationModel(Classifier):
         return self.decode(self.scores(sentence1, sentence2), metadata, label)
 
     def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:
-        """*Shape:* `logits` `(batch, classes)`. Pairs for a model of single sentences are an error."""
-        if (sentence2 is not None) != self.pairs:
-            texts = "single sentences" if self.pairs else "pairs of sentences"
-            raise ConfigurationError(
-                f"the data are {texts}, but the model has pairs: {str(self.pairs).lower()}"
-            )
-        if sentence2 is None:
-            # (batch, sentence_dim)
-            features = self._sentences(sentence1)
-        else:
-            # (batch, sentence_dim)
-            first, second = self._sentences(stack_texts(sentence1, sentence2)).chunk(2)
-            # (batch, 4 sentence_dim)
-            features = torch.cat([first, second, (first - second).abs(), first * second], dim=1)
-        return {"logits": self.output(self.dropout(features))}
+        """*Shape:* `logits` `(batch, classes)`."""
+        return {"logits": self.output(self.dropout(self.vectors(sentence1, sentence2)))}
 
-    def _sentences(self, tokens: TextFieldTensors) -> torch.Tensor:
+    def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
         """*Shape:* `(batch, sentence_dim)`."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, input_dim)
@@ -138,10 +167,3 @@ class ClassificationModel(Classifier):
         pooled = [self.pool(part, mask) for part in (encoded, elmo.output) if part is not None]
         # (batch, sentence_dim)
         return torch.cat(pooled, dim=1)
-
-    def results(self, outputs: Outputs) -> list[ClassificationResult]:
-        texts: list[ClassifierText] = outputs["metadata"]
-        return [
-            ClassificationResult(text.sentence1, text.sentence2, *label)
-            for text, label in zip(texts, self.best_labels(outputs), strict=True)
-        ]

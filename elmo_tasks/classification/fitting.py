@@ -1,0 +1,202 @@
+"""
+Logistic regression on the vectors and the n-grams of texts, by scikit-learn.
+
+The n-grams of a kind have the norm 1 in each text. The vectors are standardized, and scaled so that theirs is
+some `NORM_OF_VECTORS`: features with a smaller norm need larger weights, which the L2 penalty keeps down.
+"""
+
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+from allennlp.common.checks import ConfigurationError
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
+
+from elmo_tasks.classification.ngrams import KINDS, SUBLINEAR, joined
+
+logger = logging.getLogger(__name__)
+
+ClassWeight = Literal["balanced"] | dict[str, float] | None
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+"""The values of C, the inverse of the strength of the L2 penalty, from the strongest penalty on."""
+NORM_OF_VECTORS = 0.5
+_NEVER = -100.0
+"""The bias of a class without texts."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The features of texts or pairs, before they are scaled."""
+
+    vectors: np.ndarray
+    """*Shape:* `(texts, dim)`."""
+    terms: list[list[str]]
+    """For each kind of n-grams."""
+    counts: list[list[sparse.csr_array]]
+    """
+    For each kind, the counts in the texts; of pairs, in the first and in the second texts. *Shape:* `(texts,
+    terms)`.
+    """
+
+    @classmethod
+    def count(cls, vectors: np.ndarray, sides: Sequence[list[str]]) -> "Texts":
+        terms, counts = [], []
+        for settings in KINDS.values():
+            counter = CountVectorizer(**settings).fit(chain(*sides))
+            terms.append(list(counter.get_feature_names_out()))
+            counts.append([sparse.csr_array(counter.transform(side)) for side in sides])
+        # Standardized in double precision
+        return cls(vectors.astype(np.float64), terms, counts)
+
+    def __getitem__(self, rows: np.ndarray) -> "Texts":
+        return Texts(self.vectors[rows], self.terms, [[side[rows] for side in kind] for kind in self.counts])
+
+
+class Scaling:
+    """Scales features by the means, deviations and document frequencies of the texts that it is given."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.standard = StandardScaler().fit(texts.vectors)
+        self.norm = NORM_OF_VECTORS / texts.vectors.shape[1] ** 0.5
+        stacked = [sparse.vstack(sides, format="csr") for sides in texts.counts]
+        # Terms that these texts lack are unknown.
+        self.known = [np.flatnonzero(counts.sum(axis=0)) for counts in stacked]
+        self.tfidf = [
+            TfidfTransformer(**SUBLINEAR).fit(counts[:, known])
+            for counts, known in zip(stacked, self.known, strict=True)
+        ]
+
+    def __call__(self, texts: Texts) -> sparse.csr_array:
+        """*Shape:* `(texts, features)`, the vectors first."""
+        parts = [sparse.csr_array(self.standard.transform(texts.vectors) * self.norm)]
+        for sides, known, tfidf in zip(texts.counts, self.known, self.tfidf, strict=True):
+            parts.append(joined(*(sparse.csr_array(tfidf.transform(side[:, known])) for side in sides)))
+        return sparse.hstack(parts, format="csr")
+
+
+@dataclass
+class CrossValidation:
+    """The best strength of the penalty, and the predictions of each text by the model of the other folds."""
+
+    C: float
+    labels: np.ndarray
+    classes: np.ndarray
+    """The classes that occur, in the order of the columns of `probabilities`."""
+    probabilities: np.ndarray
+    folds: list[np.ndarray]
+    """The texts of each fold."""
+    loss: float
+
+    def metrics(self) -> dict[str, float]:
+        predicted = self.classes[self.probabilities.argmax(axis=1)]
+        of_folds = [
+            (
+                accuracy_score(self.labels[fold], predicted[fold]),
+                f1_score(self.labels[fold], predicted[fold], average="macro", zero_division=0),
+            )
+            for fold in self.folds
+        ]
+        values = {"cross_validation_loss": self.loss, "folds": len(self.folds), "C": self.C}
+        for name, scores in zip(("accuracy", "macro_f1"), zip(*of_folds, strict=True), strict=True):
+            values[f"cross_validation_{name}"] = float(np.mean(scores))
+            values[f"cross_validation_{name}_spread"] = float(np.std(scores))
+        return values
+
+
+def cross_validate(
+    texts: Texts, labels: np.ndarray, *, folds: int, seed: int, weight: ClassWeight
+) -> CrossValidation:
+    """
+    Tries weaker penalties until the log loss on the folds no longer falls. Data that cannot be divided into
+    folds are a `ConfigurationError`. *Shape:* `labels` `(texts,)`, names of classes.
+    """
+    counts = Counter(labels.tolist())
+    folds = min(folds, max(counts.values()))
+    if len(counts) < 2 or folds < 2:
+        few = "one class" if len(counts) < 2 else "one text of each class"
+        raise ConfigurationError(f"the training data have {few}, from which nothing can be learned")
+    if rare := [repr(name) for name, count in counts.items() if count < folds]:
+        logger.warning("fewer than %d texts, so that some folds lack the class: %s", folds, ", ".join(rare))
+    classes = np.unique(labels)
+    parts = []
+    divided = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the same
+        divisions = list(divided.split(labels, labels))
+    for trained, held_out in divisions:
+        scaling = Scaling(texts[trained])
+        regression = _regression(weight).set_params(warm_start=True)
+        parts.append(
+            (regression, scaling(texts[trained]), labels[trained], scaling(texts[held_out]), held_out)
+        )
+    weights = compute_sample_weight(weight, labels)
+    best: CrossValidation | None = None
+    for strength in STRENGTHS:
+        probabilities = np.zeros((len(labels), len(classes)))
+        for regression, features, gold, unseen, held_out in parts:
+            regression.set_params(C=strength).fit(features, gold)
+            columns = np.searchsorted(classes, regression.classes_)
+            probabilities[np.ix_(held_out, columns)] = regression.predict_proba(unseen)
+        loss = float(log_loss(labels, probabilities, labels=classes, sample_weight=weights))
+        if best is not None and loss >= best.loss:
+            break
+        best = CrossValidation(
+            strength, labels, classes, probabilities, [held_out for *_, held_out in parts], loss
+        )
+    assert best is not None
+    return best
+
+
+class Weights(NamedTuple):
+    """The weights of a `LinearModel` by class, in the order of its labels."""
+
+    of_vectors: np.ndarray
+    """*Shape:* `(classes, dim)`."""
+    bias: np.ndarray
+    """*Shape:* `(classes,)`."""
+    terms: list[list[str]]
+    idf: np.ndarray
+    """Of the terms of all kinds. *Shape:* `(terms,)`."""
+    of_ngrams: np.ndarray
+    """*Shape:* `(features, classes)`."""
+
+
+def fit(
+    texts: Texts,
+    labels: np.ndarray,
+    classes: list[str],
+    *,
+    C: float,  # noqa: N803
+    weight: ClassWeight,
+) -> Weights:
+    """Fits the regression on all texts. The model never predicts one of the `classes` that has no text."""
+    scaling = Scaling(texts)
+    regression = _regression(weight).set_params(C=C).fit(scaling(texts), labels)
+    coefficients, intercepts = regression.coef_, regression.intercept_
+    if len(coefficients) == 1:  # two classes: half of the logit is for the second one, half against the first
+        coefficients, intercepts = (np.stack([-each[0], each[0]]) / 2 for each in (coefficients, intercepts))
+    rows = [classes.index(label) for label in regression.classes_]
+    # (classes, features)
+    weights = np.zeros((len(classes), coefficients.shape[1]))
+    weights[rows] = coefficients
+    of_vectors, of_ngrams = np.split(weights, [texts.vectors.shape[1]], axis=1)
+    of_vectors *= scaling.norm / scaling.standard.scale_
+    bias = np.full(len(classes), _NEVER)
+    bias[rows] = intercepts - of_vectors[rows] @ scaling.standard.mean_
+    idf = np.concatenate([tfidf.idf_ for tfidf in scaling.tfidf])
+    return Weights(of_vectors, bias, texts.terms, idf, of_ngrams.T)
+
+
+def _regression(weight: ClassWeight) -> LogisticRegression:
+    return LogisticRegression(class_weight=weight, max_iter=1000)

@@ -1,0 +1,165 @@
+"""The linear classifier of sentences and pairs, and its trainer: logistic regression on frozen features."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+
+import numpy as np
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.tqdm import Tqdm
+from allennlp.data import DataLoader, TextFieldTensors
+from allennlp.models import Model
+from allennlp.models.model import _DEFAULT_WEIGHTS
+from allennlp.nn.util import get_text_field_mask, move_to_device
+from allennlp.training import Trainer
+from allennlp.training.util import evaluate
+from torch import nn
+
+from elmo_tasks.classification.model import TextClassifier, mean_of_tokens
+from elmo_tasks.classification.reader import ClassifierText
+from elmo_tasks.common.strict_params import StrictParams
+from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, Range
+from elmo_tasks.modules.elmo_model import Outputs, Scores
+
+if TYPE_CHECKING:
+    from elmo_tasks.classification.fitting import Weights
+
+
+@Model.register("elmo_linear")
+class LinearModel(TextClassifier):
+    """
+    A linear layer over the mean of a text's word vectors and over its n-grams (`NgramLayer`), for some
+    hundreds or thousands of texts. ELMo's vectors are the average of its layers. `LinearTrainer` trains it.
+
+    Explanations show the effect of words through their vectors alone, and not through n-grams. For the
+    parameters see `TextClassifier`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        from elmo_tasks.classification.ngrams import NgramLayer
+
+        self.output = nn.Linear(self.input_dim * (4 if self.pairs else 1), len(self.labels))
+        self.ngrams = NgramLayer(len(self.labels))
+        self.initialize()
+
+    def forward(
+        self,
+        sentence1: TextFieldTensors,
+        metadata: list[ClassifierText],
+        sentence2: TextFieldTensors | None = None,
+        label: torch.Tensor | None = None,
+    ) -> Outputs:
+        """Classifies texts. *Shape:* `label` `(batch,)`. For the outputs see `Classifier.decode`."""
+        return self.decode(self.scores(sentence1, sentence2, metadata), metadata, label)
+
+    def scores(
+        self,
+        sentence1: TextFieldTensors,
+        sentence2: TextFieldTensors | None,
+        metadata: list[ClassifierText],
+    ) -> Scores:
+        """*Shape:* `logits` `(batch, classes)`."""
+        # (batch, sentence_dim), for pairs (batch, 4 sentence_dim)
+        vectors = self.vectors(sentence1, sentence2)
+        return {"logits": self.output(vectors) + self.ngrams(*sides_of(metadata))}
+
+    def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
+        """*Shape:* `(batch, sentence_dim)`."""
+        # (batch, tokens, input_dim)
+        embedded, _ = self.embed(tokens)
+        return mean_of_tokens(embedded, get_text_field_mask(tokens))
+
+    @torch.no_grad()
+    def fill(self, weights: "Weights") -> None:
+        """Takes the weights that a regression has found."""
+        self.output.weight.copy_(torch.from_numpy(weights.of_vectors))
+        self.output.bias.copy_(torch.from_numpy(weights.bias))
+        self.ngrams.fill(weights.terms, weights.idf, weights.of_ngrams)
+
+
+def sides_of(texts: list[ClassifierText]) -> list[list[str]]:
+    """Returns the texts with a blank between their words; of pairs, the first and the second texts."""
+    sides = [[text.sentence1 for text in texts], [text.sentence2 for text in texts if text.sentence2]]
+    return [[" ".join(words) for words in side] for side in sides if side]
+
+
+@Trainer.register("elmo_linear")
+class LinearTrainer(StrictParams, Trainer):
+    """
+    Fits an `elmo_linear` model by scikit-learn's logistic regression, in place of epochs. The features are
+    computed once. The strength of the L2 penalty is the one with the best log loss on stratified folds; the
+    model is then fitted on all training data. See `fitting`. There are no checkpoints: a run that was killed
+    is fitted again.
+
+    # Parameters
+
+    folds : the number of folds; fewer if no class has so many texts.
+    class_weight : the weight of the texts of a class in training: `balanced`, for as much weight of each
+        class in all, or a weight by class, 1 for the classes that it lacks; `null`: 1 for all.
+    seed : draws the folds.
+    cuda_device : the GPU that computes the features; by default the first one, -1 for the CPU.
+    The others come from the other blocks of the config.
+    """
+
+    def __init__(
+        self,
+        *,
+        serialization_dir: str,
+        model: Model,
+        data_loader: DataLoader,
+        validation_data_loader: Optional[DataLoader] = None,
+        folds: Annotated[int, Range(2)] = 5,
+        class_weight: Optional[Union[Literal["balanced"], dict[str, PositiveFloat]]] = None,
+        seed: NonNegativeInt = 13,
+        cuda_device: Optional[Annotated[int, Range(-1)]] = None,
+    ) -> None:
+        super().__init__(serialization_dir, cuda_device)
+        if not isinstance(model, LinearModel):
+            raise ConfigurationError(f"trains a model of type elmo_linear, not a {type(model).__name__}")
+        self.model = model.to(self.cuda_device)
+        self.data_loader = data_loader
+        self._validation_data_loader = validation_data_loader
+        self.folds = folds
+        self.seed = seed
+        self.class_weight = class_weight
+        if isinstance(class_weight, dict) and (unknown := class_weight.keys() - set(model.labels)):
+            names = ", ".join(map(repr, sorted(unknown)))
+            raise ConfigurationError(f"class_weight: the data have no class {names}")
+
+    def train(self) -> dict[str, Any]:
+        """
+        Trains the model, writes its weights, and returns `cross_validation_accuracy`, `_macro_f1` and
+        `_loss`, with their standard deviations over the folds as `_spread`, the number of `folds`, the `C` of
+        the regression, and the metrics on the validation data, as `validation_` and `best_validation_`.
+        """
+        from elmo_tasks.classification.fitting import Texts, cross_validate, fit
+
+        self.model.eval()
+        vectors, metadata, ids = self._read(self.data_loader)
+        labels = np.array(self.model.labels)[ids]
+        texts = Texts.count(vectors, sides_of(metadata))
+        chosen = cross_validate(texts, labels, folds=self.folds, seed=self.seed, weight=self.class_weight)
+        self.model.fill(fit(texts, labels, self.model.labels, C=chosen.C, weight=self.class_weight))
+        torch.save(self.model.state_dict(), self.get_best_weights_path())
+        metrics = chosen.metrics()
+        if self._validation_data_loader is not None:
+            loader = self._validation_data_loader
+            loader.set_target_device(self.cuda_device)
+            scores = evaluate(self.model, loader, self.cuda_device)
+            metrics |= {f"{best}validation_{name}": scores[name] for best in ("", "best_") for name in scores}
+        return metrics
+
+    def get_best_weights_path(self) -> str:
+        return str(Path(self._serialization_dir, _DEFAULT_WEIGHTS))
+
+    @torch.no_grad()
+    def _read(self, loader: DataLoader) -> tuple[np.ndarray, list[ClassifierText], np.ndarray]:
+        """Returns the vectors, metadata and label ids of all texts. *Shape:* `(texts, sentence_dim)`."""
+        vectors, metadata, labels = [], [], []
+        for batch in Tqdm.tqdm(loader, desc="features"):
+            batch = move_to_device(batch, self.cuda_device)
+            vectors.append(self.model.vectors(batch["sentence1"], batch.get("sentence2")).cpu())
+            metadata += batch["metadata"]
+            labels.append(batch["label"].cpu())
+        return torch.cat(vectors).numpy(), metadata, torch.cat(labels).numpy()

@@ -1,0 +1,239 @@
+"""The linear classifier, against a pipeline of scikit-learn's own classes."""
+
+import csv
+import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from allennlp.commands.train import train_model
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.models import Model
+from allennlp.models.archival import load_archive
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, log_loss
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from elmo_tasks import ElmoEmbedder, load
+from elmo_tasks.common.files import bundled
+from elmo_tasks.pipeline.explanations import Explainer, can_explain
+from tests.conftest import TINY_ELMO
+from tests.errors import error_of, mentions
+
+MESSAGES, MRPC = (bundled(f"fixtures/classification/{name}").resolve() for name in ("messages", "mrpc"))
+
+
+def train(folder, data, *, dev=None, text=("text",), label="label", classes=None, **trainer):
+    """The metrics of a run in a folder, on rows of labelled texts that are split at blanks."""
+    if not isinstance(data, str):
+        columns = (label, *text)
+        with open(folder.with_suffix(".csv"), "w", newline="") as file:
+            csv.writer(file).writerows([columns, *data])
+        classes = classes or sorted({row[0] for row in data})
+        data = str(folder.with_suffix(".csv"))
+    config = bundled("training_configs/classifier_linear_elmo.jsonnet").resolve()
+    source = folder.with_suffix(".jsonnet")
+    keys = {"train": data, "dev": dev, "text": text[0], "text2": (*text, None)[1], "label": label}
+    keys |= {"classes": classes, "tokenizer": "whitespace"}
+    hidden = " ".join(f"{name}:: {json.dumps(value)}," for name, value in keys.items())
+    source.write_text(f"(import '{config}') + {{ {hidden} }}")
+    overrides = TINY_ELMO | {f"trainer.{name}": value for name, value in trainer.items()}
+    train_model(Params.from_file(str(source), json.dumps(overrides)), str(folder))
+    return json.loads((folder / "metrics.json").read_text())
+
+
+class Features(BaseEstimator, TransformerMixin):
+    """The features of texts, or of pairs of texts, as a dense matrix."""
+
+    def fit(self, X, y=None):  # noqa: N803
+        texts = [" ".join(words) for side in zip(*X, strict=True) for words in side]
+        words = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
+        characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
+        self.vectorizers = [words.fit(texts), characters.fit(texts)]
+        self.scaler = StandardScaler().fit(self.joined(X, self.means))
+        return self
+
+    def transform(self, X):  # noqa: N803
+        vectors = self.scaler.transform(self.joined(X, self.means))
+        parts = [vectors * 0.5 / vectors.shape[1] ** 0.5]
+        parts += [self.joined(X, partial(self.weights, vectorizer)) for vectorizer in self.vectorizers]
+        return np.concatenate(parts, axis=1)
+
+    def joined(self, X, features_of):  # noqa: N803
+        sides = [features_of(side) for side in zip(*X, strict=True)]
+        if len(sides) == 1:
+            return sides[0]
+        first, second = sides
+        return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
+
+    def means(self, texts):
+        embedder = ElmoEmbedder(*TINY_ELMO.values())
+        return np.stack([vectors.mean(axis=(0, 1)) for vectors in embedder.embed_sentences(texts)])
+
+    def weights(self, vectorizer, texts):
+        return vectorizer.transform([" ".join(words) for words in texts]).toarray()
+
+
+def reference(C, **options):  # noqa: N803
+    return make_pipeline(Features(), LogisticRegression(C=C, max_iter=1000, **options))
+
+
+def rows_of(path):
+    """Rows of a class and the words of the texts."""
+    with open(path, newline="") as file:
+        return [(row["label"], row["text"]) for row in csv.DictReader(file)]
+
+
+TRAIN, DEV = rows_of(MESSAGES / "train.csv"), rows_of(MESSAGES / "dev.csv")
+
+
+def words_of(rows):
+    return [[text.split() for text in texts] for _, *texts in rows]
+
+
+def probabilities(folder, rows):
+    """*Shape:* `(texts, classes)`, by the archive of a run."""
+    predictor = load(folder / "model.tar.gz").predictor
+    names = ("sentence1", "sentence2") if len(rows[0]) > 2 else ("sentence",)
+    inputs = [dict(zip(names, texts, strict=True)) for _, *texts in rows]
+    return np.array([list(each["probabilities"].values()) for each in predictor.predict_batch_json(inputs)])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run on the messages, and its metrics."""
+    folder = tmp_path_factory.mktemp("linear") / "run"
+    return folder, train(folder, TRAIN, dev=str(MESSAGES / "dev.csv"))
+
+
+def test_predicts_as_the_regression_does(run):
+    folder, metrics = run
+    regression = reference(metrics["C"]).fit(words_of(TRAIN), [label for label, _ in TRAIN])
+    expected = regression.predict_proba(words_of(DEV))
+    np.testing.assert_allclose(probabilities(folder, DEV), expected, atol=1e-4)
+    accuracy = regression.score(words_of(DEV), [label for label, _ in DEV])
+    assert metrics["validation_accuracy"] == metrics["best_validation_accuracy"] == pytest.approx(accuracy)
+
+
+def test_cross_validation_fits_all_features_on_the_other_folds(run):
+    _, metrics = run
+    # As the data loader sorts them
+    labels, texts = np.array([label for label, _ in TRAIN]), words_of(TRAIN)
+    order = sorted(range(len(texts)), key=lambda index: len(texts[index][0]))
+    labels, texts = labels[order], [texts[index] for index in order]
+    found = np.zeros((len(labels), 3))
+    scores = []
+    for trained, held_out in StratifiedKFold(5, shuffle=True, random_state=13).split(labels, labels):
+        regression = reference(metrics["C"]).fit([texts[index] for index in trained], labels[trained])
+        found[held_out] = regression.predict_proba([texts[index] for index in held_out])
+        predicted = regression.classes_[found[held_out].argmax(axis=1)]
+        scores.append(
+            [(predicted == labels[held_out]).mean(), f1_score(labels[held_out], predicted, average="macro")]
+        )
+    assert metrics["cross_validation_loss"] == pytest.approx(log_loss(labels, found), abs=1e-3)
+    means, spreads = np.mean(scores, axis=0), np.std(scores, axis=0)
+    for index, name in enumerate(("accuracy", "macro_f1")):
+        assert metrics[f"cross_validation_{name}"] == pytest.approx(means[index], abs=0.02)
+        assert metrics[f"cross_validation_{name}_spread"] == pytest.approx(spreads[index], abs=0.02)
+
+
+def test_pairs(tmp_path):
+    with open(MRPC / "train.txt", encoding="utf-8-sig") as file:
+        table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = [(row["Quality"], row["#1 String"], row["#2 String"]) for row in table]
+    metrics = train(tmp_path / "run", rows, text=("a", "b"))
+    regression = reference(metrics["C"]).fit(words_of(rows), [label for label, *_ in rows])
+    new = [("", "It is here .", "No"), *((label, b, a) for label, a, b in rows[:5])]
+    expected = regression.predict_proba(words_of(new))
+    np.testing.assert_allclose(probabilities(tmp_path / "run", new), expected, atol=1e-4)
+
+
+def test_class_weights(tmp_path):
+    rows = TRAIN[:60] + [row for row in TRAIN[60:] if row[0] == "payment"]
+    metrics = train(tmp_path / "balanced", rows, class_weight="balanced")
+    regression = reference(metrics["C"], class_weight="balanced")
+    expected = regression.fit(words_of(rows), [label for label, _ in rows]).predict_proba(words_of(DEV))
+    np.testing.assert_allclose(probabilities(tmp_path / "balanced", DEV), expected, atol=1e-4)
+    metrics = train(tmp_path / "chosen", rows, class_weight={"delivery": 3.0})
+    regression = reference(metrics["C"], class_weight={"delivery": 3.0})
+    expected = regression.fit(words_of(rows), [label for label, _ in rows]).predict_proba(words_of(DEV))
+    np.testing.assert_allclose(probabilities(tmp_path / "chosen", DEV), expected, atol=1e-4)
+    message = error_of(ConfigurationError, train, tmp_path / "unknown", rows, class_weight={"spam": 2.0})
+    assert mentions(message, "class_weight", "'spam'")
+
+
+def test_two_classes_and_one_without_texts(tmp_path):
+    rows = [row for row in TRAIN if row[0] != "payment"]
+    metrics = train(tmp_path / "run", rows, classes=["payment", "delivery", "account"])
+    regression = reference(metrics["C"]).fit(words_of(rows), [label for label, _ in rows])
+    found = probabilities(tmp_path / "run", DEV)
+    np.testing.assert_allclose(found[:, [2, 1]], regression.predict_proba(words_of(DEV)), atol=1e-4)
+    assert found[:, 0].max() < 1e-6
+
+
+def test_rare_classes_are_told(tmp_path):
+    metrics = train(tmp_path / "run", [*TRAIN, *(("rare", f"text {number}") for number in range(3))])
+    assert metrics["folds"] == 5
+    assert mentions((tmp_path / "run/out.log").read_text(), "5", "'rare'")
+
+
+@pytest.mark.parametrize("rows", [TRAIN[:1] * 5, [("delivery", "x"), ("payment", "y")]])
+def test_nothing_to_learn_from(tmp_path, rows):
+    assert mentions(
+        error_of(ConfigurationError, train, tmp_path / "run", rows, classes=["delivery", "payment"]), "one"
+    )
+
+
+def test_an_archive_is_opened_without_pickles_and_evaluated(run, allennlp, tmp_path):
+    folder, metrics = run
+    assert torch.load(folder / "best.th", weights_only=True)
+    allennlp("evaluate", folder / "model.tar.gz", MESSAGES / "dev.csv", "--output-file", tmp_path / "scores")
+    scores = json.loads((tmp_path / "scores").read_text())
+    assert scores == {name: pytest.approx(metrics[f"validation_{name}"], abs=1e-5) for name in scores}
+    model = load_archive(folder / "model.tar.gz").model
+    again = Model.from_params(Params.from_file(str(folder / "config.json"))["model"], vocab=model.vocab)
+    again.load_state_dict(model.state_dict())
+    texts = ["The courier has lost my parcel .", "Help"]
+    assert torch.equal(again.ngrams(texts), model.ngrams(texts))
+
+
+def test_a_slim_archive_predicts_the_same(allennlp, tmp_path):
+    config = bundled("training_configs/classifier_linear_elmo.jsonnet").resolve()
+    allennlp("train", config, "-s", tmp_path / "run")
+    allennlp("elmo", "slim", tmp_path / "run/model.tar.gz", "-o", tmp_path / "slim.tar.gz")
+    texts = [text for _, text in DEV]
+    whole, slim = (load(path) for path in (tmp_path / "run/model.tar.gz", tmp_path / "slim.tar.gz"))
+    assert [whole(text).label for text in texts] == [slim(text).label for text in texts]
+
+
+def test_threads_and_batches(run):
+    model = load(run[0] / "model.tar.gz")
+    texts = [text for _, text in DEV]
+    alone = [model(text).probabilities for text in texts]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda text: model(text).probabilities, texts * 4)) == alone * 4
+    together = model.predictor.predict_batch_json([{"sentence": text} for text in texts])
+    for one, other in zip(alone, together, strict=True):
+        assert other["probabilities"] == pytest.approx(one, abs=1e-5)
+
+
+def test_texts_without_words_or_with_new_ones(run):
+    predict = load(run[0] / "model.tar.gz").predictor.predict_batch_json
+    empty, new = predict([{"sentence": " "}, {"sentence": "Жжжж"}])
+    assert (empty["label"], empty["probabilities"]) == (None, {})
+    assert sum(new["probabilities"].values()) == pytest.approx(1)
+
+
+def test_explanations_are_of_the_vectors(run):
+    predictor = load(run[0] / "model.tar.gz").predictor
+    assert can_explain(predictor)
+    ((text,),) = Explainer(predictor)({"sentence": "The courier has lost my parcel ."})["explanations"]
+    assert text["tokens"][1] == "courier"
+    assert sum(text["shares"]) == pytest.approx(1)
