@@ -71,6 +71,8 @@ class CsvWriter:
     def _results(self, output: JsonDict) -> Sequence[JsonDict]:
         if _ENTITIES in output:
             return [{**entity, "entity": entity["text"]} for entity in output[_ENTITIES]]
+        if "labels" in output:
+            return [{"labels": "|".join(output["labels"])}]
         if probabilities := output.get("probabilities"):
             return [{**output, "probability": max(probabilities.values())}]
         return [output]

@@ -71,6 +71,13 @@ class LabelResult(TaskResult):
         return label_names(self.probabilities)
 
 
+class Labels(NamedTuple):
+    """The classes of a text, any number of them, and the probability of each class."""
+
+    labels: list[str]
+    probabilities: dict[str, float]
+
+
 class Argument(NamedTuple):
     """
     An argument of a predicate, with the characters `[start, end)` of its parts in the text; most have one.
