@@ -20,7 +20,6 @@ from elmo_tasks.data.formats.profile import (
     NAMES_OF_LABELS,
     NAMES_OF_PAIRS,
     NAMES_OF_TEXTS,
-    NAMES_OF_TWO,
     Column,
     Table,
     as_label,
@@ -322,7 +321,7 @@ def _pair(table: Table, texts: Sequence[Column]) -> tuple[Column, Column] | None
     filled = [column for column in texts if 10 * len(column.values) > 9 * len(table.rows)]
     by_name = {normal(column.name): column for column in filled}
     if table.has_header:
-        for names in NAMES_OF_PAIRS + (NAMES_OF_TWO if len(texts) == 2 else ()):
+        for names in NAMES_OF_PAIRS:
             if set(names) <= by_name.keys():
                 return by_name[names[0]], by_name[names[1]]
         alike = [pair for pair in combinations(filled, 2) if _are_contrasted(*pair)]
