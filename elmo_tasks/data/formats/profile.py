@@ -38,7 +38,7 @@ NAMES_OF_PAIRS = (
     *(("sentence a", "sentence b"), ("text a", "text b"), ("claim", "evidence"), ("query", "passage")),
     *(("tweet", "reply"), ("post", "reply"), ("headline", "body")),
     *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("question", "answer")),
-    ("context", "statement"),
+    *(("context", "statement"), ("context", "utterance")),
 )
 CONTRASTS = (("1", "2"), ("a", "b"), ("first", "second"), ("left", "right"), ("more", "less"), ("q", "a"))
 """The parts in which the names of a pair differ."""
@@ -81,6 +81,11 @@ class Column:
     name: str
     values: Sequence[Any]
     num_rows: int
+
+    @cached_property
+    def plain_name(self) -> str:
+        """The name as `normal` writes it."""
+        return normal(self.name)
 
     @cached_property
     def strings(self) -> list[str]:
