@@ -256,10 +256,10 @@ def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[
         return list(pair), None
     # Remarks are seldom.
     texts = [column for column in texts if 2 * len(column.values) > len(table.rows)] or texts
-    texts.sort(key=lambda column: (column.plain_name != "text", -column.num_words))
-    is_named = len(texts) == 1 or texts[0].plain_name == "text"
-    is_sure = is_named or texts[0].num_words >= _LONGER * texts[1].num_words
-    return texts[:1], None if is_sure else _doubt("text", texts)
+    first, *others = sorted(texts, key=lambda column: (column.plain_name != "text", -column.num_words))
+    is_named = first.plain_name == "text" or not others
+    is_sure = is_named or first.num_words >= _LONGER * others[0].num_words
+    return [first], None if is_sure else _doubt("text", texts)
 
 
 def _may_be_text(column: Column) -> bool:
