@@ -97,11 +97,6 @@ class Column:
         """The different values, as labels, and how often they occur."""
         return Counter(self.strings)
 
-    @property
-    def recurring(self) -> float:
-        """The share of the values that occur more than once."""
-        return sum(count for count in self.counts.values() if count > 1) / len(self.values)
-
     @cached_property
     def num_words(self) -> float:
         """The words of a value on average."""
@@ -128,7 +123,7 @@ class Column:
             return "list"
         if _most(map(_LIST.fullmatch, strings)):
             return "list"
-        recurs = 2 <= len(self.counts) <= MAX_CLASSES and 2 * self.recurring >= 1
+        recurs = _recur(self.counts)
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
@@ -151,7 +146,7 @@ class Column:
     def _are_lists_of_labels(self) -> bool:
         lists = [value for value in self.values if isinstance(value, list)]
         parts = Counter(part for value in lists for part in value if isinstance(part, str | int))
-        return bool(lists) and max(map(len, lists)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
+        return max(map(len, lists), default=0) > 1 and _recur(parts)
 
     @property
     def _are_codes_of_labels(self) -> bool:
@@ -161,8 +156,7 @@ class Column:
         split = [_MARKS.split(value) for value in self.strings]
         if all(len(parts) == 2 and all(map(str.isdecimal, parts)) for parts in split):
             return False  # decimal commas
-        parts = Counter(part for value in split for part in value)
-        return max(map(len, split)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
+        return max(map(len, split)) > 1 and _recur(Counter(chain.from_iterable(split)))
 
     def shown(self) -> str:
         """Returns the name, the number of different values, and three of them."""
@@ -175,8 +169,10 @@ def _most(conditions: Iterator[Any] | Any) -> bool:
     return sum(results) >= _MOST * len(results)
 
 
-def _recur(parts: Counter[Any]) -> bool:
-    return 2 * sum(count for count in parts.values() if count > 1) >= parts.total()
+def _recur(counts: Counter[Any]) -> bool:
+    """Tells whether there are two values or more, and few, most of which recur."""
+    recurring = sum(count for count in counts.values() if count > 1)
+    return 2 <= len(counts) <= MAX_CLASSES and 2 * recurring >= counts.total()
 
 
 def _are_tags(value: str) -> bool:
