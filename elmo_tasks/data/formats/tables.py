@@ -117,6 +117,9 @@ def find_pairs(sample: Sample) -> Finding:
             for ending in dict.fromkeys(["", *endings])  # as in `sentence_A_En`, of several languages
             if all((roles := _roles(table, ending)).values())
         ]
+    labels = (table.columns[roles["label"]].counts for roles, _ in ways)
+    if any(_FRACTION.fullmatch(label) for counts in labels for label in counts):
+        return Finding(Fit.NO)
     found = [_with_classes(table, roles, keys) for roles, keys in ways]
     if ways and not any(found):
         remedy = (
@@ -142,8 +145,6 @@ def _with_classes(
     is_named = _are_entailment(classes) or "premise" in table.columns
     if classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}:
         return Fit.CERTAIN, keys
-    if any(map(_FRACTION.fullmatch, classes)):
-        return None
     if classes == {"0", "1", "2"}:
         numbers = {str(number): name for number, name in enumerate(ENTAILMENT_LABELS)}
         return (Fit.CERTAIN if is_named else Fit.LIKELY), keys | {"label_names": numbers}
