@@ -312,7 +312,11 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
     ):
         logger.warning("%s: the tags o, 0 and - are read as O", path)
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
-        yield value_or_error(path, None, _from_rows, path, layout, group)
+        try:
+            yield _from_rows(path, layout, group)
+        except InputError as error:
+            error.where = str(path)
+            yield error
 
 
 def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence:
