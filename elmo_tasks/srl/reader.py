@@ -134,8 +134,7 @@ class SrlReader(TaskReader):
         words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
         if self.every_record:
             # Without tags, since some sentences of a batch may have none
-            indices = [predicate.index for predicate in sentence.predicates] + sentence.without_arguments
-            instances = [_instance(words, tokens, index, None) for index in indices]
+            instances = [_instance(words, tokens, each.index, None) for each in sentence.predicates]
             reason = "" if instances else "no predicate is marked in the sentence"
             propositions = instances if sentence.marked else None
             yield SentenceInstance(join_words(words), propositions, reason, sentence.ids)

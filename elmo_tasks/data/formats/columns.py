@@ -42,7 +42,6 @@ _BLANKS = re.compile(f"[{BLANKS}]+")
 _COMMENT = re.compile(r"#+(?:[ \t]|$)|###")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
-_ID = re.compile(r"#\w+\d+")
 _VALUE = re.compile(r"# \S+ = ")
 
 Lines = list[tuple[int, str]]
@@ -75,6 +74,7 @@ class ColumnLayout:
         self.names = list(names)
         self.delimiter = delimiter
         self.comments = comments
+        self._mark = "#" if comments == "auto" else comments
 
     def split(self, line: str) -> list[str]:
         """Returns the cells of a line, between tabs if these alone make the right number of cells."""
@@ -84,7 +84,6 @@ class ColumnLayout:
         return cells
 
     def fits(self, cells: list[str]) -> bool:
-        """Returns whether a row may have these cells, by their number."""
         return len(cells) == len(self.names)
 
     def sentences(
@@ -98,54 +97,31 @@ class ColumnLayout:
         warned = False
         lines = read_lines(path) if lines is None else lines
         for group in line_groups(lines, separators=separators):
-            if self.comments:
-                group = self._rows(group)
-            if len(group) > LONG and not warned:
+            rows: Lines = []
+            for line_number, line in group:
+                if not (self._mark and line.startswith(self._mark) and self._is_comment(line, not rows)):
+                    rows.append((line_number, line))
+            if len(rows) > LONG and not warned:
                 warned = True
                 message = "%s, line %d: a sentence has %d tokens; is there an empty line after each sentence?"
-                logger.warning(message, path, group[0][0], len(group))
-            if group:
-                yield group
+                logger.warning(message, path, rows[0][0], len(rows))
+            if rows:
+                yield rows
 
     def row(self, path: Path, line_number: int, line: str) -> list[str]:
         """Returns the cells of a line without superfluous empty ones; `InputError` for another number."""
-        cells, names = self.split(line), self.names
-        if len(cells) != len(names):
-            if len(cells) < len(names) or any(cells[len(names) :]):
-                remedy = "the reader's key `comments` can leave the line out" if line.startswith("#") else ""
-                raise InputError(
-                    f"{line[:80]!r} has {len(cells)} columns, not {len(names)}: {', '.join(names)}",
-                    where=path,
-                    line=line_number,
-                    remedy=remedy,
-                )
-            del cells[len(names) :]
-        return cells
+        cells, size = self.split(line), len(self.names)
+        if len(cells) < size or any(cells[size:]):
+            problem = f"{line[:80]!r} has {len(cells)} columns, not {size}: {', '.join(self.names)}"
+            remedy = "the reader's key `comments` can leave the line out" if line.startswith("#") else ""
+            raise InputError(problem, where=path, line=line_number, remedy=remedy)
+        return cells[:size]
 
-    def _rows(self, group: Lines) -> Lines:
-        if self.comments not in (None, "auto"):
-            return [each for each in group if not each[1].startswith(self.comments)]
-        first = 0
-        while first < len(group) and group[first][1].startswith("#") and self._is_comment(group, first):
-            first += 1
-        return [each for each in group[first:] if each[1][0] != "#" or not self._is_value(each[1])]
-
-    def _is_value(self, line: str) -> bool:
-        return _VALUE.match(line) is not None and not self.fits(self.split(line))
-
-    def _is_comment(self, group: Lines, index: int) -> bool:
-        line = group[index][1]
-        if not _COMMENT.match(line):
-            return _ID.fullmatch(line) is not None and len(self.names) > 1
-        row = next((other for _, other in group[index + 1 :] if not _COMMENT.match(other)), line)
-        cells = self.split(line)
-        return (
-            not self.fits(cells)
-            or line.count("\t") != row.count("\t")
-            or " " in cells[0]
-            or ("" in cells) > ("" in self.split(row))
-            or _KEY.match(line) is not None
-        )
+    def _is_comment(self, line: str, is_first: bool) -> bool:
+        if self.comments != "auto" or not (_COMMENT if is_first else _VALUE).match(line):
+            return self.comments != "auto"
+        cells = line.split("\t") if "\t" in line else self.split(line)
+        return not self.fits(cells) or (is_first and (" " in cells[0] or bool(_KEY.match(line))))
 
 
 def split_cells(line: str, delimiter: str | None) -> list[str]:
@@ -304,13 +280,12 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
     except the last. A header that names both columns is left out.
     """
     layout = options.layout
-    lines = _without_header(read_lines(path, encoding=options.encoding), layout)
-    begin, rows = first_sentence(lines)
+    begin, rows = first_sentence(lines := read_lines(path, encoding=options.encoding))
+    cells = layout.split(rows[0]) if rows else []
+    if layout.fits(cells) and _has_names([cells[layout.names.index(name)] for name in (WORD, TAG)]):
+        header = rows.pop(0)
+        begin = [each for each in begin if each[1] is not header]
     layout = _without_tags(layout, rows) or layout
-    if TAG in layout.names and any(
-        layout.split(row)[layout.names.index(TAG) :][:1] in (["o"], ["0"], ["-"]) for row in rows
-    ):
-        logger.warning("%s: the tags o, 0 and - are read as O", path)
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
         try:
             yield _from_rows(path, layout, group)
@@ -327,18 +302,6 @@ def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence
     )
     tags = None if tags is None else list(map(plain_tag, tags))
     return sentence_of(words or [], [line_number for line_number, _ in group], tags)
-
-
-def _without_header(lines: Iterator[tuple[int, str]], layout: ColumnLayout) -> Iterator[tuple[int, str]]:
-    """Yields numbered lines without a first row that names the columns of words and of tags."""
-    columns = [layout.names.index(name) for name in (WORD, TAG)]
-    for line_number, line in lines:
-        if line.strip(BLANKS):
-            cells = layout.split(line)
-            if not (layout.fits(cells) and _has_names([cells[column] for column in columns])):
-                yield line_number, line
-            break
-    yield from lines
 
 
 def _without_tags(layout: ColumnLayout, lines: list[str]) -> ColumnLayout | None:

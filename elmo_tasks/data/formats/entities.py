@@ -253,9 +253,9 @@ def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
         if isinstance(sentence, InputError):
             yield sentence
             continue
-        predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
-        spans = [Span(index, index + 1, roles.PREDICATE) for index in predicates] if sentence.marked else None
-        yield EntitySentence(sentence.words, sentence.lines, spans=spans, ids=sentence.ids)
+        spans = [Span(each.index, each.index + 1, roles.PREDICATE) for each in sentence.predicates]
+        marked = spans if sentence.marked else None
+        yield EntitySentence(sentence.words, sentence.lines, spans=marked, ids=sentence.ids)
 
 
 _RECORDS: tuple[RecordFormat, ...] = ("json", "parquet")

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -92,8 +91,6 @@ class RoleSentence:
     predicates: list[RolePredicate] = field(default_factory=list)
     marked: bool = True
     """Whether the file says which words are predicates."""
-    without_arguments: list[int] = field(default_factory=list)
-    """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
     ids: dict[str, Any] = field(default_factory=dict)
 
 
@@ -131,12 +128,10 @@ class RoleColumns(ColumnLayout):
         return len(cells) == self._min_columns or (len(cells) > self._min_columns and ARGUMENTS in self.names)
 
     def cell(self, name: str, cells: list[str]) -> str:
-        """Returns a row's cell in a column by name, other than the arguments."""
         column = self.names.index(name)
         return cells[column if column < self._first_of_arguments else column - len(self.names)]
 
     def argument_columns(self, cells: list[str]) -> range:
-        """Returns the columns of arguments, as many as the row has cells for."""
         first = self._first_of_arguments
         return range(first, first + len(cells) - self._min_columns)
 
@@ -145,10 +140,10 @@ class RoleColumns(ColumnLayout):
         rows = [self.split(line) for _, line in lines]
         for (line_number, line), cells in zip(lines, rows, strict=True):
             if len(cells) != len(rows[0]) or not self._has_size(cells):
-                more = " or more" if ARGUMENTS in self.names else ""
-                needed = f"{self._min_columns}{more}: {', '.join(self.names)}"
-                if self._has_size(rows[0]):
-                    needed = f"{len(rows[0])} as in line {lines[0][0]}"
+                needed = f"{len(rows[0])} as in line {lines[0][0]}"
+                if not self._has_size(rows[0]):
+                    more = " or more" if ARGUMENTS in self.names else ""
+                    needed = f"{self._min_columns}{more}: {', '.join(self.names)}"
                 problem = f"{line[:80]!r} has {len(cells)} columns, not {needed}"
                 raise InputError(problem, line=line_number)
         return rows
@@ -204,14 +199,14 @@ def _add_predicates(sentence: RoleSentence, rows: list[list[str]], layout: RoleC
     columns = layout.argument_columns(rows[0])
     spans = [_spans(sentence.lines, [cells[column] for cells in rows], column) for column in columns]
     marks = [name for name in (LEMMA, FRAMESET) if name in layout.names]
-    marked = [
-        index for index, cells in enumerate(rows) if all(layout.cell(mark, cells) != _NONE for mark in marks)
-    ]
+    marked = [i for i, cells in enumerate(rows) if all(layout.cell(mark, cells) != _NONE for mark in marks)]
+    are_verbs = FRAMESET in marks or tuple(layout.names) in (CONLL_2005, ALL_OF_2005)
     if spans == [[]] and not (marked and FRAMESET in marks):
         # Some files give a sentence without predicates an empty column. Any word may have a lemma.
         spans = []
-    elif not columns and (FRAMESET in marks or tuple(layout.names) in (CONLL_2005, ALL_OF_2005)):
-        sentence.without_arguments = marked
+    elif not columns and are_verbs:
+        sentence.predicates = [RolePredicate(index, None) for index in marked]
+        return
     if len(marked) != len(spans):
         # A lemma may be given for words that are not predicates: V is where the predicate is.
         starts = [[span.start for span in column if span.label == PREDICATE] for column in spans]
@@ -388,34 +383,21 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
     remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
     damaged = (KeyError, TypeError, ValueError)
     with errors_as(InputError, "a predicate cannot be read", damaged, remedy=remedy):
-        predicates = _list(content, "predicates") or []
+        predicates = content.get("predicates") or ()
         sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
     return sentence
 
 
-def _list(content: dict[str, Any], name: str) -> Any:
-    """Returns the list of a key, or `None`. Another value is an error, and so is a key spelled nearly so."""
-    values = content.get(name)
-    near = [] if isinstance(values, list) else get_close_matches(name, map(str.lower, content), cutoff=0.85)
-    if near:
-        problem = "a list" if name in content else f"a key; did you mean {name!r}?"
-        raise ValueError(f"{near[0]!r} is not {problem}")
-    return values
-
-
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> RolePredicate:
-    if type(content) is int:
-        content = {"index": content}
-    index = content["index"]
+    index = content if type(content) is int else content["index"]
     if type(index) is not int or index not in range(len(words)):
         raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
     pos_of_predicate = pos[index] if pos else None
-    listed = _list(content, "arguments")
-    if listed is None:
+    if type(content) is int or content.get(ARGUMENTS) is None:
         return RolePredicate(index, None, pos_of_predicate)
     arguments = [
-        RoleArgument(each["label"], tuple((start, end) for start, end in _list(each, "spans")))
-        for each in listed
+        RoleArgument(each["label"], tuple((start, end) for start, end in each["spans"]))
+        for each in content[ARGUMENTS]
     ]
     for label, parts in arguments:
         if not isinstance(label, str) or not all(type(end) is int for end in chain(*parts)):
