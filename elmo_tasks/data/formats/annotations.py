@@ -11,6 +11,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit
 from elmo_tasks.data.formats.columns import EntityOptions, EntitySentence, sentence_of
 from elmo_tasks.data.formats.records import (
@@ -22,7 +23,14 @@ from elmo_tasks.data.formats.records import (
     read_records,
 )
 from elmo_tasks.data.formats.sample import Sample
-from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, shorten, shorten_json
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    ids_of,
+    place_near,
+    shorten,
+    shorten_json,
+)
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words
 
@@ -33,8 +41,6 @@ _SLOTS = "slot label"
 _SPANS = ("label", "labels", "spans", "entities", "ents", "annotations", "annotation", *_TAGS[:3], _SLOTS)
 _OF_ANNOTATORS = (ANSWER, "annotation_id", "extras")
 """Fields of records without entities, whose empty list Prodigy, Label Studio and dataturks leave out."""
-_NEAR = 30
-"""The most characters between the stated offset of a span and its text."""
 
 
 class _Shape(NamedTuple):
@@ -158,15 +164,12 @@ def _content(values: Mapping[str, Any]) -> tuple[list[str] | None, str | None]:
 
 
 def _words_of_text(values: dict[str, Any], text: str, options: EntityOptions) -> Words:
-    """Returns the words of a text: the tokens of Prodigy, or those that the tokenizer makes."""
     name = next((name for name in _TOKENS if _is_list_of(values.get(name), dict)), None)
     if name is None:
         return options.split(text)
-    try:
+    with errors_as(InputError, f'"{name}" needs tokens with "start" and "end"', (KeyError, TypeError)):
         offsets = [(each["start"], each["end"]) for each in values[name]]
         return Words(text, [text[start:end] for start, end in offsets], offsets)
-    except (KeyError, TypeError) as error:
-        raise _error(name, values[name], 'needs tokens with "start" and "end"') from error
 
 
 def _annotate(
@@ -248,17 +251,12 @@ def _spans(
         if not 0 <= start < end <= len(content) or (
             isinstance(content, str) and not content[start:end].strip()
         ):
-            raise _error(name, value, f"needs {_needed(content)}")
+            needed = f'entities such as [0, 4, "LABEL"] in the {len(content)} characters of the text'
+            if isinstance(content, list):
+                needed = f'a tag for each token, or entities in the tokens 0 to {len(content)}, and no "text"'
+            raise _error(name, value, f"needs {needed}")
         spans += [Span(start, end, label) for label in labels]
     return spans
-
-
-def _needed(content: str | list[str]) -> str:
-    if isinstance(content, list):
-        form = '[{"type": "LABEL", "start": 0, "end": 1}]'
-        return f'a tag for each token, or {form} in the tokens 0 to {len(content)}, and no "text"'
-    forms = '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
-    return f"entities in the {len(content)} characters of the text: {forms}"
 
 
 def _at_own_text(parts: _Parts, span: Any, shape: _Shape, text: str, moved: list[str]) -> _Parts:
@@ -273,16 +271,15 @@ def _at_own_text(parts: _Parts, span: Any, shape: _Shape, text: str, moved: list
         return parts
     units = text.encode("utf-16-le", "surrogatepass")[: 2 * max(start, 0)]
     place = len(units.decode("utf-16-le", "replace"))
-    begin = max(0, start - _NEAR)
-    near = text[begin : max(0, start) + len(own_text) + _NEAR]
     shown = f"{own_text!r} ({', '.join(labels)})"
     if not text.startswith(own_text, place):
-        if near.count(own_text) != 1:
-            if own_text not in text and _part(span, shape.text) is None:
-                return parts
+        near = place_near(text, own_text, start)
+        if near is None and own_text not in text and _part(span, shape.text) is None:
+            return parts
+        if near is None:
             at = f"the characters {start} to {end} of the text, which are {shorten(stated)!r}"
             raise InputError(f"{shown} is not at {at}")
-        place = begin + near.index(own_text)
+        place = near
     moved.append(f"{shown} is at {place}, not at {start}")
     return _Parts(place, place + len(own_text), labels)
 

@@ -50,7 +50,6 @@ _NO_CHAINS = ("-", "_", "")
 _BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
 _PART = re.compile(r"(.+)\[(\d+)/(\d+)\]")
 """The id of a chain in the brackets of a mention in several parts, such as `e5[1/2]`."""
-_CHAIN = re.compile(r"[^*]*[()][^*]*")
 _NEW_DOCUMENT = "# newdoc"
 _FIELDS = re.compile(r"# ?global\.Entity *= *(\S+)")
 """The names of the fields of an opening bracket, which CorefUD and GUM have in different orders."""
@@ -271,7 +270,10 @@ def _annotation(lines: Lines) -> dict[str, Any]:
     layout: _Layout | None = None
     for group in line_groups(each for each in lines if not each[1].startswith("#")):
         words, names = [], []
-        for line_number, row in _rows(group):
+        for line_number, line in group:
+            # Some rows end in a tab.
+            row = split_cells(line.rstrip(BLANKS), "\t" if "\t" in line else None)
+            row = [cell.strip(BLANKS) for cell in row]
             layout = layout or _layout_of(row)
             if len(row) != layout.size if layout.size else len(row) < _MIN_COLUMNS:
                 needed = layout.size or f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
@@ -289,21 +291,6 @@ def _annotation(lines: Lines) -> dict[str, Any]:
         sentences.append(words)
         speakers.append(names)
     return {"sentences": sentences, "speakers": speakers, "clusters": chains.clusters()}
-
-
-def _rows(group: Lines) -> Iterator[tuple[int, list[str]]]:
-    """Yields the cells of a sentence without what a tab at the end of rows adds."""
-    rows = [
-        [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
-        for _, line in group
-    ]
-    width = min(map(len, rows))
-    if width > 3 and all(
-        row[-1] == "" and (row[-2] in _NO_CHAINS or _CHAIN.fullmatch(row[-2])) for row in rows
-    ):
-        width -= 1
-    for (line_number, _), row in zip(group, rows, strict=True):
-        yield line_number, row if any(row[width:]) else row[:width]
 
 
 class _Chains:
