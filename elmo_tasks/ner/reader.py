@@ -180,10 +180,10 @@ class NerReader(TaskReader):
                 if isinstance(record, InputError):
                     yield record
                     continue
-                counts["sentences"] += 1
-                counts["tokens"] += len(record.words)
                 if spans is None and not self.every_record:
                     counts["sentences without tags"] += 1
+                counts["sentences"] += 1
+                counts["tokens"] += len(record.words)
                 for span in spans or ():
                     counts[f"entities: {span.label}"] += 1
                 yield record, spans

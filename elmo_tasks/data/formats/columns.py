@@ -39,7 +39,7 @@ SEPARATORS = re.compile(r"(\d+[ \t]+)?-DOCSTART-")
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
-_COMMENT = re.compile(r"#+(?:[ \t]|$)|###")
+_COMMENT = re.compile(r"#+(?:[ \t]|$)|###|#\w+\d+$")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
 _VALUE = re.compile(r"# \S+ = ")
@@ -206,7 +206,6 @@ def begin_document_id(line: str) -> str | None:
 
 
 def ends_document(line: str) -> bool:
-    """Returns whether a line ends a document."""
     return line.startswith((END, "# end document"))
 
 
@@ -286,6 +285,9 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
         header = rows.pop(0)
         begin = [each for each in begin if each[1] is not header]
     layout = _without_tags(layout, rows) or layout
+    tags = layout.names.index(TAG) if TAG in layout.names else None
+    if tags is not None and any(layout.split(row)[tags : tags + 1] in (["o"], ["0"], ["-"]) for row in rows):
+        logger.warning("%s: the tags o, 0 and - are read as O", path)
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
         try:
             yield _from_rows(path, layout, group)
@@ -470,7 +472,6 @@ def fit_columns(sample: Sample) -> Fit:
 
 
 def fit_conll2012(sample: Sample) -> Fit:
-    """Returns how well the columns of OntoNotes, in a document, fit."""
     cells = split_cells(sample.first_row, None)
     is_document = any(map(DOCUMENT.match, sample.lines))
     return Fit.LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else Fit.NO
@@ -538,7 +539,6 @@ def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntityS
 
 
 def misc_values(cells: Sequence[str]) -> dict[str, str]:
-    """Returns the values by key in the last column of CoNLL-U."""
     pairs = (each.partition("=") for each in cells[MISC].split("|"))
     return {key: value for key, _, value in pairs}
 

@@ -118,7 +118,6 @@ def _mentions(content: dict[str, Any], name: str, convert: Callable[..., list[in
 
 
 def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
-    """Returns the sentences, speakers and clusters of words whose pieces are the tokens of `content`."""
     segments = content["sentences"]
     pieces = list(chain.from_iterable(segments))
 
@@ -162,19 +161,17 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     lines: Lines | None = None
     for line_number, line in read_lines(path, encoding=encoding):
         id = begin_document_id(line)
-        if id is not None and lines is None:
+        if lines is not None and id is not None:
+            break
+        if id is not None:
             doc_key, first, lines = id or path.stem, line_number, []
         elif lines is None and line.strip(BLANKS):
             problem = f"{shorten(line)!r} comes before '#begin document (ID); part 000'"
             raise InputError(problem, where=path, line=line_number)
-        elif lines is not None and id is None and ends_document(line):
-            ids = {"doc_key": doc_key}
-            values = value_or_error(path, first, _annotation, lines, ids=ids)
-            yield Record(path, first, values if isinstance(values, InputError) else ids | values)
+        elif lines is not None and ends_document(line):
+            yield _record(path, first, doc_key, _annotation, lines)
             lines = None
         elif lines is not None:
-            if id is not None:
-                break
             lines.append((line_number, line))
     if lines is not None:
         raise InputError(f"the document {doc_key!r} does not end with {END!r}", where=path, line=line_number)
@@ -202,9 +199,16 @@ def _fields_of_brackets(lines: Iterable[str]) -> str:
 def _record_of_conllu(path: Path, document: list[ConlluSentence], fields: str, tell: Tell) -> Record:
     (first, _), *_ = document[0].rows
     keys = dict(line[1:].strip().partition(" = ")[::2] for each in document for line in each.comments)
-    ids = {"doc_key": keys.get("newdoc id", path.stem)}
-    values = value_or_error(path, first, _mentions_of_conllu, document, fields, tell, ids=ids)
-    return Record(path, first, values if isinstance(values, InputError) else ids | values)
+    doc_key = keys.get("newdoc id", path.stem)
+    return _record(path, first, doc_key, _mentions_of_conllu, document, fields, tell)
+
+
+def _record(
+    path: Path, line: int, doc_key: str, make: Callable[..., dict[str, Any]], *arguments: Any
+) -> Record:
+    ids = {"doc_key": doc_key}
+    values = value_or_error(path, line, make, *arguments, ids=ids)
+    return Record(path, line, values if isinstance(values, InputError) else ids | values)
 
 
 def _mentions_of_conllu(document: list[ConlluSentence], fields: str, tell: Tell) -> dict[str, Any]:
@@ -327,7 +331,6 @@ class _Chains:
         self._tokens += is_word
 
     def clusters(self) -> list[list[tuple[int, int]]]:
-        """Returns the mentions of each chain."""
         unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
         if unclosed:
             line, name = min(unclosed)

@@ -113,7 +113,6 @@ class _Node(dict[str, Any]):
         return InputError(problem, where=self.where)
 
     def value(self, key: str, kind: type) -> Any:
-        """Returns a field, which must be of that kind."""
         if self.problem:
             raise self.error(self.problem)
         if type(self.get(key)) is not kind:
@@ -122,7 +121,6 @@ class _Node(dict[str, Any]):
         return self[key]
 
     def text(self, key: str) -> str:
-        """Returns a text, which has words."""
         text: str = self.value(key, str)
         if not text.strip():
             raise self.error(f"{key!r} is empty")
@@ -239,7 +237,6 @@ def _detected(question: _Node, passage: str) -> Iterator[tuple[str, int]]:
 
 
 def sample_questions(sample: Sample) -> Iterator[Question]:
-    """Yields the questions of a sample, without bad ones."""
     reader = _Reader(sample.files[0], answers=True, ids=False, places={})
     for values in sample.records:
         with suppress(InputError):
