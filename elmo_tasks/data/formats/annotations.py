@@ -127,30 +127,21 @@ def _sentences(
         if isinstance(annotations, list) and annotations and all(map(_is_skipped, annotations)):
             return "skipped"
     ids = ids_of(record, [name for name in record if name.lower() in _TEXTS])
-    return [_sentence(line, classes, options, values, ids) for values in _plain(record)]
-
-
-def _sentence(
-    line: int,
-    classes: dict[str, list[str]],
-    options: EntityOptions,
-    values: dict[str, Any],
-    ids: dict[str, Any],
-) -> EntitySentence:
-    words, text = _content(values)
-    content: Words | None = None
-    if words is None and text is not None:
-        content = _words_of_text(values, text, options)
-        words = content.words
-    if words is None:
-        raise InputError('the record has neither "tokens" nor "text"')
-    if not words:
-        raise NoWordsError("the record has no words")
-    sentence = sentence_of(words, [line] * len(words), None)
-    sentence.text, sentence.ids = content, ids
-    if not options.every_record:
-        _annotate(sentence, values, text, classes, options.tag_names)
-    return sentence
+    sentences: list[EntitySentence] = []
+    for values in _plain(record):
+        words, text = _content(values)
+        content = None if words is not None or text is None else _words_of_text(values, text, options)
+        words = words if content is None else content.words
+        if words is None:
+            raise InputError('the record has neither "tokens" nor "text"')
+        if not words:
+            raise NoWordsError("the record has no words")
+        sentence = sentence_of(words, [line] * len(words), None)
+        sentence.text, sentence.ids = content, ids
+        if not options.every_record:
+            _annotate(sentence, values, text, classes, options.tag_names)
+        sentences.append(sentence)
+    return sentences
 
 
 def _content(values: Mapping[str, Any]) -> tuple[list[str] | None, str | None]:

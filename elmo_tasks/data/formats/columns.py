@@ -343,24 +343,13 @@ def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentenc
 # Detection
 
 
-class FoundColumns(NamedTuple):
-    """A way to read columns."""
-
-    names: list[str]
-    delimiter: str | None
-    tag: str
-    """The column of the tags, by the header or as `column1` and so on."""
-    tags: Counter[str]
-    """How often each tag occurs, without those of no entity."""
-
-
 def found_columns(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> Iterator[FoundColumns]:
+) -> Iterator[tuple[dict[str, Any], str, Counter[str]]]:
     """
-    Yields the columns for each that may be the tags: that with the most tags first, and of equal ones the
-    last. The words are in the first other column that is not of numbers. `label` and `texts` choose by the
-    header, or among `column1` and so on.
+    Yields the keys of a reader for each column that may be the tags, its name in the header, or as `column1`
+    and so on, and how often each tag occurs: that with the most tags first, and of equal ones the last. The
+    words are in the first other column that is not of numbers. `label` and `texts` choose by name.
     """
     lines = [line for line in lines if line and not line.startswith(_COMMENTS) and not SEPARATORS.match(line)]
     if all(line[0] in BLANKS for line in lines):  # indented
@@ -389,19 +378,22 @@ def found_columns(
             names = list(CONLL_2003)
         else:
             names = [{words[0]: WORD, tag: TAG}.get(index, name) for index, name in enumerate(numbered)]
-        yield FoundColumns(names, delimiter, (header or numbered)[tag], marked[tag])
+        keys = {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+        yield keys, (header or numbered)[tag], marked[tag]
 
 
 def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None]:
     """Returns the keys of a reader for each of the `found_columns`, and the doubt if two have many tags."""
     ways = list(found_columns(sample.lines + sample.spread, sample.label, sample.texts))
-    keys = [{"columns": way.names} | ({"delimiter": way.delimiter} if way.delimiter else {}) for way in ways]
-    full = [way for way in ways if _MANY * way.tags.total() > ways[0].tags.total() > 0]
-    if sample.label is not None or len(full) < 2:
-        return keys, None
-    shown = [", ".join(f"{tag} {count}" for tag, count in way.tags.most_common(3)) for way in full]
-    choices = [f"{way.tag} ({tags})" for way, tags in zip(full, shown, strict=True)]
-    return keys, Doubt("label", choices, [way.tag for way in full])
+    most = max((tags.total() for *_, tags in ways), default=0)
+    choices = {
+        name: f"{name} ({', '.join(f'{tag} {count}' for tag, count in tags.most_common(3))})"
+        for _, name, tags in ways
+        if _MANY * tags.total() > most > 0
+    }
+    is_asked = sample.label is None and len(choices) > 1
+    doubt = Doubt("label", list(choices.values()), list(choices)) if is_asked else None
+    return [keys for keys, *_ in ways], doubt
 
 
 def problem_of_columns(sample: Sample) -> str | None:
@@ -456,19 +448,18 @@ def fit_columns(sample: Sample) -> Fit:
     """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
     if sample.is_json:
         return Fit.NO
-    layouts = list(found_columns(sample.lines + sample.spread))
-    if not layouts:
+    keys, _, tags = next(found_columns(sample.lines + sample.spread), ({}, "", None))
+    if tags is None:
         rows = first_sentence(enumerate(sample.all_lines))[1]
         sizes = {len(split_cells(row, None)) for row in rows}
         return Fit.POSSIBLE if sample.has_blank_lines and sizes in ({1}, {len(CONLL_2003) - 1}) else Fit.NO
-    tags, delimiter = set(layouts[0].tags), layouts[0].delimiter
-    if delimiter not in (None, "\t") and not sample.has_blank_lines:
+    if keys.get("delimiter") not in (None, "\t") and not sample.has_blank_lines:
         return Fit.NO
     if not any(map(_TAG.fullmatch, tags)):
         return Fit.LIKELY if sample.has_blank_lines else Fit.NO
     table = None if sample.has_blank_lines else read_table(sample)
     is_table = table is not None and table.has_header
-    return Fit.LIKELY if tags & _CHUNKS or is_table else Fit.CERTAIN
+    return Fit.LIKELY if tags.keys() & _CHUNKS or is_table else Fit.CERTAIN
 
 
 def fit_conll2012(sample: Sample) -> Fit:
