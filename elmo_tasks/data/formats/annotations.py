@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.data.formats import Fit
+from elmo_tasks.data.formats import Fit, Format
 from elmo_tasks.data.formats.columns import EntityOptions, EntitySentence, sentence_of
 from elmo_tasks.data.formats.records import (
     ANSWER,
@@ -81,7 +81,7 @@ _SHAPES = {
 """The tools, and the shapes of their spans."""
 
 
-def read_annotations(
+def _read(
     path: Path, options: EntityOptions, format: RecordFormat
 ) -> Iterator[EntitySentence | InputError | str]:
     """Yields the sentences of a file, or their errors; for a record left out, how annotators did so."""
@@ -371,3 +371,9 @@ def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
 
 def _error(name: str, value: Any, problem: str) -> InputError:
     return InputError(f'"{name}": {shorten_json(value)} {problem}')
+
+
+_RECORDS: tuple[RecordFormat, ...] = ("json", "parquet")
+FORMATS = tuple(
+    Format(name, partial(fit_annotations, format=name), partial(_read, format=name)) for name in _RECORDS
+)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats import Doubt, Fit
+from elmo_tasks.data.formats import Doubt, Fit, Format
 from elmo_tasks.data.formats.profile import read_table
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
@@ -322,7 +322,7 @@ def _without_tags(layout: ColumnLayout, lines: list[str]) -> ColumnLayout | None
     return None
 
 
-def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+def _read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """Yields the sentences of CoNLL-2012, with the brackets of their entities as tags."""
 
     def sentence(lines: Lines) -> EntitySentence:
@@ -444,7 +444,7 @@ def _are_numbers(values: set[str]) -> bool:
     return all(re.fullmatch(r"[\d._-]*", value) for value in values)
 
 
-def fit_columns(sample: Sample) -> Fit:
+def _fit_columns(sample: Sample) -> Fit:
     """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
     if sample.is_json:
         return Fit.NO
@@ -462,7 +462,7 @@ def fit_columns(sample: Sample) -> Fit:
     return Fit.LIKELY if tags.keys() & _CHUNKS or is_table else Fit.CERTAIN
 
 
-def fit_conll2012(sample: Sample) -> Fit:
+def _fit_conll2012(sample: Sample) -> Fit:
     cells = split_cells(sample.first_row, None)
     is_document = any(map(DOCUMENT.match, sample.lines))
     return Fit.LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else Fit.NO
@@ -515,7 +515,7 @@ def read_conllu(
     check_found(has_sentences, "sentences", path)
 
 
-def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+def _read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
     Yields the sentences of a file with the entities in its last column, under the first key whose value looks
     like a tag, such as `name=` (NorNE) or `NER=` (hr500k, ParlaMint). Without one they have no tags.
@@ -534,10 +534,18 @@ def misc_values(cells: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def fit_conllu(sample: Sample) -> Fit:
+def _fit_conllu(sample: Sample) -> Fit:
     """Returns how well CoNLL-U fits, which is certain if it names entities."""
     if not is_conllu(sample.lines):
         return Fit.NO
     lines = sample.lines + sample.spread
     has_entities = any(_ENTITY_KEY.search(line.rpartition("\t")[2]) for line in lines)
     return Fit.CERTAIN if has_entities else Fit.LIKELY
+
+
+FORMATS = (
+    Format("columns", _fit_columns, read_columns),
+    Format("conll2012", _fit_conll2012, _read_conll2012),
+    Format("conllu", _fit_conllu, _read_conllu_entities),
+)
+"""The formats of sentences with entities."""

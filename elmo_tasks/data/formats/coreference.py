@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit, Format
@@ -245,55 +245,49 @@ def _mentions_of_conllu(document: list[ConlluSentence], fields: str, tell: Tell)
     return {"sentences": list(filter(None, words)), "clusters": chains.clusters()}
 
 
-class _Layout(NamedTuple):
-    """The columns of a document: their number if it is fixed, the word, and the speaker."""
-
-    size: int | None
-    word: int
-    speaker: int | None = None
-
-
-_FEW = {3: _Layout(3, word=1), 5: _Layout(5, word=3)}
-_CONLL_2012 = _Layout(None, word=3, speaker=9)
-_SEMEVAL = _Layout(None, word=1)
-_MIN_COLUMNS = 12
-_NUMBER = 2
+_WORD_OF_FEW = {3: 1, 5: 3}
+"""The column of the word in files of few columns, by their number."""
+_MIN_COLUMNS, _NUMBER, _WORD, _SPEAKER = 12, 2, 3, 9
+"""The columns of CoNLL-2012."""
+_WORD_OF_SEMEVAL = 1
 
 
-def _layout_of(row: list[str]) -> _Layout:
-    if len(row) in _FEW:
-        return _FEW[len(row)]
+def _word_and_speaker(row: list[str]) -> tuple[int, int | None]:
+    """Returns the columns of the word and of the speaker, by the first row of a document."""
+    if len(row) in _WORD_OF_FEW:
+        return _WORD_OF_FEW[len(row)], None
     is_semeval = len(row) >= _MIN_COLUMNS and row[0] == "1" and row[_NUMBER] not in ("0", "1")
-    return _SEMEVAL if is_semeval else _CONLL_2012
+    return (_WORD_OF_SEMEVAL, None) if is_semeval else (_WORD, _SPEAKER)
 
 
 def _annotation(lines: Lines) -> dict[str, Any]:
     sentences: list[list[str]] = []
     speakers: list[list[str]] = []
     chains = _Chains()
-    layout: _Layout | None = None
+    size, word, speaker = 0, _WORD, None
     for group in line_groups(each for each in lines if not each[1].startswith("#")):
-        words, names = [], []
+        sentences.append([])
+        speakers.append([])
         for line_number, line in group:
             # Some rows end in a tab.
             row = split_cells(line.rstrip(BLANKS), "\t" if "\t" in line else None)
             row = [cell.strip(BLANKS) for cell in row]
-            layout = layout or _layout_of(row)
-            if len(row) != layout.size if layout.size else len(row) < _MIN_COLUMNS:
-                needed = layout.size or f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
+            if not size:
+                size, (word, speaker) = len(row), _word_and_speaker(row)
+            if len(row) != size if size in _WORD_OF_FEW else len(row) < _MIN_COLUMNS:
+                needed = (
+                    size if size in _WORD_OF_FEW else f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
+                )
                 problem = f"{shorten(' '.join(row))!r} has {len(row)} columns, but it needs {needed}"
                 raise InputError(problem, line=line_number)
-            if layout is _CONLL_2012 and not row[_NUMBER].isdecimal():
-                problem = (
-                    f"{row[_NUMBER]!r} in column {_NUMBER + 1} is not the number of a token of CoNLL-2012"
-                )
+            if speaker is not None and not row[_NUMBER].isdecimal():
+                column = f"column {_NUMBER + 1}"
+                problem = f"{row[_NUMBER]!r} in {column} is not the number of a token of CoNLL-2012"
                 raise InputError(problem, line=line_number)
-            speaker = NO_SPEAKER if layout.speaker is None else row[layout.speaker]
-            words.append(unescape(row[layout.word]))
-            names.append(NO_SPEAKER if speaker in _UNKNOWN_SPEAKERS else speaker)
+            name = NO_SPEAKER if speaker is None else row[speaker]
+            sentences[-1].append(unescape(row[word]))
+            speakers[-1].append(NO_SPEAKER if name in _UNKNOWN_SPEAKERS else name)
             chains.add(line_number, row[-1])
-        sentences.append(words)
-        speakers.append(names)
     return {"sentences": sentences, "speakers": speakers, "clusters": chains.clusters()}
 
 
