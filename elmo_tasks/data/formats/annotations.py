@@ -183,7 +183,7 @@ def _annotate(
         spans = _spans(values, name, shape, tokens or text or "", moved)
     elif tokens is None and not values.keys().isdisjoint(_OF_ANNOTATORS):
         spans = []
-    elif unread := [key for key, value in values.items() if value and _is_list_of(value, dict)]:
+    elif unread := [key for key in values if key not in _TOKENS and _is_list_of(values[key] or None, dict)]:
         raise _error(unread[0], values[unread[0]], f"is not read: entities are in {' or '.join(_SPANS[:5])}")
     if tokens is None:
         sentence.characters, sentence.moved = spans, moved

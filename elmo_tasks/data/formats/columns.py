@@ -97,10 +97,12 @@ class ColumnLayout:
         warned = False
         lines = read_lines(path) if lines is None else lines
         for group in line_groups(lines, separators=separators):
-            rows: Lines = []
-            for line_number, line in group:
-                if not (self._mark and line.startswith(self._mark) and self._is_comment(line, not rows)):
-                    rows.append((line_number, line))
+            rows = group
+            if self._mark and any(line.startswith(self._mark) for _, line in group):
+                rows = []
+                for line_number, line in group:
+                    if not (line.startswith(self._mark) and self._is_comment(line, not rows)):
+                        rows.append((line_number, line))
             if len(rows) > LONG and not warned:
                 warned = True
                 message = "%s, line %d: a sentence has %d tokens; is there an empty line after each sentence?"
@@ -111,6 +113,8 @@ class ColumnLayout:
     def row(self, path: Path, line_number: int, line: str) -> list[str]:
         """Returns the cells of a line without superfluous empty ones; `InputError` for another number."""
         cells, size = self.split(line), len(self.names)
+        if len(cells) == size:
+            return cells
         if len(cells) < size or any(cells[size:]):
             problem = f"{line[:80]!r} has {len(cells)} columns, not {size}: {', '.join(self.names)}"
             remedy = "the reader's key `comments` can leave the line out" if line.startswith("#") else ""
@@ -121,7 +125,8 @@ class ColumnLayout:
         if self.comments != "auto" or not (_COMMENT if is_first else _VALUE).match(line):
             return self.comments != "auto"
         cells = line.split("\t") if "\t" in line else self.split(line)
-        return not self.fits(cells) or (is_first and (" " in cells[0] or bool(_KEY.match(line))))
+        is_text = " " in cells[0] or "" in cells or _KEY.match(line) is not None
+        return not self.fits(cells) or (is_first and is_text)
 
 
 def split_cells(line: str, delimiter: str | None) -> list[str]:

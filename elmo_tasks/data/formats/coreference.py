@@ -274,10 +274,9 @@ def _annotation(lines: Lines) -> dict[str, Any]:
             row = [cell.strip(BLANKS) for cell in row]
             if not size:
                 size, (word, speaker) = len(row), _word_and_speaker(row)
-            if len(row) != size if size in _WORD_OF_FEW else len(row) < _MIN_COLUMNS:
-                needed = (
-                    size if size in _WORD_OF_FEW else f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
-                )
+            is_few = size in _WORD_OF_FEW
+            if len(row) != size if is_few else len(row) < _MIN_COLUMNS:
+                needed = size if is_few else f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
                 problem = f"{shorten(' '.join(row))!r} has {len(row)} columns, but it needs {needed}"
                 raise InputError(problem, line=line_number)
             if speaker is not None and not row[_NUMBER].isdecimal():
