@@ -244,7 +244,7 @@ def _spans(
         if not 0 <= start < end <= len(content) or (
             isinstance(content, str) and not content[start:end].strip()
         ):
-            needed = f'entities such as [0, 4, "LABEL"] in the {len(content)} characters of the text'
+            needed = f'entities in the {len(content)} characters of the text, such as [0, 4, "LABEL"]'
             if isinstance(content, list):
                 needed = f'a tag for each token, or entities in the tokens 0 to {len(content)}, and no "text"'
             raise _error(name, value, f"needs {needed}")
