@@ -288,13 +288,13 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
         try:
             for instance in reader.read(path):
                 before, texts = texts, texts_of([instance])
+                labels.update(reader.labels_of(instance))
                 shared = reader.record_field
                 if not (sizes and shared and any(instance[shared] is text for text in before)):
                     sizes.append(0)
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
-                labels.update(reader.labels_of(instance))
                 if record_texts is not None:
-                    record_texts.add(instance)
+                    record_texts.add(instance, texts)
         except InputError:
             if sizes or not reader.bad_records:
                 raise
