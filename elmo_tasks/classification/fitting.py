@@ -28,7 +28,7 @@ from elmo_tasks.classification.ngrams import KINDS, SUBLINEAR, joined
 logger = logging.getLogger(__name__)
 
 ClassWeight = Literal["balanced"] | dict[str, float] | None
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """The values of C, the inverse of the strength of the L2 penalty, from the strongest penalty on."""
 NORM_OF_VECTORS = 0.5
 _NEVER = -100.0
@@ -199,4 +199,5 @@ def fit(
 
 
 def _regression(weight: ClassWeight) -> LogisticRegression:
-    return LogisticRegression(class_weight=weight, max_iter=1000)
+    # With 120,000 features, five times as fast as the default solver
+    return LogisticRegression(class_weight=weight, solver="newton-cg", max_iter=1000)
