@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from logging.handlers import BufferingHandler
 from typing import Any, NamedTuple
 
@@ -240,16 +241,20 @@ def _other(path: str, reading: Reading, sample: Sample) -> Other:
     return reading.task, _block(reading, sample), ""
 
 
+def _name_of_reader(task: str) -> str:
+    return "elmo_classifier" if task == "classification" else f"elmo_{task}"
+
+
 def reader_class(task: str) -> type[TaskReader]:
-    cls = DatasetReader.by_name("elmo_classifier" if task == "classification" else f"elmo_{task}")
+    cls = DatasetReader.by_name(_name_of_reader(task))
     assert issubclass(cls, TaskReader)
     return cls
 
 
 def _block(reading: Reading, sample: Sample) -> dict[str, Any]:
-    name = "elmo_classifier" if reading.task == "classification" else f"elmo_{reading.task}"
     encoding = {} if sample.encoding == "utf-8" else {"encoding": sample.encoding}
-    return {"type": name, **reader_class(reading.task).completed(sample, reading.keys), **encoding}
+    keys = reader_class(reading.task).completed(sample, reading.keys)
+    return {"type": _name_of_reader(reading.task), **keys, **encoding}
 
 
 def read(path: str, reading: Reading, sample: Sample) -> Inspection:
@@ -257,14 +262,8 @@ def read(path: str, reading: Reading, sample: Sample) -> Inspection:
     if reading.task == _TEXT:
         return _read_text(path, sample)
     if reading.probe:
-        return Inspection(
-            task=reading.task,
-            format=reading.task,
-            encoding=sample.encoding,
-            records=len(reading.probe.read(path)),
-            tokens=0,
-            command=reading.probe.command.format(path=shlex.quote(path)),
-        )
+        command = reading.probe.command.format(path=shlex.quote(path))
+        return _of_command(reading.task, sample, len(reading.probe.read(path)), 0, command)
     if reading.task == _UNLABELLED:
         inspection = _read_unlabelled(path, reading.keys, sample)
     else:
@@ -289,13 +288,13 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
         try:
             for instance in reader.read(path):
                 before, texts = texts, texts_of([instance])
+                labels.update(reader.labels_of(instance))
                 shared = reader.record_field
                 if not (sizes and shared and any(instance[shared] is text for text in before)):
                     sizes.append(0)
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
-                labels.update(reader.labels_of(instance))
                 if record_texts is not None:
-                    record_texts.add(instance)
+                    record_texts.add(instance, texts)
         except InputError:
             if sizes or not reader.bad_records:
                 raise
@@ -372,65 +371,56 @@ def is_plain_text(sample: Sample) -> bool:
 def _read_text(path: str, sample: Sample) -> Inspection:
     lines = (line for file in sample.files for _, line in nonblank_lines(file, sample.encoding))
     sizes = [len(line.split()) for line in lines]
-    return Inspection(
-        task=_TEXT,
-        format=_TEXT,
-        encoding=sample.encoding,
-        records=len(sizes),
-        tokens=sum(sizes),
-        command=_train_command("bilm", "bilm", path, {}),
-    )
+    return _of_command(_TEXT, sample, len(sizes), sum(sizes), _train_command("bilm", "bilm", path, {}))
 
 
 def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Inspection:
     columns, layout = keys["texts"], DelimitedLayout(keys["columns"] or None)
     archive = "elmo:ner" if len(columns) == 1 else "elmo:snli"
-    records = (
-        record
-        for file in sample.files
-        for record in read_records(file, layout=layout, encoding=sample.encoding)
-    )
-    values = [made for record in records if not isinstance(made := record.make(dict), InputError)]
+    read = partial(read_records, layout=layout, encoding=sample.encoding)
+    rows = [record.make(dict) for file in sample.files for record in read(file)]
+    values = [row for row in rows if not isinstance(row, InputError)]
+    tokens = sum(len(str(row.get(column) or "").split()) for row in values for column in columns)
+    command = shlex.join(["allennlp", "predict", archive, path, "--text", *columns])
+    inspection = _of_command(_UNLABELLED, sample, len(values), tokens, command)
+    note = f"no labels: an archive predicts them, such as {archive} or your own"
+    return replace(inspection, columns={"texts": columns}, notes=[note])
+
+
+def _of_command(task: str, sample: Sample, records: int, tokens: int, command: str) -> Inspection:
+    """Returns the inspection of data that a command reads, without a reader's block."""
     return Inspection(
-        task=_UNLABELLED,
-        format=_UNLABELLED,
-        encoding=sample.encoding,
-        records=len(values),
-        tokens=sum(len(str(row.get(column) or "").split()) for row in values for column in columns),
-        columns={"texts": columns},
-        notes=[f"no labels: an archive predicts them, such as {archive} or your own"],
-        command=shlex.join(["allennlp", "predict", archive, path, "--text", *columns]),
+        task=task, format=task, encoding=sample.encoding, records=records, tokens=tokens, command=command
     )
 
 
 def description(path: str, inspection: Inspection) -> list[str]:
     """Returns lines that tell what the data are."""
-    if inspection.command:
-        tokens = f", {inspection.tokens:,} tokens" if inspection.tokens else ""
-        return [
-            f"{path}: {inspection.task}, {inspection.encoding}",
-            f"  {inspection.records:,} records{tokens}",
-            *(f"  {role}: {', '.join(names)}" for role, names in inspection.columns.items()),
-            *(f"  {note}" for note in inspection.notes),
-            *(f"  in doubt: {doubt}" for doubt in inspection.doubt),
-        ]
     labels = list(inspection.labels.items())
     shown = ", ".join(f"{label} {count:,}" for label, count in labels[:_SHOWN])
+    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     columns = [f"{role}: {', '.join(names)}" for role, names in inspection.columns.items() if names]
     tokenizer = inspection.dataset_reader.get("tokenizer")
+    tokens = f", {inspection.tokens:,} tokens" if inspection.tokens else ""
     # The reader's own counts are of files, and say again what is above.
     notes = [note for note in inspection.notes if inspection.task != "classification" or "left out" in note]
-    by_tokenizer = f" by the tokenizer {tokenizer}" if tokenizer else ""
-    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    longest = f"record {inspection.longest_record:,} with {inspection.longest:,} tokens"
+    of_reader = [
+        f"labels: {shown}{more}" if labels else "no labels: it serves predictions",
+        f"longest: {longest}",
+    ]
+    lines = [
+        f"{inspection.records:,} records{tokens}{f' by the tokenizer {tokenizer}' if tokenizer else ''}",
+        *filter(None, ["; ".join(columns)]),
+        *([] if inspection.command else of_reader),
+        *notes[-_NOTES:],
+        *(f"odd: {warning}" for warning in inspection.warnings),
+        *(f"in doubt: {doubt}" for doubt in inspection.doubt),
+    ]
+    format = "" if inspection.command else f"format {inspection.format}, "
     return [
-        f"{path}: {inspection.task}, format {inspection.format}, {inspection.encoding}",
-        f"  {inspection.records:,} records, {inspection.tokens:,} tokens{by_tokenizer}",
-        *([f"  {'; '.join(columns)}"] if columns else []),
-        f"  labels: {shown}{more}" if labels else "  no labels: it serves predictions",
-        f"  longest: record {inspection.longest_record:,} with {inspection.longest:,} tokens",
-        *(f"  {note}" for note in notes[-_NOTES:]),
-        *(f"  odd: {warning}" for warning in inspection.warnings),
-        *(f"  in doubt: {doubt}" for doubt in inspection.doubt),
+        f"{path}: {inspection.task}, {format}{inspection.encoding}",
+        *(f"  {line}" for line in lines),
     ]
 
 

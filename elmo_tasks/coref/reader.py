@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,14 @@ class CorefReader(TaskReader):
         }
         return Instance(fields)
 
-    def _file(self, path: Path, counts: Tally) -> Iterator[CorefDocument | InputError]:
-        for document in self.valid_examples(path, _documents(path, self.encoding, counts)):
+    def _file(self, path: Path, counts: Tally) -> Generator[CorefDocument | InputError]:
+        for record in read_documents(path, encoding=self.encoding, tell=counts.count_oddity):
+            document = record.make(CorefDocument.from_record)
             if isinstance(document, InputError):
-                counts["bad documents"] += 1
                 yield document
                 continue
+            annotation = "no clusters" if document.clusters is None else "clusters"
+            counts.check_annotated_alike(record.line, annotation)
             clusters = document.clusters or []
             singletons = sum(len(cluster) == 1 for cluster in clusters)
             if singletons and not self.singletons:
@@ -106,15 +108,6 @@ class CorefReader(TaskReader):
                 kind = f"documents of one sentence of over {_LONG_SENTENCE} tokens"
                 counts.count_oddity(kind, None, "is there an empty line after each sentence?")
             yield document
-
-
-def _documents(path: Path, encoding: str, counts: Tally) -> Iterator[CorefDocument | InputError]:
-    for record in read_documents(path, encoding=encoding, tell=counts.count_oddity):
-        document = record.make(CorefDocument.from_record)
-        if isinstance(document, CorefDocument):
-            annotation = "no clusters" if document.clusters is None else "clusters"
-            counts.check_annotated_alike(record.line, annotation)
-        yield document
 
 
 class _GenreField(LabelField):

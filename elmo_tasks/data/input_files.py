@@ -43,6 +43,8 @@ _OFFICE = (".xlsx", ".ods", ".docx", ".odt")
 """Office documents, which are zip archives."""
 _ABOUT = re.compile(r"(readme|licen[cs]e|copying|changelog|authors)([._-].*)?|.*\.conf", re.IGNORECASE)
 """Files about the data, and brat's own configuration."""
+_NEAR = 30
+"""The most characters between the stated place of a text and its own."""
 _WESTERN = "cp1252"
 _ENCODINGS = [_WESTERN, "cp1251", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr"]
 _SAMPLE = 1 << 16
@@ -374,6 +376,13 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yields the number and the value of each line that is not blank, see `parse_json` and `read_lines`."""
     for line_number, line in nonblank_lines(path):
         yield line_number, parse_json(line, path, line_number)
+
+
+def place_near(text: str, part: str, stated: int) -> int | None:
+    """Returns where a part of a text is, if it is once near the place that a file states."""
+    begin = max(0, stated - _NEAR)
+    near = text[begin : max(0, stated + len(part) + _NEAR)]
+    return begin + near.index(part) if near.count(part) == 1 else None
 
 
 def shorten(text: str, length: int = 80) -> str:

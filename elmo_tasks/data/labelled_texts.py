@@ -2,7 +2,7 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -207,10 +207,10 @@ class LabelledTextReader(TaskReader):
 
     def _files(
         self, path: Path, counts: Tally, *, groups: Mapping[Path, list[Path]], format: str | None
-    ) -> Iterator[_Example | InputError]:
+    ) -> Generator[_Example | InputError]:
         for file in groups[path]:
             yield from self._examples(file, format or self._format([file]), counts)
-        is_read = not counts or any(name.startswith(_INSTANCES) for name in counts)
+        is_read = not counts or any(name.startswith((_INSTANCES, "bad")) for name in counts)
         check_found(is_read, f"records to read ({counts})", path)
 
     def _examples(self, path: Path, format: str, counts: Tally) -> Iterator[_Example | InputError]:
@@ -220,12 +220,14 @@ class LabelledTextReader(TaskReader):
         make = partial(self._example, class_names(path) if is_parquet(path) else {})
         examples: Iterator[_Example | str | InputError]
         examples = (record.make(partial(make, record.line)) for record in READ[format](path, options))
-        examples = self.valid_examples(path, examples)
         for example in examples:
             if isinstance(example, str):
                 counts[f"records that annotators have {example} left out"] += 1
                 continue
-            label = None if isinstance(example, InputError) else example.label
+            if isinstance(example, InputError):
+                yield example
+                continue
+            label = example.label
             if label == "":
                 counts.count_oddity("records without a label left out", example.line, "there is no label")
                 continue

@@ -5,6 +5,7 @@ import logging
 import os
 import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Optional, TypeVar
@@ -154,8 +155,8 @@ class TaskReader(ShardedReader):
         """Yields the examples for all workers; in place of a bad record, its error."""
         raise NotImplementedError
 
-    def instances(self, example: Any) -> Iterator[Instance]:
-        """Yields the instances of an example, which one worker takes together."""
+    def instances(self, example: Any) -> Iterable[Instance]:
+        """Returns the instances of an example, which one worker takes together."""
         raise NotImplementedError
 
     def _read(self, file_path: str) -> Iterator[Instance]:
@@ -239,12 +240,13 @@ class TaskReader(ShardedReader):
     def read_files(
         self,
         file_path: str,
-        read: Callable[[Path, Tally], Iterator[Example]],
+        read: Callable[[Path, Tally], Generator[Example | InputError]],
         paths: Sequence[Path] | None = None,
-    ) -> Generator[Example, None, Tally]:
+    ) -> Generator[Example | InputError, None, Tally]:
         """
-        Yields the examples that `read` yields for each of `paths`, by default `input_files(file_path)`, and
-        logs the counts of each file, also if `max_instances` ends the reading. Returns their sum.
+        Yields the `valid_examples` among those that `read` yields for each of `paths`, by default
+        `input_files(file_path)`, and logs the counts of each file, also if `max_instances` ends the reading.
+        Returns their sum.
         """
         logger = logging.getLogger(type(self).__module__)
         total = Tally(file_path)
@@ -252,7 +254,11 @@ class TaskReader(ShardedReader):
         for path in paths:
             counts = Tally(path, strict=self.strict)
             try:
-                yield from read(path, counts)
+                with closing(read(path, counts)) as examples:
+                    for example in self.valid_examples(path, examples):
+                        if isinstance(example, InputError):
+                            counts["bad records"] += 1
+                        yield example
             finally:
                 counts.log(logger)
             check_found(counts, "records", path)

@@ -1,12 +1,11 @@
 """Texts that several records of data have, with one label or more, or that other data have, too."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from allennlp.data import Instance
-from allennlp.data.fields import LabelField, SequenceLabelField
+from allennlp.data.fields import LabelField, SequenceLabelField, TextField
 
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.data.reader import texts_of
 
 Records = list[tuple[int, Hashable]]
 
@@ -20,8 +19,8 @@ class RecordTexts:
         self._first_labels: dict[int, Hashable] = {}
         self._several: dict[int, str] = {}
 
-    def add(self, instance: Instance) -> None:
-        text = " ".join(token.text or "" for field in texts_of([instance]) for token in field.tokens)
+    def add(self, instance: Instance, texts: Iterable[TextField]) -> None:
+        text = " ".join([token.text or "" for field in texts for token in field.tokens])
         key, label = hash(text), None
         for field in instance.fields.values():
             if isinstance(field, LabelField):

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats import Fit
-from elmo_tasks.data.formats.columns import is_conllu, split_cells
+from elmo_tasks.data.formats.columns import TAG_OR_O, is_conllu, split_cells
 from elmo_tasks.data.formats.profile import num_words, read_table
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
@@ -15,10 +15,8 @@ from elmo_tasks.evaluation.words import is_number, read_analogies, read_pairs
 
 _USE = {"sentence1", "sentence2", "start1", "start2", "end1", "end2"}
 _SENSE = {"lemma", "tokens", "index", "sense"}
-_ENTITY_TAG = re.compile(r"[BIESLUM]-\S+")
 _POS_TAG = re.compile(r"[A-Z]{1,6}[$+:-]?[A-Z]*|[^\w\s]+")
 _MOST = 0.95
-_HIGHEST = 1000
 _ENDS = ".?!\u3002"
 _LONGEST = 3
 """The words of an entry of a set of similarity, such as `New York City`."""
@@ -50,7 +48,7 @@ def _fit_pos(sample: Sample) -> Fit:
     rows = [split_cells(line, None) for line in sample.lines if not line.startswith("#")]
     tags = {row[-1] for row in rows if len(row) == 2}
     are_pairs = sample.has_blank_lines and sum(len(row) == 2 for row in rows) > _MOST * len(rows)
-    are_entities = "O" in tags or any(map(_ENTITY_TAG.fullmatch, tags))
+    are_entities = any(map(TAG_OR_O.fullmatch, tags))
     are_tags = len(tags) > 1 and not are_entities and all(map(_POS_TAG.fullmatch, tags))
     return Fit.LIKELY if are_pairs and are_tags else Fit.NO
 
@@ -74,10 +72,7 @@ def _fit_similarity(sample: Sample) -> Fit:
         rows = _rows(sample)
     rows = [row for row in rows if any(row)]
     fitting = [row for row in rows if _is_pair(row)]
-    numbers = [float(cell) for row in fitting for cell in row if _is_number(cell)]
     pairs = {tuple(cell for cell in row if not _is_number(cell))[:2] for row in fitting}
-    if numbers and max(numbers[: len(rows)]) > _HIGHEST * len(rows):
-        return Fit.NO
     return Fit.LIKELY if rows and 2 * len(pairs) > len(rows) and len(fitting) > 0.8 * len(rows) else Fit.NO
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -36,6 +36,7 @@ from elmo_tasks.data.tokenization import Words, tokenizer_of_script
 
 logger = logging.getLogger(__name__)
 
+_Record = EntitySentence | InputError | str
 _Example = tuple[EntitySentence, list[Span] | None]
 _NOTHING = "no tags"
 _WIDE = 10
@@ -104,9 +105,9 @@ class NerReader(TaskReader):
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:
         return self.read_files(file_path, self._file, gold_files(file_path, COMPANIONS))
 
-    def instances(self, example: _Example) -> Iterator[Instance]:
+    def instances(self, example: _Example) -> list[Instance]:
         sentence, spans = example
-        yield _instance(sentence.text or join_words(sentence.words), spans, sentence.ids)
+        return [_instance(sentence.text or sentence.words, spans, sentence.ids)]
 
     @classmethod
     def find(cls, sample: Sample) -> Finding:
@@ -143,76 +144,71 @@ class NerReader(TaskReader):
         No words, other numbers of tags or offsets, and impossible tags (`TagError`) are errors.
         """
         words = [str(word) for word in words]
-        content = join_words(words) if text is None or offsets is None else Words(text, words, offsets)
-        check_words(words, tags=tags, offsets=content.offsets)
+        content = words if text is None or offsets is None else Words(text, words, offsets)
+        check_words(words, tags=tags, offsets=offsets)
         if tags is None:
             return _instance(content, None)
         reader = TagReader(self.tag_scheme, strict=self.strict)
         reader.find_scheme(tags)
         return _instance(content, reader.spans(tags, range(1, len(tags) + 1)))
 
-    def _file(self, path: Path, counts: Tally) -> Iterator[_Example | InputError]:
-        format = self.detected_format(path)
+    def _file(self, path: Path, counts: Tally) -> Generator[_Example | InputError]:
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
+        records = self.detected_format(path).read(path, options)
         tags = TagReader(self.tag_scheme, strict=self.strict)
-        examples = self._labelled(format.read(path, options), tags, counts)
+        annotation = _NOTHING
+        if not self.every_record:
+            records, annotation = _with_annotation(records, tags, path)
         try:
-            for example in self.valid_examples(path, examples):
-                if not isinstance(example, InputError):
-                    sentence, spans = example
-                    counts["sentences"] += 1
-                    counts["tokens"] += len(sentence.words)
-                    counts.update(f"entities: {span.label}" for span in spans or ())
-                yield example
+            for number, record in enumerate(records):
+                if isinstance(record, str):
+                    counts[f"records that annotators have {record} left out"] += 1
+                    continue
+                spans = None
+                if annotation != _NOTHING and isinstance(record, EntitySentence):
+                    try:
+                        spans = _entities(record, annotation, tags, counts)
+                    except TagError as error:
+                        line, problem = record.lines[error.position], error.problem
+                        if isinstance(error, MixedSchemeError):
+                            raise InputError(problem, where=path, line=line) from error
+                        if number == error.position == 0 and len({*record.lines}) == len(record.words):
+                            problem += "; if the line is a header, its names must be such as word and tag"
+                        record = InputError(problem, where=path, line=line)
+                    except InputError as error:
+                        record = error
+                if isinstance(record, InputError):
+                    yield record
+                    continue
+                if spans is None and not self.every_record:
+                    counts["sentences without tags"] += 1
+                counts["sentences"] += 1
+                counts["tokens"] += len(record.words)
+                for span in spans or ():
+                    counts[f"entities: {span.label}"] += 1
+                yield record, spans
         finally:
             _count_scheme(tags, counts)
 
-    def _labelled(
-        self, records: Iterator[EntitySentence | InputError | str], tags: TagReader, counts: Tally
-    ) -> Iterator[_Example | InputError]:
-        """
-        Yields the sentences with their entities, or their errors. The first sentences up to one with a tag or
-        a span show how the file is annotated, and are held back until then.
-        """
-        if self.every_record:
-            for record in records:
-                if not isinstance(record, str):
-                    yield (record, None) if isinstance(record, EntitySentence) else record
-            return
-        waiting: list[EntitySentence | InputError | str] = []
-        first: EntitySentence | None = None
-        for record in records:
-            waiting.append(record)
-            if isinstance(record, EntitySentence) and _annotation(record) != _NOTHING:
-                first = first or record
-                if record.tags is None or tags.find_scheme(record.tags):
-                    break
-        if first is not None:
-            counts.check_annotated_alike(first.lines[0], _annotation(first))
-        elif any(isinstance(record, EntitySentence) for record in waiting):
-            logger.warning("%s: the sentences have no tags and can only be used for predictions", counts.path)
-        for record in chain(waiting, records):
-            if isinstance(record, str):
-                counts[f"records that annotators have {record} left out"] += 1
-            elif isinstance(record, InputError):
-                yield record
-            elif first is None:
-                counts["sentences without tags"] += 1
-                yield record, None
-            else:
-                try:
-                    yield record, _entities(record, tags, counts)
-                except MixedSchemeError as error:
-                    line = record.lines[error.position]
-                    raise InputError(error.problem, where=counts.path, line=line) from error
-                except TagError as error:
-                    problem = error.problem
-                    is_row = error.position == 0 and len({*record.lines}) == len(record.words)
-                    if record is waiting[0] and is_row:
-                        problem += "; if the line is a header, its names must be such as word and tag"
-                    yield InputError(problem, where=counts.path, line=record.lines[error.position])
-                except InputError as error:
-                    yield error
+
+def _with_annotation(
+    records: Iterator[_Record], tags: TagReader, path: Path
+) -> tuple[Iterator[_Record], str]:
+    """
+    Returns the records of a file and how it is annotated, which the first sentences up to one with a tag or a
+    span show.
+    """
+    begin: list[_Record] = []
+    annotation = _NOTHING
+    for record in records:
+        begin.append(record)
+        if isinstance(record, EntitySentence) and _annotation(record) != _NOTHING:
+            annotation = _annotation(record) if annotation == _NOTHING else annotation
+            if record.tags is None or tags.find_scheme(record.tags):
+                break
+    if annotation == _NOTHING and any(isinstance(record, EntitySentence) for record in begin):
+        logger.warning("%s: the sentences have no tags and can only be used for predictions", path)
+    return chain(begin, records), annotation
 
 
 def _count_scheme(tags: TagReader, counts: Tally) -> None:
@@ -235,14 +231,16 @@ def _annotation(sentence: EntitySentence) -> str:
     return _NOTHING if sentence.spans is sentence.characters is None else "spans"
 
 
-def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[Span]:
-    """Leaves out entities that overlap a longer one."""
-    counts.check_annotated_alike(sentence.lines[0], _annotation(sentence))
+def _entities(sentence: EntitySentence, annotation: str, tags: TagReader, counts: Tally) -> list[Span]:
+    """Returns the entities of a sentence of a file with this annotation, without overlapping ones."""
+    lines = sentence.lines
+    if (own := _annotation(sentence)) != annotation:
+        raise InputError(f"the record has {own}, others have {annotation}", where=counts.path, line=lines[0])
     if sentence.tags is not None:
-        return tags.spans(sentence.tags, sentence.lines)
+        return tags.spans(sentence.tags, lines)
     for problem in sentence.moved:
         kind = "spans that are where their text is, not at their offsets"
-        counts.count_oddity(kind, sentence.lines[0], problem)
+        counts.count_oddity(kind, lines[0], problem)
     spans = sentence.spans
     if spans is None:
         spans = [_tokens_of(sentence, span, counts) for span in sentence.characters or ()]
@@ -251,7 +249,7 @@ def _entities(sentence: EntitySentence, tags: TagReader, counts: Tally) -> list[
         longer = next((other for other in taken if span.start < other.end and other.start < span.end), None)
         if longer is not None:
             problem = f"{_shown(sentence, span)} overlaps {_shown(sentence, longer)}"
-            counts.count_oddity("spans that overlap another left out", sentence.lines[span.start], problem)
+            counts.count_oddity("spans that overlap another left out", lines[span.start], problem)
         else:
             taken.append(span)
     return sorted(taken)
@@ -279,7 +277,10 @@ def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
     return Span(first, last + 1, span.label)
 
 
-def _instance(words: Words, spans: list[Span] | None, ids: Mapping[str, Any] | None = None) -> Instance:
+def _instance(
+    content: Words | list[str], spans: list[Span] | None, ids: Mapping[str, Any] | None = None
+) -> Instance:
+    words = content if isinstance(content, Words) else join_words(content)
     tokens = text_field(words)
     sentence = NerSentence(words.words, words.text, words.offsets)
     if ids:

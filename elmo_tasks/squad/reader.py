@@ -4,7 +4,7 @@ import logging
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, islice
@@ -116,7 +116,7 @@ class SquadReader(TaskReader):
 
     def _file(
         self, path: Path, counts: Tally, *, places: dict[str, str]
-    ) -> Iterator[list[Question | InputError]]:
+    ) -> Generator[list[Question | InputError]]:
         examples = read_questions(
             path, answers=not self.every_record, ids=False, places=places, encoding=self.encoding
         )

@@ -1,7 +1,7 @@
 """Predicates with their arguments, from columns (CoNLL-2012, CoNLL-2005), JSON Lines, or lines of tags."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -134,8 +134,7 @@ class SrlReader(TaskReader):
         words, tokens = sentence.words, TextField([Token(word) for word in sentence.words])
         if self.every_record:
             # Without tags, since some sentences of a batch may have none
-            indices = [predicate.index for predicate in sentence.predicates] + sentence.without_arguments
-            instances = [_instance(words, tokens, index, None) for index in indices]
+            instances = [_instance(words, tokens, each.index, None) for each in sentence.predicates]
             reason = "" if instances else "no predicate is marked in the sentence"
             propositions = instances if sentence.marked else None
             yield SentenceInstance(join_words(words), propositions, reason, sentence.ids)
@@ -189,15 +188,24 @@ class SrlReader(TaskReader):
     def _keep(self) -> bool:
         return self.keep_without_predicates or self.every_record
 
-    def _file(self, path: Path, counts: Tally) -> Iterator[_Example | InputError]:
+    def _file(self, path: Path, counts: Tally) -> Generator[_Example | InputError]:
         options = RoleOptions(self.columns, self.delimiter, self.encoding)
         records = self._format(path).read(path, options)
-        for example in self.valid_examples(path, self._examples(records, counts)):
-            if isinstance(example, InputError):
-                counts["bad sentences"] += 1
-                yield example
+        for sentence in records:
+            if isinstance(sentence, InputError):
+                yield sentence
                 continue
-            sentence, tags = example
+            for predicate in sentence.predicates:
+                annotation = "no arguments" if predicate.arguments is None else "arguments"
+                counts.check_annotated_alike(sentence.lines[0], annotation)
+            try:
+                tags = [_tags(sentence, predicate.arguments, counts) for predicate in sentence.predicates]
+            except InputError as error:
+                yield error
+                continue
+            except ValueError as error:
+                yield InputError(str(error), where=path, line=sentence.lines[0])
+                continue
             counts["sentences"] += 1
             if self.verbs_only:
                 parts_of_speech = [predicate.pos for predicate in sentence.predicates]
@@ -213,24 +221,6 @@ class SrlReader(TaskReader):
             counts[kind] += not sentence.predicates
             if sentence.predicates or self._keep:
                 yield sentence, tags
-
-    def _examples(
-        self, records: Iterable[RoleSentence | InputError], counts: Tally
-    ) -> Iterator[_Example | InputError]:
-        for record in records:
-            if isinstance(record, InputError):
-                yield record
-                continue
-            line = record.lines[0]
-            for predicate in record.predicates:
-                annotation = "no arguments" if predicate.arguments is None else "arguments"
-                counts.check_annotated_alike(line, annotation)
-            try:
-                yield record, [_tags(record, predicate.arguments, counts) for predicate in record.predicates]
-            except InputError as error:
-                yield error
-            except ValueError as error:
-                yield InputError(str(error), where=counts.path, line=line)
 
 
 def _tags(sentence: RoleSentence, arguments: list[RoleArgument] | None, counts: Tally) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Reads sentences and phrases with their sentiment from the trees of the Stanford Sentiment Treebank."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional, cast
@@ -98,9 +98,9 @@ class SstReader(TaskReader):
             {"tokens": _Text(tokens, position), "metadata": metadata}, label, self.classes
         )
 
-    def _file(self, path: Path, counts: Tally) -> Iterator[Instance | InputError]:
+    def _file(self, path: Path, counts: Tally) -> Generator[Instance | InputError]:
         trees = read_trees(path, encoding=self.encoding, split=self.split if self.every_record else None)
-        for tree_index, tree in enumerate(self.valid_examples(path, trees)):
+        for tree_index, tree in enumerate(trees):
             if isinstance(tree, InputError):
                 yield tree
                 continue

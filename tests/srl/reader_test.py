@@ -332,8 +332,6 @@ RIGHT_TO_LEFT = {"index": 0, "arguments": [argument("A0", [1, 2], [0, 1])]}
 @pytest.mark.parametrize(
     ("content", "value"),
     [
-        ('{"tokens": ["a"], "predicate": [0]}', "did you mean 'predicates'"),
-        ('{"tokens": ["a"], "predicates": [{"index": 0, "argument": []}]}', "did you mean 'arguments'"),
         (3, "index 3"),
         ({"index": 0}, "no arguments"),
         ({"index": 0, "arguments": [{"label": "A0", "spans": [[0, 1.0]]}]}, "numbers"),

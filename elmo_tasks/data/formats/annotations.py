@@ -11,7 +11,8 @@ from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo_tasks.data.formats import Fit
+from elmo_tasks.common.errors import errors_as
+from elmo_tasks.data.formats import Fit, Format
 from elmo_tasks.data.formats.columns import EntityOptions, EntitySentence, sentence_of
 from elmo_tasks.data.formats.records import (
     ANSWER,
@@ -22,7 +23,14 @@ from elmo_tasks.data.formats.records import (
     read_records,
 )
 from elmo_tasks.data.formats.sample import Sample
-from elmo_tasks.data.input_files import InputError, NoWordsError, ids_of, shorten, shorten_json
+from elmo_tasks.data.input_files import (
+    InputError,
+    NoWordsError,
+    ids_of,
+    place_near,
+    shorten,
+    shorten_json,
+)
 from elmo_tasks.data.tag_schemes import Span
 from elmo_tasks.data.tokenization import Words
 
@@ -33,8 +41,6 @@ _SLOTS = "slot label"
 _SPANS = ("label", "labels", "spans", "entities", "ents", "annotations", "annotation", *_TAGS[:3], _SLOTS)
 _OF_ANNOTATORS = (ANSWER, "annotation_id", "extras")
 """Fields of records without entities, whose empty list Prodigy, Label Studio and dataturks leave out."""
-_NEAR = 30
-"""The most characters between the stated offset of a span and its text."""
 
 
 class _Shape(NamedTuple):
@@ -75,7 +81,7 @@ _SHAPES = {
 """The tools, and the shapes of their spans."""
 
 
-def read_annotations(
+def _read(
     path: Path, options: EntityOptions, format: RecordFormat
 ) -> Iterator[EntitySentence | InputError | str]:
     """Yields the sentences of a file, or their errors; for a record left out, how annotators did so."""
@@ -121,30 +127,21 @@ def _sentences(
         if isinstance(annotations, list) and annotations and all(map(_is_skipped, annotations)):
             return "skipped"
     ids = ids_of(record, [name for name in record if name.lower() in _TEXTS])
-    return [_sentence(line, classes, options, values, ids) for values in _plain(record)]
-
-
-def _sentence(
-    line: int,
-    classes: dict[str, list[str]],
-    options: EntityOptions,
-    values: dict[str, Any],
-    ids: dict[str, Any],
-) -> EntitySentence:
-    words, text = _content(values)
-    content: Words | None = None
-    if words is None and text is not None:
-        content = _words_of_text(values, text, options)
-        words = content.words
-    if words is None:
-        raise InputError('the record has neither "tokens" nor "text"')
-    if not words:
-        raise NoWordsError("the record has no words")
-    sentence = sentence_of(words, [line] * len(words), None)
-    sentence.text, sentence.ids = content, ids
-    if not options.every_record:
-        _annotate(sentence, values, text, classes, options.tag_names)
-    return sentence
+    sentences: list[EntitySentence] = []
+    for values in _plain(record):
+        words, text = _content(values)
+        content = None if words is not None or text is None else _words_of_text(values, text, options)
+        words = words if content is None else content.words
+        if words is None:
+            raise InputError('the record has neither "tokens" nor "text"')
+        if not words:
+            raise NoWordsError("the record has no words")
+        sentence = sentence_of(words, [line] * len(words), None)
+        sentence.text, sentence.ids = content, ids
+        if not options.every_record:
+            _annotate(sentence, values, text, classes, options.tag_names)
+        sentences.append(sentence)
+    return sentences
 
 
 def _content(values: Mapping[str, Any]) -> tuple[list[str] | None, str | None]:
@@ -158,15 +155,12 @@ def _content(values: Mapping[str, Any]) -> tuple[list[str] | None, str | None]:
 
 
 def _words_of_text(values: dict[str, Any], text: str, options: EntityOptions) -> Words:
-    """Returns the words of a text: the tokens of Prodigy, or those that the tokenizer makes."""
     name = next((name for name in _TOKENS if _is_list_of(values.get(name), dict)), None)
     if name is None:
         return options.split(text)
-    try:
+    with errors_as(InputError, f'"{name}" needs tokens with "start" and "end"', (KeyError, TypeError)):
         offsets = [(each["start"], each["end"]) for each in values[name]]
         return Words(text, [text[start:end] for start, end in offsets], offsets)
-    except (KeyError, TypeError) as error:
-        raise _error(name, values[name], 'needs tokens with "start" and "end"') from error
 
 
 def _annotate(
@@ -189,6 +183,8 @@ def _annotate(
         spans = _spans(values, name, shape, tokens or text or "", moved)
     elif tokens is None and not values.keys().isdisjoint(_OF_ANNOTATORS):
         spans = []
+    elif unread := [key for key in values if key not in _TOKENS and _is_list_of(values[key] or None, dict)]:
+        raise _error(unread[0], values[unread[0]], f"is not read: entities are in {' or '.join(_SPANS[:5])}")
     if tokens is None:
         sentence.characters, sentence.moved = spans, moved
     else:
@@ -248,17 +244,12 @@ def _spans(
         if not 0 <= start < end <= len(content) or (
             isinstance(content, str) and not content[start:end].strip()
         ):
-            raise _error(name, value, f"needs {_needed(content)}")
+            needed = f'entities in the {len(content)} characters of the text, such as [0, 4, "LABEL"]'
+            if isinstance(content, list):
+                needed = f'a tag for each token, or entities in the tokens 0 to {len(content)}, and no "text"'
+            raise _error(name, value, f"needs {needed}")
         spans += [Span(start, end, label) for label in labels]
     return spans
-
-
-def _needed(content: str | list[str]) -> str:
-    if isinstance(content, list):
-        form = '[{"type": "LABEL", "start": 0, "end": 1}]'
-        return f'a tag for each token, or {form} in the tokens 0 to {len(content)}, and no "text"'
-    forms = '[start, end, "LABEL"], {"start": 0, "end": 4, "label": ...}, or {"LABEL": {"TEXT": [[0, 3]]}}'
-    return f"entities in the {len(content)} characters of the text: {forms}"
 
 
 def _at_own_text(parts: _Parts, span: Any, shape: _Shape, text: str, moved: list[str]) -> _Parts:
@@ -273,16 +264,15 @@ def _at_own_text(parts: _Parts, span: Any, shape: _Shape, text: str, moved: list
         return parts
     units = text.encode("utf-16-le", "surrogatepass")[: 2 * max(start, 0)]
     place = len(units.decode("utf-16-le", "replace"))
-    begin = max(0, start - _NEAR)
-    near = text[begin : max(0, start) + len(own_text) + _NEAR]
     shown = f"{own_text!r} ({', '.join(labels)})"
     if not text.startswith(own_text, place):
-        if near.count(own_text) != 1:
-            if own_text not in text and _part(span, shape.text) is None:
-                return parts
+        near = place_near(text, own_text, start)
+        if near is None and own_text not in text and _part(span, shape.text) is None:
+            return parts
+        if near is None:
             at = f"the characters {start} to {end} of the text, which are {shorten(stated)!r}"
             raise InputError(f"{shown} is not at {at}")
-        place = begin + near.index(own_text)
+        place = near
     moved.append(f"{shown} is at {place}, not at {start}")
     return _Parts(place, place + len(own_text), labels)
 
@@ -381,3 +371,9 @@ def _is_list_of(value: Any, kind: type | tuple[type, ...]) -> bool:
 
 def _error(name: str, value: Any, problem: str) -> InputError:
     return InputError(f'"{name}": {shorten_json(value)} {problem}')
+
+
+_RECORDS: tuple[RecordFormat, ...] = ("json", "parquet")
+FORMATS = tuple(
+    Format(name, partial(fit_annotations, format=name), partial(_read, format=name)) for name in _RECORDS
+)

@@ -14,11 +14,10 @@ from typing import Any
 from elmo_tasks.data.formats import Fit
 from elmo_tasks.data.formats.columns import EntityOptions, EntitySentence, plain_tag, sentence_of
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.profile import Column, Table, read_table
+from elmo_tasks.data.formats.profile import ENTITY_TAG, Column, Table, read_table
 from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import InputError, shorten, value_or_error
 
-_ENTITY_TAG = re.compile(r"[Oo]|[BIESLUMbi]-\S+")
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 _MOST = 0.9
 
@@ -54,7 +53,7 @@ def words_and_tags(table: Table) -> tuple[str, str] | None:
 
 def _are_tags(column: Column) -> bool:
     tags = [tag for value in column.strings for tag in items(value)]
-    return bool(tags) and all(map(_ENTITY_TAG.fullmatch, tags))
+    return bool(tags) and all(map(ENTITY_TAG.fullmatch, tags))
 
 
 def fit_cells(sample: Sample) -> Fit:

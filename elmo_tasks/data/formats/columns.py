@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_tasks.data.formats import Doubt, Fit
+from elmo_tasks.data.formats import Doubt, Fit, Format
 from elmo_tasks.data.formats.profile import read_table
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import (
@@ -39,10 +39,9 @@ SEPARATORS = re.compile(r"(\d+[ \t]+)?-DOCSTART-")
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
-_COMMENT = re.compile(r"#+(?:[ \t]|$)|###")
+_COMMENT = re.compile(r"#+(?:[ \t]|$)|###|#\w+\d+$")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
 """Comments that could be rows by their number of columns, such as `# id 12 domain`."""
-_ID = re.compile(r"#\w+\d+")
 _VALUE = re.compile(r"# \S+ = ")
 
 Lines = list[tuple[int, str]]
@@ -75,6 +74,7 @@ class ColumnLayout:
         self.names = list(names)
         self.delimiter = delimiter
         self.comments = comments
+        self._mark = "#" if comments == "auto" else comments
 
     def split(self, line: str) -> list[str]:
         """Returns the cells of a line, between tabs if these alone make the right number of cells."""
@@ -84,7 +84,6 @@ class ColumnLayout:
         return cells
 
     def fits(self, cells: list[str]) -> bool:
-        """Returns whether a row may have these cells, by their number."""
         return len(cells) == len(self.names)
 
     def sentences(
@@ -98,54 +97,36 @@ class ColumnLayout:
         warned = False
         lines = read_lines(path) if lines is None else lines
         for group in line_groups(lines, separators=separators):
-            if self.comments:
-                group = self._rows(group)
-            if len(group) > LONG and not warned:
+            rows = group
+            if self._mark and any(line.startswith(self._mark) for _, line in group):
+                rows = []
+                for line_number, line in group:
+                    if not (line.startswith(self._mark) and self._is_comment(line, not rows)):
+                        rows.append((line_number, line))
+            if len(rows) > LONG and not warned:
                 warned = True
                 message = "%s, line %d: a sentence has %d tokens; is there an empty line after each sentence?"
-                logger.warning(message, path, group[0][0], len(group))
-            if group:
-                yield group
+                logger.warning(message, path, rows[0][0], len(rows))
+            if rows:
+                yield rows
 
     def row(self, path: Path, line_number: int, line: str) -> list[str]:
         """Returns the cells of a line without superfluous empty ones; `InputError` for another number."""
-        cells, names = self.split(line), self.names
-        if len(cells) != len(names):
-            if len(cells) < len(names) or any(cells[len(names) :]):
-                remedy = "the reader's key `comments` can leave the line out" if line.startswith("#") else ""
-                raise InputError(
-                    f"{line[:80]!r} has {len(cells)} columns, not {len(names)}: {', '.join(names)}",
-                    where=path,
-                    line=line_number,
-                    remedy=remedy,
-                )
-            del cells[len(names) :]
-        return cells
+        cells, size = self.split(line), len(self.names)
+        if len(cells) == size:
+            return cells
+        if len(cells) < size or any(cells[size:]):
+            problem = f"{line[:80]!r} has {len(cells)} columns, not {size}: {', '.join(self.names)}"
+            remedy = "the reader's key `comments` can leave the line out" if line.startswith("#") else ""
+            raise InputError(problem, where=path, line=line_number, remedy=remedy)
+        return cells[:size]
 
-    def _rows(self, group: Lines) -> Lines:
-        if self.comments not in (None, "auto"):
-            return [each for each in group if not each[1].startswith(self.comments)]
-        first = 0
-        while first < len(group) and group[first][1].startswith("#") and self._is_comment(group, first):
-            first += 1
-        return [each for each in group[first:] if each[1][0] != "#" or not self._is_value(each[1])]
-
-    def _is_value(self, line: str) -> bool:
-        return _VALUE.match(line) is not None and not self.fits(self.split(line))
-
-    def _is_comment(self, group: Lines, index: int) -> bool:
-        line = group[index][1]
-        if not _COMMENT.match(line):
-            return _ID.fullmatch(line) is not None and len(self.names) > 1
-        row = next((other for _, other in group[index + 1 :] if not _COMMENT.match(other)), line)
-        cells = self.split(line)
-        return (
-            not self.fits(cells)
-            or line.count("\t") != row.count("\t")
-            or " " in cells[0]
-            or ("" in cells) > ("" in self.split(row))
-            or _KEY.match(line) is not None
-        )
+    def _is_comment(self, line: str, is_first: bool) -> bool:
+        if self.comments != "auto" or not (_COMMENT if is_first else _VALUE).match(line):
+            return self.comments != "auto"
+        cells = line.split("\t") if "\t" in line else self.split(line)
+        is_text = " " in cells[0] or "" in cells or _KEY.match(line) is not None
+        return not self.fits(cells) or (is_first and is_text)
 
 
 def split_cells(line: str, delimiter: str | None) -> list[str]:
@@ -230,7 +211,6 @@ def begin_document_id(line: str) -> str | None:
 
 
 def ends_document(line: str) -> bool:
-    """Returns whether a line ends a document."""
     return line.startswith((END, "# end document"))
 
 
@@ -304,15 +284,21 @@ def read_columns(path: Path, options: EntityOptions) -> Iterator[EntitySentence 
     except the last. A header that names both columns is left out.
     """
     layout = options.layout
-    lines = _without_header(read_lines(path, encoding=options.encoding), layout)
-    begin, rows = first_sentence(lines)
+    begin, rows = first_sentence(lines := read_lines(path, encoding=options.encoding))
+    cells = layout.split(rows[0]) if rows else []
+    if layout.fits(cells) and _has_names([cells[layout.names.index(name)] for name in (WORD, TAG)]):
+        header = rows.pop(0)
+        begin = [each for each in begin if each[1] is not header]
     layout = _without_tags(layout, rows) or layout
-    if TAG in layout.names and any(
-        layout.split(row)[layout.names.index(TAG) :][:1] in (["o"], ["0"], ["-"]) for row in rows
-    ):
+    tags = layout.names.index(TAG) if TAG in layout.names else None
+    if tags is not None and any(layout.split(row)[tags : tags + 1] in (["o"], ["0"], ["-"]) for row in rows):
         logger.warning("%s: the tags o, 0 and - are read as O", path)
     for group in layout.sentences(path, chain(begin, lines), separators=SEPARATORS):
-        yield value_or_error(path, None, _from_rows, path, layout, group)
+        try:
+            yield _from_rows(path, layout, group)
+        except InputError as error:
+            error.where = str(path)
+            yield error
 
 
 def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence:
@@ -323,18 +309,6 @@ def _from_rows(path: Path, layout: ColumnLayout, group: Lines) -> EntitySentence
     )
     tags = None if tags is None else list(map(plain_tag, tags))
     return sentence_of(words or [], [line_number for line_number, _ in group], tags)
-
-
-def _without_header(lines: Iterator[tuple[int, str]], layout: ColumnLayout) -> Iterator[tuple[int, str]]:
-    """Yields numbered lines without a first row that names the columns of words and of tags."""
-    columns = [layout.names.index(name) for name in (WORD, TAG)]
-    for line_number, line in lines:
-        if line.strip(BLANKS):
-            cells = layout.split(line)
-            if not (layout.fits(cells) and _has_names([cells[column] for column in columns])):
-                yield line_number, line
-            break
-    yield from lines
 
 
 def _without_tags(layout: ColumnLayout, lines: list[str]) -> ColumnLayout | None:
@@ -353,7 +327,7 @@ def _without_tags(layout: ColumnLayout, lines: list[str]) -> ColumnLayout | None
     return None
 
 
-def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+def _read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """Yields the sentences of CoNLL-2012, with the brackets of their entities as tags."""
 
     def sentence(lines: Lines) -> EntitySentence:
@@ -374,24 +348,13 @@ def read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySentenc
 # Detection
 
 
-class FoundColumns(NamedTuple):
-    """A way to read columns."""
-
-    names: list[str]
-    delimiter: str | None
-    tag: str
-    """The column of the tags, by the header or as `column1` and so on."""
-    tags: Counter[str]
-    """How often each tag occurs, without those of no entity."""
-
-
 def found_columns(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> Iterator[FoundColumns]:
+) -> Iterator[tuple[dict[str, Any], str, Counter[str]]]:
     """
-    Yields the columns for each that may be the tags: that with the most tags first, and of equal ones the
-    last. The words are in the first other column that is not of numbers. `label` and `texts` choose by the
-    header, or among `column1` and so on.
+    Yields the keys of a reader for each column that may be the tags, its name in the header, or as `column1`
+    and so on, and how often each tag occurs: that with the most tags first, and of equal ones the last. The
+    words are in the first other column that is not of numbers. `label` and `texts` choose by name.
     """
     lines = [line for line in lines if line and not line.startswith(_COMMENTS) and not SEPARATORS.match(line)]
     if all(line[0] in BLANKS for line in lines):  # indented
@@ -420,19 +383,22 @@ def found_columns(
             names = list(CONLL_2003)
         else:
             names = [{words[0]: WORD, tag: TAG}.get(index, name) for index, name in enumerate(numbered)]
-        yield FoundColumns(names, delimiter, (header or numbered)[tag], marked[tag])
+        keys = {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
+        yield keys, (header or numbered)[tag], marked[tag]
 
 
 def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None]:
     """Returns the keys of a reader for each of the `found_columns`, and the doubt if two have many tags."""
     ways = list(found_columns(sample.lines + sample.spread, sample.label, sample.texts))
-    keys = [{"columns": way.names} | ({"delimiter": way.delimiter} if way.delimiter else {}) for way in ways]
-    full = [way for way in ways if _MANY * way.tags.total() > ways[0].tags.total() > 0]
-    if sample.label is not None or len(full) < 2:
-        return keys, None
-    shown = [", ".join(f"{tag} {count}" for tag, count in way.tags.most_common(3)) for way in full]
-    choices = [f"{way.tag} ({tags})" for way, tags in zip(full, shown, strict=True)]
-    return keys, Doubt("label", choices, [way.tag for way in full])
+    most = max((tags.total() for *_, tags in ways), default=0)
+    choices = {
+        name: f"{name} ({', '.join(f'{tag} {count}' for tag, count in tags.most_common(3))})"
+        for _, name, tags in ways
+        if _MANY * tags.total() > most > 0
+    }
+    is_asked = sample.label is None and len(choices) > 1
+    doubt = Doubt("label", list(choices.values()), list(choices)) if is_asked else None
+    return [keys for keys, *_ in ways], doubt
 
 
 def problem_of_columns(sample: Sample) -> str | None:
@@ -483,27 +449,25 @@ def _are_numbers(values: set[str]) -> bool:
     return all(re.fullmatch(r"[\d._-]*", value) for value in values)
 
 
-def fit_columns(sample: Sample) -> Fit:
+def _fit_columns(sample: Sample) -> Fit:
     """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
     if sample.is_json:
         return Fit.NO
-    layouts = list(found_columns(sample.lines + sample.spread))
-    if not layouts:
+    keys, _, tags = next(found_columns(sample.lines + sample.spread), ({}, "", None))
+    if tags is None:
         rows = first_sentence(enumerate(sample.all_lines))[1]
         sizes = {len(split_cells(row, None)) for row in rows}
         return Fit.POSSIBLE if sample.has_blank_lines and sizes in ({1}, {len(CONLL_2003) - 1}) else Fit.NO
-    tags, delimiter = set(layouts[0].tags), layouts[0].delimiter
-    if delimiter not in (None, "\t") and not sample.has_blank_lines:
+    if keys.get("delimiter") not in (None, "\t") and not sample.has_blank_lines:
         return Fit.NO
     if not any(map(_TAG.fullmatch, tags)):
         return Fit.LIKELY if sample.has_blank_lines else Fit.NO
     table = None if sample.has_blank_lines else read_table(sample)
     is_table = table is not None and table.has_header
-    return Fit.LIKELY if tags & _CHUNKS or is_table else Fit.CERTAIN
+    return Fit.LIKELY if tags.keys() & _CHUNKS or is_table else Fit.CERTAIN
 
 
-def fit_conll2012(sample: Sample) -> Fit:
-    """Returns how well the columns of OntoNotes, in a document, fit."""
+def _fit_conll2012(sample: Sample) -> Fit:
     cells = split_cells(sample.first_row, None)
     is_document = any(map(DOCUMENT.match, sample.lines))
     return Fit.LIKELY if is_document and len(cells) >= _COLUMNS_2012 and cells[2].isdecimal() else Fit.NO
@@ -556,7 +520,7 @@ def read_conllu(
     check_found(has_sentences, "sentences", path)
 
 
-def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
+def _read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntitySentence | InputError]:
     """
     Yields the sentences of a file with the entities in its last column, under the first key whose value looks
     like a tag, such as `name=` (NorNE) or `NER=` (hr500k, ParlaMint). Without one they have no tags.
@@ -571,15 +535,22 @@ def read_conllu_entities(path: Path, options: EntityOptions) -> Iterator[EntityS
 
 
 def misc_values(cells: Sequence[str]) -> dict[str, str]:
-    """Returns the values by key in the last column of CoNLL-U."""
     pairs = (each.partition("=") for each in cells[MISC].split("|"))
     return {key: value for key, _, value in pairs}
 
 
-def fit_conllu(sample: Sample) -> Fit:
+def _fit_conllu(sample: Sample) -> Fit:
     """Returns how well CoNLL-U fits, which is certain if it names entities."""
     if not is_conllu(sample.lines):
         return Fit.NO
     lines = sample.lines + sample.spread
     has_entities = any(_ENTITY_KEY.search(line.rpartition("\t")[2]) for line in lines)
     return Fit.CERTAIN if has_entities else Fit.LIKELY
+
+
+FORMATS = (
+    Format("columns", _fit_columns, read_columns),
+    Format("conll2012", _fit_conll2012, _read_conll2012),
+    Format("conllu", _fit_conllu, _read_conllu_entities),
+)
+"""The formats of sentences with entities."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit, Format
@@ -50,7 +50,6 @@ _NO_CHAINS = ("-", "_", "")
 _BRACKET = re.compile(r"(\(?)([^()|]+)(\)?)")
 _PART = re.compile(r"(.+)\[(\d+)/(\d+)\]")
 """The id of a chain in the brackets of a mention in several parts, such as `e5[1/2]`."""
-_CHAIN = re.compile(r"[^*]*[()][^*]*")
 _NEW_DOCUMENT = "# newdoc"
 _FIELDS = re.compile(r"# ?global\.Entity *= *(\S+)")
 """The names of the fields of an opening bracket, which CorefUD and GUM have in different orders."""
@@ -119,7 +118,6 @@ def _mentions(content: dict[str, Any], name: str, convert: Callable[..., list[in
 
 
 def _of_pieces(content: dict[str, Any]) -> dict[str, Any]:
-    """Returns the sentences, speakers and clusters of words whose pieces are the tokens of `content`."""
     segments = content["sentences"]
     pieces = list(chain.from_iterable(segments))
 
@@ -163,19 +161,17 @@ def read_conll(path: Path, *, encoding: str | None = None) -> Iterator[Record]:
     lines: Lines | None = None
     for line_number, line in read_lines(path, encoding=encoding):
         id = begin_document_id(line)
-        if id is not None and lines is None:
+        if lines is not None and id is not None:
+            break
+        if id is not None:
             doc_key, first, lines = id or path.stem, line_number, []
         elif lines is None and line.strip(BLANKS):
             problem = f"{shorten(line)!r} comes before '#begin document (ID); part 000'"
             raise InputError(problem, where=path, line=line_number)
-        elif lines is not None and id is None and ends_document(line):
-            ids = {"doc_key": doc_key}
-            values = value_or_error(path, first, _annotation, lines, ids=ids)
-            yield Record(path, first, values if isinstance(values, InputError) else ids | values)
+        elif lines is not None and ends_document(line):
+            yield _record(path, first, doc_key, _annotation, lines)
             lines = None
         elif lines is not None:
-            if id is not None:
-                break
             lines.append((line_number, line))
     if lines is not None:
         raise InputError(f"the document {doc_key!r} does not end with {END!r}", where=path, line=line_number)
@@ -203,9 +199,16 @@ def _fields_of_brackets(lines: Iterable[str]) -> str:
 def _record_of_conllu(path: Path, document: list[ConlluSentence], fields: str, tell: Tell) -> Record:
     (first, _), *_ = document[0].rows
     keys = dict(line[1:].strip().partition(" = ")[::2] for each in document for line in each.comments)
-    ids = {"doc_key": keys.get("newdoc id", path.stem)}
-    values = value_or_error(path, first, _mentions_of_conllu, document, fields, tell, ids=ids)
-    return Record(path, first, values if isinstance(values, InputError) else ids | values)
+    doc_key = keys.get("newdoc id", path.stem)
+    return _record(path, first, doc_key, _mentions_of_conllu, document, fields, tell)
+
+
+def _record(
+    path: Path, line: int, doc_key: str, make: Callable[..., dict[str, Any]], *arguments: Any
+) -> Record:
+    ids = {"doc_key": doc_key}
+    values = value_or_error(path, line, make, *arguments, ids=ids)
+    return Record(path, line, values if isinstance(values, InputError) else ids | values)
 
 
 def _mentions_of_conllu(document: list[ConlluSentence], fields: str, tell: Tell) -> dict[str, Any]:
@@ -242,68 +245,49 @@ def _mentions_of_conllu(document: list[ConlluSentence], fields: str, tell: Tell)
     return {"sentences": list(filter(None, words)), "clusters": chains.clusters()}
 
 
-class _Layout(NamedTuple):
-    """The columns of a document: their number if it is fixed, the word, and the speaker."""
-
-    size: int | None
-    word: int
-    speaker: int | None = None
-
-
-_FEW = {3: _Layout(3, word=1), 5: _Layout(5, word=3)}
-_CONLL_2012 = _Layout(None, word=3, speaker=9)
-_SEMEVAL = _Layout(None, word=1)
-_MIN_COLUMNS = 12
-_NUMBER = 2
+_WORD_OF_FEW = {3: 1, 5: 3}
+"""The column of the word in files of few columns, by their number."""
+_MIN_COLUMNS, _NUMBER, _WORD, _SPEAKER = 12, 2, 3, 9
+"""The columns of CoNLL-2012."""
+_WORD_OF_SEMEVAL = 1
 
 
-def _layout_of(row: list[str]) -> _Layout:
-    if len(row) in _FEW:
-        return _FEW[len(row)]
+def _word_and_speaker(row: list[str]) -> tuple[int, int | None]:
+    """Returns the columns of the word and of the speaker, by the first row of a document."""
+    if len(row) in _WORD_OF_FEW:
+        return _WORD_OF_FEW[len(row)], None
     is_semeval = len(row) >= _MIN_COLUMNS and row[0] == "1" and row[_NUMBER] not in ("0", "1")
-    return _SEMEVAL if is_semeval else _CONLL_2012
+    return (_WORD_OF_SEMEVAL, None) if is_semeval else (_WORD, _SPEAKER)
 
 
 def _annotation(lines: Lines) -> dict[str, Any]:
     sentences: list[list[str]] = []
     speakers: list[list[str]] = []
     chains = _Chains()
-    layout: _Layout | None = None
+    size, word, speaker = 0, _WORD, None
     for group in line_groups(each for each in lines if not each[1].startswith("#")):
-        words, names = [], []
-        for line_number, row in _rows(group):
-            layout = layout or _layout_of(row)
-            if len(row) != layout.size if layout.size else len(row) < _MIN_COLUMNS:
-                needed = layout.size or f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
+        sentences.append([])
+        speakers.append([])
+        for line_number, line in group:
+            # Some rows end in a tab.
+            row = split_cells(line.rstrip(BLANKS), "\t" if "\t" in line else None)
+            row = [cell.strip(BLANKS) for cell in row]
+            if not size:
+                size, (word, speaker) = len(row), _word_and_speaker(row)
+            is_few = size in _WORD_OF_FEW
+            if len(row) != size if is_few else len(row) < _MIN_COLUMNS:
+                needed = size if is_few else f"{_MIN_COLUMNS} or more, or 3: number, word, chains"
                 problem = f"{shorten(' '.join(row))!r} has {len(row)} columns, but it needs {needed}"
                 raise InputError(problem, line=line_number)
-            if layout is _CONLL_2012 and not row[_NUMBER].isdecimal():
-                problem = (
-                    f"{row[_NUMBER]!r} in column {_NUMBER + 1} is not the number of a token of CoNLL-2012"
-                )
+            if speaker is not None and not row[_NUMBER].isdecimal():
+                column = f"column {_NUMBER + 1}"
+                problem = f"{row[_NUMBER]!r} in {column} is not the number of a token of CoNLL-2012"
                 raise InputError(problem, line=line_number)
-            speaker = NO_SPEAKER if layout.speaker is None else row[layout.speaker]
-            words.append(unescape(row[layout.word]))
-            names.append(NO_SPEAKER if speaker in _UNKNOWN_SPEAKERS else speaker)
+            name = NO_SPEAKER if speaker is None else row[speaker]
+            sentences[-1].append(unescape(row[word]))
+            speakers[-1].append(NO_SPEAKER if name in _UNKNOWN_SPEAKERS else name)
             chains.add(line_number, row[-1])
-        sentences.append(words)
-        speakers.append(names)
     return {"sentences": sentences, "speakers": speakers, "clusters": chains.clusters()}
-
-
-def _rows(group: Lines) -> Iterator[tuple[int, list[str]]]:
-    """Yields the cells of a sentence without what a tab at the end of rows adds."""
-    rows = [
-        [cell.strip(BLANKS) for cell in split_cells(line, "\t" if "\t" in line else None)]
-        for _, line in group
-    ]
-    width = min(map(len, rows))
-    if width > 3 and all(
-        row[-1] == "" and (row[-2] in _NO_CHAINS or _CHAIN.fullmatch(row[-2])) for row in rows
-    ):
-        width -= 1
-    for (line_number, _), row in zip(group, rows, strict=True):
-        yield line_number, row if any(row[width:]) else row[:width]
 
 
 class _Chains:
@@ -340,7 +324,6 @@ class _Chains:
         self._tokens += is_word
 
     def clusters(self) -> list[list[tuple[int, int]]]:
-        """Returns the mentions of each chain."""
         unclosed = [(line, name) for name, starts in self._open.items() for _, line in starts]
         if unclosed:
             line, name = min(unclosed)

@@ -10,7 +10,7 @@ import csv
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -122,7 +122,7 @@ def split_rows(path: Path, lines: NumberedLines, dialect: Dialect) -> Rows:
             if line.strip():
                 yield line_number, line.split(dialect.delimiter)
         return
-    rows = csv.reader((f"{line}\n" for _, line in lines), **_options(dialect))
+    rows = _reader((f"{line}\n" for _, line in lines), dialect, strict=True)
     start = 0
     with _long_cells():
         while True:
@@ -144,16 +144,20 @@ def split_lines(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
     """Returns the cells of lines that are no neighbours; of quotes that break, those up to the break."""
     if dialect.quote is None:
         return [line.split(dialect.delimiter) for line in lines]
-    options = _options(dialect) | {"strict": False}
     with _long_cells():
-        return [row for line in lines for row in csv.reader([line.replace("\r", " ")], **options)]
+        return [row for line in lines for row in _reader([line.replace("\r", " ")], dialect)]
+
+
+def _reader(lines: Iterable[str], dialect: Dialect, *, strict: bool = False) -> Any:
+    delimiter, quote = dialect
+    return csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=strict, skipinitialspace=True)
 
 
 def find_dialect(lines: NumberedLines, layout: DelimitedLayout) -> Dialect:
     """
     Returns the dialect of the lines of a file. Of the quotes it takes those with which the fewest lines are
     in rows of another number of cells; of equal ones `"` between commas, or where quotes are needed: for a
-    delimiter, a line break or a doubled quote in a cell, or around each cell of the first row or of a column.
+    delimiter, a line break or a doubled quote in a cell, or around each cell of a column.
     """
     columns, delimiter, quotes = layout
     # A carriage return in a cell that has no quotes is an error of `csv`.
@@ -233,27 +237,14 @@ def _are_needed(lines: NumberedLines, texts: list[str], dialect: Dialect) -> boo
     delimiter, quote = dialect
     assert quote is not None
     enclosed = _ENCLOSED[quote].fullmatch
-    if all(map(enclosed, texts[0].split(delimiter))):
-        return True
     rows = [row for _, row in split_rows(Path(), lines, dialect) if not isinstance(row, InputError)]
     if any(delimiter in cell or "\n" in cell for row in rows for cell in row):
         return True
     cells = [text.split(delimiter) for text in texts]
-    doubled = quote * 2
-    if any(doubled in cell[1:-1] and enclosed(cell) for row in cells for cell in row):
+    if any(quote * 2 in cell[1:-1] and enclosed(cell) for row in cells for cell in row):
         return True
-    # The cells of a column below the header, if there is one
-    columns = zip(*(row for row in cells[1:] if len(row) == len(cells[0])), strict=True)
-    return len(cells) > _SAMPLE // 10 and any(all(map(enclosed, column)) for column in columns)
-
-
-def _options(dialect: Dialect) -> dict[str, Any]:
-    return {
-        "delimiter": dialect.delimiter,
-        "quotechar": dialect.quote,
-        "strict": True,
-        "skipinitialspace": True,
-    }
+    columns = zip(*(row for row in cells if len(row) == len(cells[-1])), strict=True)
+    return any(all(map(enclosed, column[1:] or column)) for column in columns)
 
 
 def _lift_limit_of_cells() -> Callable[[], object]:

@@ -14,23 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit, Format, best_format, roles
-from elmo_tasks.data.formats.annotations import fit_annotations, read_annotations
+from elmo_tasks.data.formats.annotations import FORMATS as ANNOTATIONS
 from elmo_tasks.data.formats.cells import fit_cells, read_cells
+from elmo_tasks.data.formats.columns import FORMATS as COLUMNS
 from elmo_tasks.data.formats.columns import (
     TAG_OR_O,
     EntityOptions,
     EntitySentence,
-    fit_columns,
-    fit_conll2012,
-    fit_conllu,
-    read_columns,
-    read_conll2012,
-    read_conllu_entities,
     sentence_of,
     split_cells,
 )
 from elmo_tasks.data.formats.delimited import read_delimited
-from elmo_tasks.data.formats.records import RecordFormat
 from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import (
     InputError,
@@ -242,8 +236,8 @@ def _read_spacy(path: Path, options: EntityOptions) -> Sentences:
             yield value_or_error(path, doc_number, make, doc_number, part)
 
 
-def _fit_name(sample: Sample, *, end: str) -> Fit:
-    return Fit.CERTAIN if sample.files[0].name.endswith(end) else Fit.NO
+def _fit_spacy(sample: Sample) -> Fit:
+    return Fit.CERTAIN if sample.files[0].name.endswith(".spacy") else Fit.NO
 
 
 def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
@@ -253,26 +247,20 @@ def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
         if isinstance(sentence, InputError):
             yield sentence
             continue
-        predicates = [each.index for each in sentence.predicates] + sentence.without_arguments
-        spans = [Span(index, index + 1, roles.PREDICATE) for index in predicates] if sentence.marked else None
-        yield EntitySentence(sentence.words, sentence.lines, spans=spans, ids=sentence.ids)
+        spans = [Span(each.index, each.index + 1, roles.PREDICATE) for each in sentence.predicates]
+        marked = spans if sentence.marked else None
+        yield EntitySentence(sentence.words, sentence.lines, spans=marked, ids=sentence.ids)
 
 
-_RECORDS: tuple[RecordFormat, ...] = ("json", "parquet")
 FORMATS = (
-    Format("columns", fit_columns, read_columns),
-    *(
-        Format(name, partial(fit_annotations, format=name), partial(read_annotations, format=name))
-        for name in _RECORDS
-    ),
-    Format("conll2012", fit_conll2012, read_conll2012),
-    Format("conllu", fit_conllu, read_conllu_entities),
+    *COLUMNS,
+    *ANNOTATIONS,
     Format("csv", _fit_csv, _read_csv),
     Format("cells", fit_cells, read_cells),
     Format("wikiner", partial(_fit_tagged_lines, wikiner=True), _read_tagged_lines),
     Format("lines", partial(_fit_tagged_lines, wikiner=False), _read_tagged_lines),
     Format("atis", _fit_atis, _read_atis),
     Format("brat", _fit_brat, _read_brat),
-    Format("spacy", partial(_fit_name, end=".spacy"), _read_spacy),
+    Format("spacy", _fit_spacy, _read_spacy),
     Format("predicates", lambda sample: Fit.NO, _read_predicates),
 )

@@ -1,4 +1,4 @@
-"""What the columns of a table hold: texts, labels, numbers, tags, lists, ids, dates or addresses."""
+"""What the columns of a table hold: texts, labels, numbers, tags, lists, ids or dates."""
 
 import json
 import re
@@ -21,9 +21,7 @@ from elmo_tasks.data.formats.records import ANSWER, is_rejected
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError, shorten
 
-Kind = Literal[
-    "empty", "constant", "label", "labels", "text", "word", "number", "tags", "list", "id", "date", "address"
-]
+Kind = Literal["empty", "constant", "label", "labels", "text", "word", "number", "tags", "list", "id", "date"]
 MAX_CLASSES = 200
 NAMES_OF_LABELS = (
     *("label", "gold label", "labels", "class", "class index", "category", "target", "sentiment"),
@@ -39,16 +37,12 @@ NAMES_OF_PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("context", "hypothesis")),
     *(("sentence a", "sentence b"), ("text a", "text b"), ("claim", "evidence"), ("query", "passage")),
     *(("tweet", "reply"), ("post", "reply"), ("headline", "body")),
-    *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("context", "statement")),
+    *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("question", "answer")),
+    *(("context", "statement"), ("context", "utterance")),
 )
-NAMES_OF_TWO = (("question", "answer"), ("query", "document"), ("context", "response"))
-"""Names of a pair where no other column has texts."""
 CONTRASTS = (("1", "2"), ("a", "b"), ("first", "second"), ("left", "right"), ("more", "less"), ("q", "a"))
 """The parts in which the names of a pair differ."""
-_KNOWN = {*NAMES_OF_LABELS, *NAMES_OF_TEXTS, *chain(*NAMES_OF_PAIRS)} | {
-    *("id", "idx", "index", "uid", "guid", "word", "token", "tag", "score", "date", "url", "comments"),
-    *("texts", "sentences", "reviews", "tweets", "author", "source", "language", "split"),
-}
+_KNOWN = {*NAMES_OF_LABELS, *NAMES_OF_TEXTS, *chain(*NAMES_OF_PAIRS)}
 """Names of columns that tell a header."""
 _TABLE_FILES = {".csv", ".tsv"}
 _REGULAR = 0.8
@@ -62,20 +56,19 @@ _LONG_NAME = 5
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Characters of scripts without blanks between words; two make a word."""
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(?<=[\d.])(e[-+]?\d+)?%?", re.IGNORECASE)
-_NUMBERS = re.compile(r"[\d\s.,-]+")
 _WHOLE = re.compile(r"-?\d+(\.0+)?")
 _DATE = re.compile(
     r"\d{4}[-./] ?\d\d?[-./] ?\d\d?\b.{,20}|\d\d?[-./]\d\d?[-./]\d{2,4}( .{,20})?|\d\d?:\d\d(:\d\d)?.{,6}"
     r"|(19|20)\d\d[01]\d[0-3]\d|\d\d?-[A-Z][a-z]{2}-\d{2,4}"
     r"|(\w+,? )?[A-Z][a-z]{2,8}\.? \d\d?,?( .{,20})? \d{4}|(\w{3}, )?\d\d? [A-Z][a-z]{2,8} \d{4}.{,20}"
 )
-_ADDRESS = re.compile(
-    r"(https?|ftp)://\S+|www\.\S+|[\w.-]+@[\w-]+\.\w+|(?=\S*/)(?=\S*\w)[\w.~-]*(/[\w.~-]+)+"
+_LIST = re.compile(
+    r"\s*(\[.*\]|\{.*\}|((None|nan|\d+[:-]\d+)([|,;]\s*|$))+|[\d.,-]+(\s+[\d.,-]+)+)\s*", re.DOTALL
 )
-_LIST = re.compile(r"\s*(\[.*\]|\{.*\}|((None|nan|\d+[:-]\d+)([|,;]\s*|$))+)\s*", re.DOTALL)
-"""Items in brackets, or ranges of numbers."""
-_TAG = re.compile(r"[Oo]|[BIESLUMbieslum]-\S+")
+"""Items in brackets, ranges of numbers, or several numbers."""
+ENTITY_TAG = re.compile(r"[Oo]|[BIESLUMbieslum]-\S+")
 _POS = re.compile(r"[A-Z]{1,6}[$:]?|[.,:;!?()\"'`$#-]+|-[LR]RB-")
+_DIGIT = re.compile(r"\d")
 _CODES = re.compile(r"[\w.+-]+(?:[,;|]\s*[\w.+-]+)*")
 _SENTENCE = re.compile(r"\w\W*\s.*[.?!\u3002\uff1f\uff01]\W*$", re.DOTALL)
 _MARKS = re.compile(r"[,;|]\s*")
@@ -90,6 +83,11 @@ class Column:
     num_rows: int
 
     @cached_property
+    def plain_name(self) -> str:
+        """The name as `normal` writes it."""
+        return normal(self.name)
+
+    @cached_property
     def strings(self) -> list[str]:
         """The values as labels are written."""
         return list(map(as_label, self.values))
@@ -98,11 +96,6 @@ class Column:
     def counts(self) -> Counter[str]:
         """The different values, as labels, and how often they occur."""
         return Counter(self.strings)
-
-    @property
-    def recurring(self) -> float:
-        """The share of the values that occur more than once."""
-        return sum(count for count in self.counts.values() if count > 1) / len(self.values)
 
     @cached_property
     def num_words(self) -> float:
@@ -122,47 +115,38 @@ class Column:
         values, strings = self.values, self.strings
         if not values:
             return "empty"
+        if self._are_lists_of_labels:
+            return "labels"
         if _most(isinstance(only_item(value), list | dict) for value in values) or (
             self.has_words and _most(isinstance(value, list) for value in values)
         ):
-            return "labels" if self._are_lists_of_labels else "list"
-        if any(isinstance(value, list) for value in values) and self._are_lists_of_labels:
-            return "labels"
-        if _most(map(_LIST.fullmatch, strings)) or (
-            self.num_words > 1 and _most(map(_NUMBERS.fullmatch, strings))
-        ):
             return "list"
-        recurs = 2 <= len(self.counts) <= MAX_CLASSES and 2 * self.recurring >= 1
-        if _most(map(_ADDRESS.fullmatch, strings)) and not recurs:
-            return "address"
+        if _most(map(_LIST.fullmatch, strings)):
+            return "list"
+        recurs = _recur(self.counts)
         if _most(map(_DATE.fullmatch, strings)):
             return "date"
-        if self.num_words > 1 and _most(all(map(_TAG.fullmatch, value.split())) for value in strings):
-            return "tags"
-        if all(isinstance(value, bool) for value in values) or (
-            self.num_rows > 1 == len(self.counts) and not _most(map(_SENTENCE.search, strings))
-        ):
-            return "label" if len(self.counts) > 1 else "constant"
         if self.num_words > 1 and _most(map(_are_tags, strings)):
             return "tags"
-        is_label = recurs
+        has_sentences = _most(map(_SENTENCE.search, strings))
+        if self.num_rows > 1 == len(self.counts) and not has_sentences:
+            return "constant"
         if _most(map(_NUMBER.fullmatch, strings)):
-            return "label" if is_label and all(map(_WHOLE.fullmatch, strings)) else "number"
+            return "label" if recurs and all(map(_WHOLE.fullmatch, strings)) else "number"
         if self._are_codes_of_labels:
             return "labels"
-        is_label = is_label and not _most(map(_SENTENCE.search, strings))
         is_seldom = 10 * len(self.counts) <= len(values)
-        if is_label and (is_seldom or self.num_words <= _SHORT_LABEL):
+        if recurs and not has_sentences and (is_seldom or self.num_words <= _SHORT_LABEL):
             return "label"
         if self.has_words:
             return "text"
-        return "id" if _most(re.search(r"\d", value) for value in strings) else "word"
+        return "id" if _most(map(_DIGIT.search, strings)) else "word"
 
     @property
     def _are_lists_of_labels(self) -> bool:
         lists = [value for value in self.values if isinstance(value, list)]
         parts = Counter(part for value in lists for part in value if isinstance(part, str | int))
-        return bool(lists) and max(map(len, lists)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
+        return max(map(len, lists), default=0) > 1 and _recur(parts)
 
     @property
     def _are_codes_of_labels(self) -> bool:
@@ -172,8 +156,7 @@ class Column:
         split = [_MARKS.split(value) for value in self.strings]
         if all(len(parts) == 2 and all(map(str.isdecimal, parts)) for parts in split):
             return False  # decimal commas
-        parts = Counter(part for value in split for part in value)
-        return max(map(len, split)) > 1 and 2 <= len(parts) <= MAX_CLASSES and _recur(parts)
+        return max(map(len, split)) > 1 and _recur(Counter(chain.from_iterable(split)))
 
     def shown(self) -> str:
         """Returns the name, the number of different values, and three of them."""
@@ -186,13 +169,15 @@ def _most(conditions: Iterator[Any] | Any) -> bool:
     return sum(results) >= _MOST * len(results)
 
 
-def _recur(parts: Counter[Any]) -> bool:
-    return 2 * sum(count for count in parts.values() if count > 1) >= parts.total()
+def _recur(counts: Counter[Any]) -> bool:
+    """Tells whether there are two values or more, and few, most of which recur."""
+    recurring = sum(count for count in counts.values() if count > 1)
+    return 2 <= len(counts) <= MAX_CLASSES and 2 * recurring >= counts.total()
 
 
 def _are_tags(value: str) -> bool:
     words = value.split()
-    return all(map(_TAG.fullmatch, words)) or all(map(_POS.fullmatch, words))
+    return all(map(ENTITY_TAG.fullmatch, words)) or all(map(_POS.fullmatch, words))
 
 
 def num_words(text: str) -> float:
@@ -248,10 +233,10 @@ def read_table(sample: Sample) -> Table | None:
         return Table(records, problem=sample.problem) if records or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
-    numbered = without_separator(list(enumerate(sample.all_lines, start=1)))
-    dialect = find_dialect(numbered, AUTO)
+    lines = without_separator(list(enumerate(sample.all_lines, start=1)))
+    dialect = find_dialect(lines, AUTO)
     file = sample.files[0]
-    rows: list[list[str] | InputError] = [row for _, row in split_rows(file, numbered, dialect)]
+    rows: list[list[str] | InputError] = [row for _, row in split_rows(file, lines, dialect)]
     if sample.spread and 2 * len(rows) < len(sample.lines):  # cells with line breaks: no line shows a row
         rows = [row for _, row in split_rows(file, delimited_lines(file, sample.encoding), dialect)]
     elif sample.spread:
@@ -268,17 +253,25 @@ def read_table(sample: Sample) -> Table | None:
     is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
     if not (is_regular or (is_named and width)):
         return None
-    is_chosen = not {*sample.texts, sample.label}.isdisjoint(first)
-    has_header = is_chosen or _has_header(first, [row for row in cells[1:] if len(row) == width])
-    names = first if has_header else [f"column{i}" for i in range(1, width + 1)]
-    while names and not names[-1]:
-        names.pop()
-    by_name = (
+    numbered = [f"column{i}" for i in range(1, width + 1)]
+    table = Table(_by_name(numbered, cells[1:]), False, problem)
+    if not {*sample.texts, sample.label}.isdisjoint(first) or _has_header(first, table):
+        named = _by_name(first, cells[1:])
+        if width and not named:
+            what = f"the first row has {len(first)} cells, most others {width}"
+            problem = InputError(what, where=file, remedy="cells with a comma need quotes")
+        return Table(named, True, problem)
+    return Table(_by_name(numbered, cells), False, problem)
+
+
+def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Returns the cells of rows that have as many as there are names, and no others."""
+    width = max((index for index, name in enumerate(names, start=1) if name), default=0)
+    return [
         {name: cell for name, cell in zip(names, row, strict=False) if name}
-        for row in cells[has_header:]
-        if len(names) <= len(row) and not any(row[width:])
-    )
-    return Table(list(by_name), has_header, problem)
+        for row in rows
+        if width <= len(row) and not any(row[len(names) :])
+    ]
 
 
 def _has_sentences(sample: Sample) -> bool:
@@ -288,39 +281,29 @@ def _has_sentences(sample: Sample) -> bool:
     return sample.has_blank_lines and not has_names and not any('"' in line for line in sample.lines)
 
 
-def _has_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Tells whether the first row names the columns: the first of these lines that is true says it."""
-    names = [(index, cell) for index, cell in enumerate(first) if cell]
-    columns = {
-        index: Column("", [row[index] for row in rows if index < len(row) and row[index]], len(rows))
-        for index, _ in names
-    }
-    filled = [(cell, columns[index]) for index, cell in names if columns[index].values]
-    if [cell for _, cell in names] == [str(number) for number in range(len(names))] and len(names) > 1:
+def _has_header(first: Sequence[str], table: Table) -> bool:
+    """Tells whether the first row names the columns below: the first of these lines that is true says it."""
+    names = list(filter(None, first))
+    if names == [str(number) for number in range(len(names))] and len(names) > 1:
         return True  # pandas numbers columns without names
-    if any(num_words(cell) > _LONG_NAME or _NUMBER.fullmatch(cell) for _, cell in names):
+    if len(set(names)) < len(names) or any(
+        num_words(name) > _LONG_NAME or _NUMBER.fullmatch(name) for name in names
+    ):
         return False
-    if len({cell for _, cell in names}) < len(names):
-        return False
-    if any(normal(cell) in _KNOWN and cell not in column.counts for cell, column in filled):
+    columns = zip(first, table.columns.values(), strict=False)
+    filled = [(name, column) for name, column in columns if name and column.values]
+    if any(normal(name) in _KNOWN and name not in column.counts for name, column in filled):
         return True
-    if any(not _is_like(cell, column) for cell, column in filled):
+    if any(not _is_like(name, column) for name, column in filled):
         return True
-    return not any(cell in column.counts or num_words(cell) > 3 for cell, column in filled)
+    return not any(name in column.counts or num_words(name) > 3 for name, column in filled)
 
 
 def _is_like(cell: str, column: Column) -> bool:
     """Tells whether the first cell of a column may be one of its values, and not its name."""
     if column.kind == "text":
         return num_words(cell) > max(1, column.num_words / 4) or column.num_words < 3
-    pattern = {"number": _NUMBER, "date": _DATE, "address": _ADDRESS, "list": _LIST, "tags": _TAG}.get(
-        column.kind
-    )
-    if column.kind == "label" and all(map(_WHOLE.fullmatch, column.counts)):
-        pattern = _WHOLE
-    if column.kind == "id" and all(re.search(r"\d", value) for value in column.strings):
-        pattern = re.compile(r".*\d.*")
-    return pattern is None or pattern.fullmatch(cell) is not None
+    return _DIGIT.search(cell) is not None or not all(map(_DIGIT.search, column.strings))
 
 
 def normal(name: str) -> str:

@@ -21,6 +21,7 @@ from elmo_tasks.data.input_files import (
     check_found,
     ids_of,
     input_files,
+    place_near,
     shorten_json,
     value_or_error,
 )
@@ -29,8 +30,6 @@ _NAMES = ("title", "id", "qid")
 _OTHER_NAMES = {"context_text": "context", "query_text": "question", "context_id": "id", "query_id": "id"}
 """The names of CMRC 2018, whose answers are texts without their place."""
 _NAMES_OF_TYPES = {str: "text", int: "whole number", list: "list"}
-_NEAR = 30
-"""The most characters between the stated position of an answer and the actual one."""
 _LENGTH_SHOWN = 60
 
 
@@ -114,7 +113,6 @@ class _Node(dict[str, Any]):
         return InputError(problem, where=self.where)
 
     def value(self, key: str, kind: type) -> Any:
-        """Returns a field, which must be of that kind."""
         if self.problem:
             raise self.error(self.problem)
         if type(self.get(key)) is not kind:
@@ -123,7 +121,6 @@ class _Node(dict[str, Any]):
         return self[key]
 
     def text(self, key: str) -> str:
-        """Returns a text, which has words."""
         text: str = self.value(key, str)
         if not text.strip():
             raise self.error(f"{key!r} is empty")
@@ -183,23 +180,19 @@ class _Reader:
 def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[GoldAnswer]:
     """Returns the answers to a question, and adds the errors of bad ones among them."""
     answers: list[GoldAnswer] = []
-    if "detected_answers" in question:
-        answers = _detected(question, passage)
-    else:
-        for node in _answer_nodes(question, passage):
-            try:
-                answers.append(_answer(node, question, passage))
-            except InputError as error:
-                errors.append(error)
+    for node in _answer_nodes(question, passage):
+        try:
+            answers.append(_answer(node, question, passage))
+        except InputError as error:
+            errors.append(error)
     if errors and not answers:
         first, *_ = errors
         errors.clear()
         raise first
     has_none = isinstance(question.get("answers"), dict) and not answers
     if bool(answers) is bool(question.get("is_impossible", has_none)):
-        problem = (
-            "answers, but 'is_impossible' is true" if answers else "no answer, and no 'is_impossible': true"
-        )
+        problem = "answers, but 'is_impossible' is true"
+        problem = problem if answers else "no answer, and no 'is_impossible': true"
         raise question.error(f"the question has {problem}")
     return answers
 
@@ -207,25 +200,26 @@ def _answers(question: _Node, passage: str, errors: list[InputError]) -> list[Go
 def _answer_nodes(question: _Node, passage: str) -> Iterator[_Node]:
     """Yields the answers to a question, each with `text` and `answer_start`."""
     answers = question.get("answers")
-    if isinstance(answers, list) and all(isinstance(each, str) for each in answers):
-        nodes = [{"text": each, "answer_start": passage.find(each)} for each in answers]
-        return _children(nodes, question.where, "answer")
-    if not isinstance(answers, dict):
+    pairs: Iterable[tuple[Any, Any]]
+    if "detected_answers" in question:
+        pairs = _detected(question, passage)
+    elif isinstance(answers, list) and all(isinstance(each, str) for each in answers):
+        pairs = [(text, passage.find(text)) for text in answers]
+    elif isinstance(answers, dict):
+        both = _Node(answers, question.where)
+        pairs = zip_longest(both.value("text", list), both.value("answer_start", list))
+    else:
         return question.children("answers", "answer")
-    both = _Node(question["answers"], question.where)
-    texts, starts = both.value("text", list), both.value("answer_start", list)
-    pairs = [{"text": text, "answer_start": start} for text, start in zip_longest(texts, starts)]
-    return _children(pairs, question.where, "answer")
+    nodes = [{"text": text, "answer_start": start} for text, start in pairs]
+    return _children(nodes, question.where, "answer")
 
 
 def _answer(node: _Node, question: _Node, passage: str) -> GoldAnswer:
     text, start = node.value("text", str), node.value("answer_start", int)
     if start >= 0 and passage.startswith(text, start):
         return GoldAnswer(text, start)
-    begin = max(0, start - _NEAR)
-    near = passage[begin : max(0, start + len(text) + _NEAR)]
-    if text in near and near.find(text) == near.rfind(text):
-        return GoldAnswer(text, begin + near.index(text), stated=start)
+    if (place := place_near(passage, text, start)) is not None:
+        return GoldAnswer(text, place, stated=start)
     offset = passage.find(text)
     other = f"it is at {offset}" if offset >= 0 else "it is not in the passage"
     raise question.error(
@@ -233,19 +227,16 @@ def _answer(node: _Node, question: _Node, passage: str) -> GoldAnswer:
     )
 
 
-def _detected(question: _Node, passage: str) -> list[GoldAnswer]:
-    answers = []
+def _detected(question: _Node, passage: str) -> Iterator[tuple[str, int]]:
     for node in question.children("detected_answers", "answer"):
         for span in node.value("char_spans", list):
             first, last = span if isinstance(span, list) and len(span) == 2 else (None, None)
             if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(passage):
                 raise node.error(f"the span {shorten_json(span, _LENGTH_SHOWN)} is not in the passage")
-            answers.append(GoldAnswer(passage[first : last + 1], first))
-    return answers
+            yield passage[first : last + 1], first
 
 
 def sample_questions(sample: Sample) -> Iterator[Question]:
-    """Yields the questions of a sample, without bad ones."""
     reader = _Reader(sample.files[0], answers=True, ids=False, places={})
     for values in sample.records:
         with suppress(InputError):

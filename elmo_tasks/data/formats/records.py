@@ -36,7 +36,7 @@ _LISTS = ("data", "rows", "records", "examples", "sentences", "common_examples")
 _PAIRS, _RASA = "annotations", "rasa_nlu_data"
 _ROW, _ROW_NUMBER = "row", "row_idx"
 """The fields of a row in an answer of Hugging Face's server."""
-_BEFORE_ITEM, _BEFORE_KEY, _BEFORE_VALUE = map(re.compile, (r"[\s,]*", r"[\s,{]*", r"[\s:]*"))
+_BEFORE_ITEM = re.compile(r"[\s,]*")
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -71,19 +71,18 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and [type(each) for each in value] == [str, dict]
 
 
-def _list_in(value: Any) -> tuple[list[str], list[Any]] | None:
-    """Returns the list of records that a value is or has, and the keys that lead to it, if it has a list."""
+def _list_in(value: Any) -> tuple[str, list[Any]] | None:
+    """Returns the list of records that a value is or has, and its key, empty if it is the list."""
     if isinstance(value, list) and not _is_pair(value):
-        return [], value
+        return "", value
     for key, items in value.items() if isinstance(value, dict) else ():
         if key == _RASA and (found := _list_in(items)):
-            keys, items = found
-            return [key, *keys], items
+            return found
         if isinstance(items, list) and (
             (key in _LISTS and all(isinstance(each, dict) for each in items))
             or (key == _PAIRS and any(map(_is_pair, items)))
         ):
-            return [key], items
+            return key, items
     return None
 
 
@@ -92,33 +91,17 @@ def _listed(path: Path, text: str) -> Iterator[Record]:
     if (found := _list_in(whole)) is None:
         expected = 'an object a line, a list of objects, or {"data": [...]}'
         raise InputError(f"{shorten_json(whole)} is not {expected}", where=path)
-    keys, items = found
+    key, items = found
     # Parses each object once more, since the parser of the list does not tell where it starts.
-    position = 0
-    for key in keys:
-        position = _start_of(text, key, position)
-    position = text.index("[", position) + 1
+    places = re.finditer(rf'"{key}"\s*:\s*\[' if key else r"\[", text)
+    position = next(place.end() for place in places if len(_decode(text, place.end() - 1)[0]) == len(items))
     line = 1 + text.count("\n", 0, position)
     for item in items:
-        start = _end(_BEFORE_ITEM, text, position)
+        start = _BEFORE_ITEM.match(text, position).end()  # type: ignore[union-attr]
         line += text.count("\n", position, start)
         _, position = _decode(text, start)
         yield _record(path, line, item)
         line += text.count("\n", start, position)
-
-
-def _start_of(text: str, key: str, position: int) -> int:
-    """Returns the position of a value of the object at a position."""
-    while True:
-        name, position = _decode(text, _end(_BEFORE_KEY, text, position))
-        start = _end(_BEFORE_VALUE, text, position)
-        if name == key:
-            return start
-        _, position = _decode(text, start)
-
-
-def _end(separator: re.Pattern[str], text: str, position: int) -> int:
-    return separator.match(text, position).end()  # type: ignore[union-attr]
 
 
 def _record(path: Path, line: int, value: Any) -> Record:

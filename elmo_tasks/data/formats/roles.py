@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -92,8 +91,6 @@ class RoleSentence:
     predicates: list[RolePredicate] = field(default_factory=list)
     marked: bool = True
     """Whether the file says which words are predicates."""
-    without_arguments: list[int] = field(default_factory=list)
-    """Predicates of a sentence that has no columns of arguments; they are for prediction alone."""
     ids: dict[str, Any] = field(default_factory=dict)
 
 
@@ -120,35 +117,31 @@ class RoleColumns(ColumnLayout):
 
     def __init__(self, names: Sequence[str], delimiter: str | None) -> None:
         super().__init__(names, delimiter, needed=(WORD,) if list(names) == [WORD] else CONLL_2005)
-        self._first_of_arguments = self.names.index(ARGUMENTS) if ARGUMENTS in names else len(names)
+        self.first = self.names.index(ARGUMENTS) if ARGUMENTS in names else len(names)
         self._min_columns = len(self.names) - (ARGUMENTS in self.names)
 
     def fits(self, cells: list[str]) -> bool:
-        arguments = (cells[column] for column in self.argument_columns(cells))
-        return self._has_size(cells) and all(map(_CELL.fullmatch, arguments))
+        return self._has_size(cells) and all(map(_CELL.fullmatch, self.arguments(cells)))
 
     def _has_size(self, cells: list[str]) -> bool:
         return len(cells) == self._min_columns or (len(cells) > self._min_columns and ARGUMENTS in self.names)
 
-    def cell(self, name: str, cells: list[str]) -> str:
-        """Returns a row's cell in a column by name, other than the arguments."""
-        column = self.names.index(name)
-        return cells[column if column < self._first_of_arguments else column - len(self.names)]
+    def arguments(self, cells: list[str]) -> list[str]:
+        return cells[self.first : self.first + len(cells) - self._min_columns]
 
-    def argument_columns(self, cells: list[str]) -> range:
-        """Returns the columns of arguments, as many as the row has cells for."""
-        first = self._first_of_arguments
-        return range(first, first + len(cells) - self._min_columns)
+    def values(self, cells: list[str]) -> dict[str, str]:
+        """Returns a row's cells by name, other than the arguments."""
+        others = cells[: self.first] + cells[self.first + len(cells) - self._min_columns :]
+        return dict(zip((name for name in self.names if name != ARGUMENTS), others, strict=True))
 
     def rows(self, lines: Lines) -> list[list[str]]:
-        """Returns the cells of a sentence's lines, all as many as in the first."""
         rows = [self.split(line) for _, line in lines]
         for (line_number, line), cells in zip(lines, rows, strict=True):
             if len(cells) != len(rows[0]) or not self._has_size(cells):
-                more = " or more" if ARGUMENTS in self.names else ""
-                needed = f"{self._min_columns}{more}: {', '.join(self.names)}"
-                if self._has_size(rows[0]):
-                    needed = f"{len(rows[0])} as in line {lines[0][0]}"
+                needed = f"{len(rows[0])} as in line {lines[0][0]}"
+                if not self._has_size(rows[0]):
+                    more = " or more" if ARGUMENTS in self.names else ""
+                    needed = f"{self._min_columns}{more}: {', '.join(self.names)}"
                 problem = f"{line[:80]!r} has {len(cells)} columns, not {needed}"
                 raise InputError(problem, line=line_number)
         return rows
@@ -184,51 +177,48 @@ def read_columns(
 
 def _from_rows(lines: Lines, layout: RoleColumns) -> RoleSentence:
     rows = layout.rows(lines)
-    line_numbers = [line_number for line_number, _ in lines]
-    words = [unescape(layout.cell(WORD, cells)) for cells in rows]
-    for word, cells, line_number in zip(words, rows, line_numbers, strict=True):
-        if not word:
+    values = [layout.values(cells) for cells in rows]
+    for (line_number, _), row in zip(lines, values, strict=True):
+        if not row[WORD]:
             raise InputError("a word is empty", line=line_number)
         # Other files have as many columns, such as CoNLL-2008 and Universal PropBank.
-        if _NUMBER in layout.names and not (number := layout.cell(_NUMBER, cells)).isdecimal():
-            column = layout.names.index(_NUMBER) + 1
-            problem = f"{number!r} in column {column} is not a number of a word, as in CoNLL-2012"
+        if not row.get(_NUMBER, "0").isdecimal():
+            column = f"column {layout.names.index(_NUMBER) + 1}"
+            problem = f"{row[_NUMBER]!r} in {column} is not a number of a word, as in CoNLL-2012"
             raise InputError(problem, line=line_number)
-    sentence = RoleSentence(words, line_numbers, marked=layout.names != [WORD])
-    if sentence.marked:
-        _add_predicates(sentence, rows, layout)
-    return sentence
-
-
-def _add_predicates(sentence: RoleSentence, rows: list[list[str]], layout: RoleColumns) -> None:
-    columns = layout.argument_columns(rows[0])
-    spans = [_spans(sentence.lines, [cells[column] for cells in rows], column) for column in columns]
-    marks = [name for name in (LEMMA, FRAMESET) if name in layout.names]
-    marked = [
-        index for index, cells in enumerate(rows) if all(layout.cell(mark, cells) != _NONE for mark in marks)
+    words, line_numbers = [unescape(row[WORD]) for row in values], [line_number for line_number, _ in lines]
+    if layout.names == [WORD]:
+        return RoleSentence(words, line_numbers, marked=False)
+    columns = zip(*map(layout.arguments, rows), strict=True)
+    spans = [_spans(line_numbers, cells, column) for column, cells in enumerate(columns, layout.first)]
+    marked = [i for i, row in enumerate(values) if _NONE not in (row.get(LEMMA), row.get(FRAMESET))]
+    arguments: list[list[RoleArgument] | None] = [
+        [RoleArgument(label, ((start, end),)) for start, end, label in column] for column in spans
     ]
-    if spans == [[]] and not (marked and FRAMESET in marks):
+    are_verbs = FRAMESET in layout.names or tuple(layout.names) in (CONLL_2005, ALL_OF_2005)
+    if spans == [[]] and not (marked and FRAMESET in layout.names):
         # Some files give a sentence without predicates an empty column. Any word may have a lemma.
-        spans = []
-    elif not columns and (FRAMESET in marks or tuple(layout.names) in (CONLL_2005, ALL_OF_2005)):
-        sentence.without_arguments = marked
-    if len(marked) != len(spans):
+        marked, arguments = [], []
+    elif not spans and are_verbs:
+        arguments = [None] * len(marked)
+    elif len(marked) != len(spans):
         # A lemma may be given for words that are not predicates: V is where the predicate is.
         starts = [[span.start for span in column if span.label == PREDICATE] for column in spans]
         if not all(starts):
             raise InputError(
                 f"the sentence has {len(marked)} predicates and {len(spans)} columns of arguments",
-                line=sentence.lines[0],
+                line=line_numbers[0],
                 remedy="each predicate needs a column, or each column a (V*)",
             )
         marked = [starts_of_column[0] for starts_of_column in starts]
-    for index, column in zip(marked, spans, strict=True):
-        pos = layout.cell(POS, rows[index]) if POS in layout.names else None
-        arguments = [RoleArgument(label, ((start, end),)) for start, end, label in column]
-        sentence.predicates.append(RolePredicate(index, arguments, pos))
+    predicates = [
+        RolePredicate(index, listed, values[index].get(POS))
+        for index, listed in zip(marked, arguments, strict=True)
+    ]
+    return RoleSentence(words, line_numbers, predicates)
 
 
-def _spans(lines: Sequence[int], cells: list[str], column: int) -> list[Span]:
+def _spans(lines: Sequence[int], cells: Sequence[str], column: int) -> list[Span]:
     """Returns the labelled spans of one column, in the order in which they open."""
 
     def error(index: int, problem: str) -> InputError:
@@ -388,34 +378,21 @@ def _from_json(line: int, content: dict[str, Any]) -> RoleSentence:
     remedy = 'write {"index": 1, "arguments": [{"label": "ARG0", "spans": [[0, 1]]}]}'
     damaged = (KeyError, TypeError, ValueError)
     with errors_as(InputError, "a predicate cannot be read", damaged, remedy=remedy):
-        predicates = _list(content, "predicates") or []
+        predicates = content.get("predicates") or ()
         sentence.predicates = [_predicate(predicate, words, pos) for predicate in predicates]
     return sentence
 
 
-def _list(content: dict[str, Any], name: str) -> Any:
-    """Returns the list of a key, or `None`. Another value is an error, and so is a key spelled nearly so."""
-    values = content.get(name)
-    near = [] if isinstance(values, list) else get_close_matches(name, map(str.lower, content), cutoff=0.85)
-    if near:
-        problem = "a list" if name in content else f"a key; did you mean {name!r}?"
-        raise ValueError(f"{near[0]!r} is not {problem}")
-    return values
-
-
 def _predicate(content: Any, words: list[str], pos: list[str] | None) -> RolePredicate:
-    if type(content) is int:
-        content = {"index": content}
-    index = content["index"]
+    index = content if type(content) is int else content["index"]
     if type(index) is not int or index not in range(len(words)):
         raise ValueError(f"the index {index!r} is not one of the tokens 0 to {len(words) - 1}")
     pos_of_predicate = pos[index] if pos else None
-    listed = _list(content, "arguments")
-    if listed is None:
+    if type(content) is int or content.get(ARGUMENTS) is None:
         return RolePredicate(index, None, pos_of_predicate)
     arguments = [
-        RoleArgument(each["label"], tuple((start, end) for start, end in _list(each, "spans")))
-        for each in listed
+        RoleArgument(each["label"], tuple((start, end) for start, end in each["spans"]))
+        for each in content[ARGUMENTS]
     ]
     for label, parts in arguments:
         if not isinstance(label, str) or not all(type(end) is int for end in chain(*parts)):

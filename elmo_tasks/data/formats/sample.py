@@ -66,11 +66,11 @@ class Sample:
 
     @cached_property
     def is_json(self) -> bool:
-        return self._record_format == "json"
+        return self.record_format == "json"
 
     @cached_property
     def is_parquet(self) -> bool:
-        return self._record_format == "parquet"
+        return self.record_format == "parquet"
 
     @property
     def has_records(self) -> bool:
@@ -78,7 +78,7 @@ class Sample:
         return self.is_json or self.is_parquet
 
     @cached_property
-    def _record_format(self) -> str:
+    def record_format(self) -> str:
         file = self.files[0]
         return record_format(file, encoding=self.encoding) if self.lines or is_parquet(file) else ""
 

@@ -8,7 +8,7 @@ labels of entailment, SNLI. Names break ties between columns. Where they do not,
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from elmo_tasks.data.formats.profile import (
     NAMES_OF_LABELS,
     NAMES_OF_PAIRS,
     NAMES_OF_TEXTS,
-    NAMES_OF_TWO,
     Column,
     Table,
     as_label,
@@ -29,10 +28,10 @@ from elmo_tasks.data.formats.profile import (
     num_words,
     read_table,
 )
-from elmo_tasks.data.formats.records import ANSWER, class_names, is_rejected, read_records
+from elmo_tasks.data.formats.records import ANSWER, class_names, is_rejected
 from elmo_tasks.data.formats.sample import Sample
-from elmo_tasks.data.formats.texts import FASTTEXT, is_fasttext, label_file, without_labels
-from elmo_tasks.data.input_files import InputError, nonblank_lines, shorten
+from elmo_tasks.data.formats.texts import FASTTEXT, READ, TextOptions, is_fasttext, label_file
+from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.tokenization import tokenizer_of_texts
 
 GOLD, UNDECIDED = "gold_label", "-"
@@ -50,8 +49,6 @@ COLUMN_NAMES = {
 """The names that published sets of entailment give to a column, in small letters."""
 _PLAIN_NAMES = ("label", "gold label", "labels", "class", "class index", "cats")
 """The names of labels that need no choice between columns."""
-_WHOLE = {"text", "review", "tweet", "comment", "content", "body", "title", "description", "v2"}
-"""The names of a text that is classified alone."""
 _IDS = re.compile(
     r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|date|time|timestamp|year|month|day)"
 )
@@ -63,10 +60,6 @@ _KINDS_OF_FILES = {
 _PARSE = "_parse"
 _MOST_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
-_PLAIN_TEXTS = ("text", "sentence", "review", "tweet", "comment", "content", "body", "v2")
-"""The names of a text that need no choice between columns."""
-_CHOICES = {"choice", "ending", "option", "candidate", "choice1", "ending1", "option1", "sol1"}
-"""Parts of the names of several answers to choose from, which are no pair."""
 _VERSIONS = {
     *("en", "de", "fr", "es", "pt", "it", "zh", "ja", "ar", "html", "raw", "clean", "cleaned", "original"),
     *("tokenized", "tokenised", "normalized", "normalised", "translated", "translation", "lemmatized"),
@@ -75,12 +68,9 @@ _VERSIONS = {
 """Parts of the names of versions of a text."""
 _LONGER = 2
 """A text has twice as many words as its title, at least."""
-_SHOWN = 5
-"""The choices that a doubt shows."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
 _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
-_VERDICTS = {"yes", "no", "true", "false", "0", "1", "t", "f", "y", "n"}
 _SCORE_NAME = re.compile("score|similarity|relatedness")
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
@@ -109,54 +99,56 @@ def find_texts(sample: Sample) -> Finding:
 
 
 def find_pairs(sample: Sample) -> Finding:
-    """
-    Returns how a reader of pairs reads data. The labels may be numbers, or others than SNLI's; the labels 0
-    and 1 in RTE, WNLI and MRPC do not say what they mean.
-    """
-    table = read_table(sample)
-    if table is None:
+    """Returns how a reader of pairs reads data. The labels may be numbers, or others than SNLI's."""
+    if (table := read_table(sample)) is None:
         return Finding(Fit.NO)
     if not table.has_header:
         label = next((column for column in table.columns.values() if _are_entailment(column.counts)), None)
         texts = [column.name for column in table.of_kind("text") if column is not label]
-        if label is None or len(texts) < 2:
-            return Finding(Fit.NO)
-        roles = {"premise": texts[0], "hypothesis": texts[1], "label": label.name}
-        return _find_roles(sample, table, roles, {"columns": list(table.columns), **roles})
-    endings = [
-        name.lower().removeprefix(first) for name in table.columns for first in COLUMN_NAMES["premise"]
-    ]
-    ways = []
-    for ending in dict.fromkeys(["", *endings]):  # as in `sentence_A_En`, if there are several languages
-        columns = ((name, known_column(name, table.columns, ending)) for name in COLUMN_NAMES)
-        roles = {name: column for name, column in columns if column}
-        if len(roles) == len(COLUMN_NAMES):
-            ways.append(_find_roles(sample, table, roles, dict(roles) if ending else {}))
-    candidates = [keys for way in ways for keys in way.candidates]
-    fit = max((way.fit for way in ways), default=Fit.NO)
-    return Finding(fit, candidates, None if candidates else next((way.problem for way in ways), None))
-
-
-def _find_roles(sample: Sample, table: Table, roles: Mapping[str, str], keys: dict[str, Any]) -> Finding:
-    if any(_FRACTION.fullmatch(label) for label in table.columns[roles["label"]].counts):
+        ways = []
+        if label and len(texts) > 1:
+            roles = {"premise": texts[0], "hypothesis": texts[1], "label": label.name}
+            ways = [(roles, {"columns": list(table.columns), **roles})]
+    else:
+        premises = COLUMN_NAMES["premise"]
+        endings = (name.lower().removeprefix(first) for name in table.columns for first in premises)
+        ways = [
+            (roles, dict(roles) if ending else {})
+            for ending in dict.fromkeys(["", *endings])  # as in `sentence_A_En`, of several languages
+            if all((roles := _roles(table, ending)).values())
+        ]
+    labels = (table.columns[roles["label"]].counts for roles, _ in ways)
+    if any(_FRACTION.fullmatch(label) for counts in labels for label in counts):
         return Finding(Fit.NO)
-    classes = {*table.columns[roles["label"]].counts} - {*UNDECIDED_PAIRS}
-    of_snli = classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}
-    is_named = of_snli or _are_entailment(classes) or "premise" in table.columns
-    fit = Fit.CERTAIN if is_named else Fit.LIKELY
-    if classes == {"0", "1", "2"}:
-        keys["label_names"] = {str(i): name for i, name in enumerate(ENTAILMENT_LABELS)}
-    elif not of_snli and (roles["premise"] == "premise" or _are_entailment(classes)):
-        keys["classes"] = sorted(classes)
-    elif not of_snli:
-        labels = shorten(", ".join(sorted(classes)))
-        problem = f"the labels {labels} in the column {roles['label']!r} are not SNLI's"
+    found = [_with_classes(table, roles, keys) for roles, keys in ways]
+    if ways and not any(found):
         remedy = (
             'say what they mean, for RTE {"classes": ["entailment", "not_entailment"], '
             '"label_names": {"0": "entailment", "1": "not_entailment"}}'
         )
-        return Finding(fit, problem=InputError(problem, where=sample.files[0], remedy=remedy))
-    return Finding(fit, [keys])
+        label = table.columns[ways[0][0]["label"]]
+        what = f"the labels {shorten(', '.join(sorted(label.counts)))} in {label.name!r} are not SNLI's"
+        return Finding(Fit.POSSIBLE, problem=InputError(what, where=sample.files[0], remedy=remedy))
+    fits = list(filter(None, found))
+    return Finding(max((fit for fit, _ in fits), default=Fit.NO), [keys for _, keys in fits])
+
+
+def _roles(table: Table, ending: str) -> dict[str, Any]:
+    return {name: known_column(name, table.columns, ending) for name in COLUMN_NAMES}
+
+
+def _with_classes(
+    table: Table, roles: Mapping[str, str], keys: dict[str, Any]
+) -> tuple[Fit, dict[str, Any]] | None:
+    """Returns the fit and the keys of a reader of pairs with the labels of a column, if it can read them."""
+    classes = {*table.columns[roles["label"]].counts} - {*UNDECIDED_PAIRS}
+    is_named = _are_entailment(classes) or "premise" in table.columns
+    if classes <= {*ENTAILMENT_LABELS, *OTHER_NAMES}:
+        return Fit.CERTAIN, keys
+    if classes == {"0", "1", "2"}:
+        numbers = {str(number): name for number, name in enumerate(ENTAILMENT_LABELS)}
+        return (Fit.CERTAIN if is_named else Fit.LIKELY), keys | {"label_names": numbers}
+    return (Fit.CERTAIN, keys | {"classes": sorted(classes)}) if is_named else None
 
 
 def known_column(name: str, columns: Iterable[str], ending: str = "") -> str | None:
@@ -167,7 +159,7 @@ def known_column(name: str, columns: Iterable[str], ending: str = "") -> str | N
 
 
 def _are_entailment(classes: Iterable[str]) -> bool:
-    return any("entail" in name for name in classes)
+    return any("entail" in name.lower() for name in classes)
 
 
 # Tables
@@ -175,92 +167,66 @@ def _are_entailment(classes: Iterable[str]) -> bool:
 
 def _find_in_table(sample: Sample, table: Table) -> Finding:
     file = sample.files[0]
-    chosen = [name for name in (sample.label, *sample.texts) if name is not None]
-    if missing := [name for name in chosen if name not in table.columns]:
-        columns = ", ".join(table.columns)
-        return Finding(
-            Fit.LIKELY, problem=InputError(f"no column is {missing[0]!r}, only {columns}", where=file)
-        )
-    labels, label_doubt = [table.columns[sample.label]] if sample.label else [], None
-    if not labels:
-        labels, label_doubt = _labels_of(table)
-    readings = [(label, *_texts_of(sample, table, label)) for label in labels]
-    candidates = [
-        ({} if table.has_header else {"columns": list(table.columns)})
-        | {f"sentence{i}": column.name for i, column in enumerate(texts, start=1)}
-        | {"label": label.name}
-        for label, texts, _ in readings
-        if texts
-    ]
-    if not candidates and _is_unlabelled(table, labels):
-        texts, text_doubt = _texts_of(sample, table, None)
-        names = [column.name for column in texts]
-        unlabelled = {"texts": names, "columns": [] if table.has_header else list(table.columns)}
+    if missing := [name for name in (sample.label, *sample.texts) if name and name not in table.columns]:
+        what = f"no column is {missing[0]!r}, only {', '.join(table.columns)}"
+        return Finding(Fit.LIKELY, problem=InputError(what, where=file))
+    label, label_doubt = _label_of(sample, table)
+    texts, text_doubt = _texts_of(sample, table, label)
+    columns = [] if table.has_header else list(table.columns)
+    if texts and label is None and _is_unlabelled(table):
+        unlabelled = {"texts": [text.name for text in texts], "columns": columns}
         return Finding(Fit.NO, doubts=list(filter(None, [text_doubt])), unlabelled=unlabelled)
-    if not candidates:
-        return Finding(Fit.POSSIBLE, problem=_problem(sample, table, labels))
-    label, texts, text_doubt = next(reading for reading in readings if reading[1])
-    scores = _scores(table)
-    if (
-        scores
-        and _SCORE_NAME.search(normal(scores.name))
-        and len(texts) == 2
-        and not (sample.label or _is_verdict(label))
-    ):
+    if label is None or not texts:
+        return Finding(Fit.POSSIBLE, problem=_problem(sample, table, label))
+    is_named = label.plain_name in NAMES_OF_LABELS or any(text.plain_name in NAMES_OF_TEXTS for text in texts)
+    scores = next((each for each in _scores(table) if _SCORE_NAME.search(each.plain_name)), None)
+    is_chosen = sample.label or is_label_name(label.name) or _are_entailment(label.counts)
+    if scores and len(texts) == 2 and not is_chosen:
         return Finding(Fit.LIKELY, problem=_are_scores(file, scores))
-    is_named = table.has_header and (
-        normal(label.name) in NAMES_OF_LABELS or any(normal(text.name) in NAMES_OF_TEXTS for text in texts)
-    )
+    keys: dict[str, Any] = {"columns": columns} if columns else {}
+    keys |= {f"sentence{i}": text.name for i, text in enumerate(texts, start=1)} | {"label": label.name}
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
-    return Finding(fit, candidates, doubts=list(filter(None, (label_doubt, text_doubt))))
+    return Finding(fit, [keys], doubts=list(filter(None, [label_doubt, text_doubt])))
 
 
-def _labels_of(table: Table) -> tuple[list[Column], Doubt | None]:
+def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None]:
     """
-    Returns the columns that may be the labels, the likeliest first, and the doubt if their names do not
-    choose one: a plain name such as `label`, or the only usual name, or the only column of labels.
+    Returns the column of the labels: of those that may be it, the one with the best name, such as `label`.
+    Where several have names as good, or none has one, there is a doubt.
     """
+    if sample.label:
+        return table.columns[sample.label], None
     if ANSWER in table.columns and is_binary(table.rows):
-        return [table.columns[ANSWER]], None
-    possible = [column for column in table.columns.values() if _may_be_labels(table, column)]
+        return table.columns[ANSWER], None
+    possible = list(filter(_may_be_labels, table.columns.values()))
     if not table.of_kind("text"):  # the longest labels are short texts
         longest = max(possible, key=lambda column: column.num_words, default=None)
         possible = [column for column in possible if column is not longest or not column.has_words]
-    if not table.has_header:
-        named = []
-    else:
-        names = [name for name in NAMES_OF_LABELS if name != "target"]
-        exact = [column for name in names for column in possible if normal(column.name) == name]
-        if plain := next(filter(_has_plain_name, (*exact, *possible)), None):
-            return [plain], None
-        named = exact or [each for each in possible if not _words_of(each).isdisjoint(names)]
-    if len(named) == 1:
-        return named, None
-    columns = named or sorted(possible, key=lambda column: len(column.counts))
-    return columns[:_SHOWN], _doubt("label", columns)
+    ranks = list(map(_rank_of_label, possible))
+    columns = [column for column, rank in zip(possible, ranks, strict=True) if rank == min(ranks)]
+    columns.sort(key=lambda column: len(column.counts))
+    is_sure = len(columns) < 2 or min(ranks) < len(_PLAIN_NAMES)
+    return next(iter(columns), None), None if is_sure else _doubt("label", columns)
 
 
-def _has_plain_name(column: Column) -> bool:
-    """Tells whether a name needs no choice; a `target` in words may be what a text is about."""
-    name = normal(column.name)
-    return name in _PLAIN_NAMES or (name == "target" and all(map(str.isdecimal, column.counts)))
+def _rank_of_label(column: Column) -> int:
+    name = column.plain_name
+    if name in _PLAIN_NAMES:
+        return _PLAIN_NAMES.index(name)
+    if name == "target":  # it may be what a text is about
+        return 300
+    return 100 if name in NAMES_OF_LABELS else 200 if is_label_name(name) else 300
 
 
-def _words_of(column: Column) -> set[str]:
-    return set(normal(column.name).split())
-
-
-def _may_be_labels(table: Table, column: Column) -> bool:
-    name = normal(column.name)
-    is_named = table.has_header and is_label_name(column.name)
+def _may_be_labels(column: Column) -> bool:
+    is_named = is_label_name(column.name)
     if column.kind != "label":
         # Few records have few texts a class.
         is_short = column.kind in ("word", "id") or (column.kind == "text" and column.num_words <= 2)
-        return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES and name not in NAMES_OF_TEXTS
-    if {value.lower() for value in column.counts} <= _SPLITS:
-        return False
-    is_other = table.has_header and (_IDS.fullmatch(name) or name in NAMES_OF_TEXTS)
-    return is_named or not is_other
+        is_named &= column.plain_name not in NAMES_OF_TEXTS
+        return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES
+    is_other = _IDS.fullmatch(column.plain_name) or column.plain_name in NAMES_OF_TEXTS
+    return (is_named or not is_other) and not {value.lower() for value in column.counts} <= _SPLITS
 
 
 def is_label_name(column: str) -> bool:
@@ -271,110 +237,84 @@ def is_label_name(column: str) -> bool:
 
 def _texts_of(sample: Sample, table: Table, label: Column | None) -> tuple[list[Column], Doubt | None]:
     """
-    Returns the column of the text, or both of a pair, and the doubt if several columns may be it. A usual
-    name chooses one; two columns of similar texts are a pair.
+    Returns the column of the text, or both of a pair, and the doubt if several columns may be it: two columns
+    of similar texts are a pair, and a text has more words than its title.
     """
     if sample.texts:
         return [table.columns[name] for name in sample.texts], None
-    texts = [
-        column
-        for column in table.columns.values()
-        if column is not label
-        and not column.name.endswith(_PARSE)
-        and (
-            column.kind == "text" or (column.kind in ("word", "label", "id") and _is_text_name(table, column))
-        )
-    ]
+    columns = [column for column in table.columns.values() if column is not label]
+    texts = [column for column in columns if _may_be_text(column)]
     if not texts:  # short texts that recur
-        others = [column for column in table.of_kind("label") if column is not label and column.has_words]
-        if label and len(table.columns) == 2 and is_label_name(label.name):
-            words = [column for column in table.of_kind("word", "label") if column is not label]
-            others = others or [column for column in words if not _IDS.fullmatch(normal(column.name))]
-        return sorted(others, key=lambda column: -column.num_words)[:1], None
-    if table.has_header:  # of several versions of a text, such as `text_en` and `text_pt`, the first
-        names = [frozenset(normal(column.name).split()) - _VERSIONS for column in texts]
-        texts = [column for index, column in enumerate(texts) if names[index] not in names[:index]]
+        short = [column for column in columns if column.kind == "label" and column.has_words]
+        if label and len(columns) == 1 and is_label_name(label.name):
+            words = (column for column in columns if column.kind in ("word", "label"))
+            short = short or [column for column in words if not _IDS.fullmatch(column.plain_name)]
+        return sorted(short, key=lambda column: -column.num_words)[:1], None
+    # Of several versions of a text, such as `text_en` and `text_pt`, the first
+    names = [frozenset(column.plain_name.split()) - _VERSIONS for column in texts]
+    texts = [column for index, column in enumerate(texts) if names[index] not in names[:index]]
     if pair := _pair(table, texts):
         return list(pair), None
-    full = [column for column in texts if 2 * len(column.values) > len(table.rows)]
-    texts = full or texts  # remarks are seldom
-    if len(texts) == 1:
-        return texts, None
-    *_, next_longest, longest = sorted(texts, key=lambda column: column.num_words)
-    doubt = None if longest.num_words >= _LONGER * next_longest.num_words else _doubt("text", texts)
-    if not table.has_header:
-        return [longest], doubt
-    by_name = [column for name in _PLAIN_TEXTS for column in texts if normal(column.name) == name]
-    if by_name:
-        return by_name[:1], None
-    named = [column for column in texts if not _words_of(column).isdisjoint(_PLAIN_TEXTS)]
-    if len(named) == 1 and named[0].num_words >= longest.num_words:
-        return named, None
-    return [longest], doubt
+    # Remarks are seldom.
+    texts = [column for column in texts if 2 * len(column.values) > len(table.rows)] or texts
+    first, *others = sorted(texts, key=lambda column: (column.plain_name != "text", -column.num_words))
+    is_named = first.plain_name == "text" or not others
+    is_sure = is_named or first.num_words >= _LONGER * others[0].num_words
+    return [first], None if is_sure else _doubt("text", texts)
 
 
-def _is_text_name(table: Table, column: Column) -> bool:
-    return table.has_header and normal(column.name) in NAMES_OF_TEXTS and not is_label_name(column.name)
+def _may_be_text(column: Column) -> bool:
+    is_named = column.plain_name in NAMES_OF_TEXTS and column.kind in ("word", "label", "id")
+    return not column.name.endswith(_PARSE) and (column.kind == "text" or is_named)
 
 
-def _pair(table: Table, texts: Sequence[Column]) -> tuple[Column, Column] | None:
+def _pair(table: Table, texts: Sequence[Column]) -> Sequence[Column] | None:
     """Returns the columns of a pair: by their names, or the only two, with similar texts."""
-    filled = [column for column in texts if 10 * len(column.values) > 9 * len(table.rows)]
-    by_name = {normal(column.name): column for column in filled}
+    filled = {column.plain_name: column for column in texts if 10 * len(column.values) > 9 * len(table.rows)}
     if table.has_header:
-        for names in NAMES_OF_PAIRS + (NAMES_OF_TWO if len(texts) == 2 else ()):
-            if set(names) <= by_name.keys():
-                return by_name[names[0]], by_name[names[1]]
-        alike = [pair for pair in combinations(filled, 2) if _are_contrasted(*pair)]
-        if alike and not _are_choices(table, alike[0][0]):
-            return alike[0]
-        if not _WHOLE.isdisjoint(by_name):
+        named = (pair for pair in NAMES_OF_PAIRS if filled.keys() >= set(pair))
+        series = Counter(re.sub(r"\d", "", column.plain_name) for column in texts)
+        contrasted = (
+            pair
+            for pair in combinations(filled, 2)
+            if series[re.sub(r"\d", "", pair[0])] < 3 and _are_contrasted(*pair)
+        )
+        if pair := next(chain(named, contrasted), None):
+            return [filled[name] for name in pair]
+        if not filled.keys().isdisjoint(NAMES_OF_TEXTS):
             return None
     if len(texts) != 2 or len(filled) != 2:
         return None
     short, long = sorted(column.num_words for column in texts)
-    return (texts[0], texts[1]) if short > 2 and long <= _MOST_UNLIKE * short else None
+    return texts if short > 2 and long <= _MOST_UNLIKE * short else None
 
 
-def _are_choices(table: Table, first: Column) -> bool:
-    """Tells whether a column is one of several to choose from, such as `ending0` to `ending3`."""
-    others = {re.sub(r"1(?!\d)", digit, first.name) for digit in "03"} - {first.name}
-    return bool(_words_of(first) & _CHOICES) or not others.isdisjoint(table.columns)
-
-
-def _are_contrasted(first: Column, second: Column) -> bool:
-    """Tells whether two names are alike but for one part, such as `sent_more` and `sent_less`, or `qtext`."""
-    one, other = first.name.lower(), second.name.lower()
+def _are_contrasted(first: str, second: str) -> bool:
+    """Tells whether two names are alike but for one part, such as `sent more` and `sent less`, or `qtext`."""
     for a, b in CONTRASTS:
         kind = r"\d" if a.isdecimal() else "[a-z]"
-        if re.sub(rf"(?<!{kind}){a}(?!{kind})", b, one) == other != one:
+        if re.sub(rf"(?<!{kind}){a}(?!{kind})", b, first) == second != first:
             return True
-    letters = (one[:1], other[:1])
-    return letters in CONTRASTS and one[1:] == other[1:] and len(one) > 3
+    return (first[:1], second[:1]) in CONTRASTS and first[1:] == second[1:] and len(first) > 3
 
 
-def _doubt(what: str, columns: Sequence[Column]) -> Doubt | None:
-    if len(columns) < 2:
-        return None
+def _doubt(what: str, columns: Sequence[Column]) -> Doubt:
     return Doubt(what, [column.shown() for column in columns], [column.name for column in columns])
 
 
-def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputError:
+def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
     """Returns what the nearest reading of a table lacks."""
-    file = sample.files[0]
+    file, columns = sample.files[0], shorten(", ".join(table.columns), 200)
     if table.problem and len(table.rows) < 2:
         return table.problem
-    texts = table.of_kind("text")
-    columns = f"the columns {shorten(', '.join(table.columns), 200)}"
-    if labels:
-        remedy = "--text names it" if table.has_header else ""
+    if label:
         return InputError(
-            f"no column has texts for the labels in {labels[0].name!r}", where=file, remedy=remedy
+            f"no column has texts for the labels in {label.name!r}", where=file, remedy="--text names it"
         )
     lists = [] if sample.has_records else table.of_kind("list")
-    if not texts and not any(re.search("[^\\W\\d]", value) for column in lists for value in column.strings):
+    if not table.of_kind("text") and not any(re.search(r"[^\W\d]", str(each.values)) for each in lists):
         what = "JSON" if sample.is_json else "a table"
-        return InputError(f"this is {what} with {columns}, none of which has texts", where=file)
+        return InputError(f"this is {what} with the columns {columns}, none of which has texts", where=file)
     for column in table.of_kind("labels"):
         several = next(filter(re.compile("[,;|]").search, column.strings), "")
         return _several_labels(file, f"{several} in the column {column.name!r}")
@@ -382,47 +322,42 @@ def _problem(sample: Sample, table: Table, labels: Sequence[Column]) -> InputErr
         problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
         return InputError(problem, where=file)
     if scores := _scores(table):
-        return _are_scores(file, scores)
-    for column in table.of_kind("constant"):
-        if is_label_name(column.name):
-            return InputError(f"the column {column.name!r} has one class, {column.strings[0]!r}", where=file)
-    for column in table.columns.values():
-        if is_label_name(column.name) and column.values and column not in texts:
+        return _are_scores(file, scores[0])
+    remedy = "--label names another column"
+    for column in filter(lambda column: is_label_name(column.name), table.columns.values()):
+        if column.kind == "constant":
+            what = f"the column {column.name!r} has one class, {column.strings[0]!r}"
+            return InputError(what, where=file, remedy=remedy)
+        if column.kind not in ("text", "empty"):
             what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
-            return InputError(what, where=file, remedy="--label names another column")
+            return InputError(what, where=file, remedy=remedy)
     if lists:
-        problem = f"the cells of {lists[0].name!r} hold lists"
-        return InputError(problem, where=file, remedy="export JSON Lines or Parquet, which keep lists")
-    return InputError(f"no column has classes, of {columns}", where=file, remedy="--label names it")
+        what, remedy = f"the cells of {lists[0].name!r} hold lists", "export JSON Lines or Parquet"
+        return InputError(what, where=file, remedy=f"{remedy}, which keep lists")
+    return InputError(
+        f"no column has classes, of the columns {columns}", where=file, remedy="--label names it"
+    )
 
 
-def _is_unlabelled(table: Table, labels: Sequence[Column]) -> bool:
-    """Tells whether a table has texts, and nothing in it looks like labels, such as scores."""
-    texts = table.of_kind("text")
-    others = [column for column in table.columns.values() if column not in texts and column.kind != "empty"]
-    has_labels = (
-        labels
-        or table.of_kind("labels", "tags")
+def _is_unlabelled(table: Table) -> bool:
+    """Tells whether nothing in a table looks like labels, such as scores."""
+    others = [column for column in table.columns.values() if column.kind not in ("text", "empty")]
+    return bool(table.of_kind("text")) and not (
+        table.of_kind("labels", "tags")
         or any(value.startswith("{") for column in table.of_kind("list") for value in column.strings)
         or any(is_label_name(column.name) for column in others)
+        or _scores(table)
     )
-    return bool(texts) and not (has_labels or _scores(table))
 
 
-def _is_verdict(label: Column) -> bool:
-    """Tells whether labels are named so, or are answers such as yes and no."""
-    values = {value.lower() for value in label.counts}
-    return is_label_name(label.name) or values <= _VERDICTS or _are_entailment(values)
-
-
-def _scores(table: Table) -> Column | None:
-    """Returns a column of numbers, some of them with fractions, that are called scores, or a label."""
-    numbers = [
+def _scores(table: Table) -> list[Column]:
+    """Returns the columns of numbers, some of them with fractions, that are called scores, or a label."""
+    return [
         column
         for column in table.of_kind("number")
-        if _SCORE_NAME.search(normal(column.name)) or is_label_name(column.name)
+        if (_SCORE_NAME.search(column.plain_name) or is_label_name(column.name))
+        and any(map(_FRACTION.fullmatch, column.strings))
     ]
-    return next((each for each in numbers if any(map(_FRACTION.fullmatch, each.strings))), None)
 
 
 def _are_scores(file: Path, column: Column) -> InputError:
@@ -440,12 +375,9 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
     Returns the keys of a classifier's reader with those that need all records, or many texts: the `classes`,
     in order, and the tokenizer of scripts without blanks between words.
     """
-    if "classes" in keys or keys.get("format") == "label_text" or "label" not in keys:
-        counts, texts = _of_lines(sample, keys)
-    else:
-        names = [keys[name] for name in ("sentence1", "sentence2") if name in keys]
-        counts, texts = read_values(sample, keys, keys["label"], names)
-    classes = keys.get("classes") or _in_order(counts)
+    classes, texts = keys.get("classes"), list(sample.lines)
+    if classes is None:
+        classes, texts = _classes_and_texts(sample, keys)
     if len(classes) < 2:
         what = f"there are not two classes, but {', '.join(classes) or 'none'}"
         raise InputError(what, where=sample.files[0])
@@ -453,45 +385,29 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
     return {**keys, "classes": classes} | ({} if tokenizer is None else {"tokenizer": tokenizer})
 
 
-def read_values(
-    sample: Sample, keys: Mapping[str, Any], label: str, texts: Sequence[str]
-) -> tuple[Counter[str], list[str]]:
-    """Reads all records; returns how often each label occurs, and the first texts."""
-    counts: Counter[str] = Counter()
+def _classes_and_texts(sample: Sample, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Reads all records; returns their classes in order, and the first texts."""
+    label, texts = keys.get("label", "label"), [keys.get("sentence1", "text"), keys.get("sentence2")]
+    format = keys.get("format") or (sample.record_format if "label" in keys else "fasttext")
+    options = TextOptions(layout=DelimitedLayout(keys.get("columns")), encoding=sample.encoding)
+    classes: set[str] = set()
     first: list[str] = []
-    names_of_classes: list[str] | None = None
     for file in sample.files:
-        names_of_classes = names_of_classes or (class_names(file).get(label) if sample.is_parquet else None)
-        layout = DelimitedLayout(keys.get("columns"))
-        for record in read_records(file, layout=layout, encoding=sample.encoding):
+        if format == "label_files" and label_file(file) is None:
+            continue
+        for record in READ[format](file, options):
             values = record.make(dict)
             if isinstance(values, InputError) or is_rejected(values, label):
                 continue
-            if (value := values.get(label)) not in (None, ""):
-                counts[as_label(value)] += 1
+            if values.get(label) not in (None, "", *([UNDECIDED] if label == GOLD else ())):
+                classes.add(as_label(values[label]))
             if len(first) < MAX_CLASSES:
                 first += (str(values.get(name) or "") for name in texts)
-    if label == GOLD:
-        del counts[UNDECIDED]
-    if names_of_classes:
-        counts = Counter(dict.fromkeys(names_of_classes, 1))
-    return counts, first
-
-
-def _of_lines(sample: Sample, keys: Mapping[str, Any]) -> tuple[Counter[str], list[str]]:
-    """Returns the labels of lines, or of a file of labels beside the texts, and the first texts."""
-    if keys.get("format") == "label_files":
-        files = filter(None, map(label_file, sample.files))
-        lines = (line for file in files for _, line in nonblank_lines(file, sample.encoding))
-        return Counter(map(str.strip, lines)), list(sample.lines)
-    if "classes" in keys:
-        return Counter(), list(sample.lines)
-    lines = (line for file in sample.files for _, line in nonblank_lines(file, sample.encoding))
-    if keys.get("format") == "label_text":
-        labels = (line.split(maxsplit=1)[0].partition(":")[0] for line in lines)
-        return Counter(labels), [line.partition(" ")[2] for line in sample.lines]
-    words = (word for line in lines for word in line.split() if word.startswith(FASTTEXT))
-    return Counter(word.removeprefix(FASTTEXT) for word in words), list(map(without_labels, sample.lines))
+    if format == "label_text":
+        classes = {name.partition(":")[0] for name in classes}
+    if sample.is_parquet:
+        classes = {*class_names(sample.files[0]).get(label, classes)}
+    return _in_order(classes), first
 
 
 def _in_order(labels: Collection[str]) -> list[str]:

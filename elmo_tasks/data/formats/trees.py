@@ -56,33 +56,28 @@ def parse(line: str) -> Tree:
     brackets, slashes and asterisks in words (`-LRB-`, `\/`, `\*`) are decoded.
     """
     words: list[str] = []
-    # For each phrase, in the order of the opening brackets
-    labels: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    # The indices of the phrases whose brackets are open
-    opened: list[int] = []
+    # Label, start and end of each phrase, in the order of the opening brackets
+    phrases: list[list[int]] = []
+    opened: list[list[int]] = []
     position, end = 0, len(line.rstrip(" \t"))
-    while position < end and (opened or not labels):
+    while position < end and (opened or not phrases):
         part = _PART.match(line, position)
         if part is None or not (part["label"] or opened):
             break
         if part["label"]:
-            opened.append(len(labels))
-            labels.append(int(part["label"]))
-            starts.append(len(words))
-            ends.append(len(words))
+            opened.append([int(part["label"]), len(words), len(words)])
+            phrases.append(opened[-1])
         if word := part["word"]:
             words.append(_BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*"))
         if word or not part["label"]:
-            ends[opened.pop()] = len(words)
+            opened.pop()[2] = len(words)
         position = part.end()
     if position < end or opened or not words:
         rest = shorten(line[position:end].lstrip(" \t"))
         place = f"{rest!r} in column {position + 1}" if rest else "the end of the line"
         problem = f"the tree is not complete, or is damaged at {place}"
         raise InputError(problem, remedy="write one tree a line, such as (3 (2 It) (4 works)), labels 0 to 4")
-    return Tree(words, list(map(Phrase, labels, starts, ends)))
+    return Tree(words, [Phrase(*each) for each in phrases])
 
 
 def _fit(sample: Sample) -> Fit:

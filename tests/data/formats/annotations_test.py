@@ -178,3 +178,8 @@ def test_spans_of_tokens_or_of_characters(tmp_path):
         InputError, read, tmp_path / "a", [{"text": TEXT, "tokens": WORDS, "entities": [span]}]
     )
     assert mentions(message, '"entities"', "tokens 0 to 4")
+
+
+def test_a_list_of_objects_that_is_not_read(tmp_path):
+    message = error_of(InputError, read, tmp_path / "a", [{"text": TEXT, "named_entities": SPANS}])
+    assert mentions(message, f"{tmp_path}/a, line 1: ", '"named_entities"')
