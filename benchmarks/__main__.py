@@ -36,6 +36,7 @@ TASKS = {
         "classification",
         "ELMo of the training text, its mixes, Word2Vec and SVD on four data sets",
     ),
+    "small-sets": ("small_sets", "`classify` and logistic regressions with 500 and 2,000 training texts"),
     "word-bilm": ("word_bilm", "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER"),
     "ag-news": ("ag_news", "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one"),
     "coref-limit": ("coref:CorefLimit", "coreference without mistakes, except clusters of one mention"),

@@ -1,5 +1,6 @@
 """The linear classifier of sentences and pairs, and its trainer: logistic regression on frozen features."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
@@ -23,6 +24,9 @@ from elmo_tasks.modules.elmo_model import Outputs, Scores
 
 if TYPE_CHECKING:
     from elmo_tasks.classification.fitting import Weights
+
+PREDICTIONS = "cross_validation.jsonl"
+"""The file of a run with the texts of the training, and the predictions for them."""
 
 
 @Model.register("elmo_linear")
@@ -129,22 +133,35 @@ class LinearTrainer(StrictParams, Trainer):
 
     def train(self) -> dict[str, Any]:
         """
-        Trains the model, writes its weights, and returns `cross_validation_accuracy`, `_macro_f1` and
-        `_loss`, with their standard deviations over the folds as `_spread`, the number of `folds`, the `C` of
-        the regression, and the metrics on the validation data, as `validation_` and `best_validation_`.
+        Trains the model, writes its weights, and for each text the prediction by the model of the other folds
+        to `PREDICTIONS`. Returns the scores of these predictions, as `cross_validation_`; the standard
+        deviations of two over the folds, as `_spread`; the accuracy by a share of the texts, as `_with_25`;
+        the number of `folds`; `C` of the regression; and the scores of the validation data, as `validation_`
+        and `best_validation_`.
         """
         from elmo_tasks.classification.fitting import Texts, cross_validate, fit
 
         self.model.eval()
-        vectors, metadata, ids = self._read(self.data_loader)
-        labels = np.array(self.model.labels)[ids]
+        vectors, metadata, gold = self._read()
+        labels = np.array(self.model.labels)[gold]
         texts = Texts.count(vectors, sides_of(metadata))
         chosen = cross_validate(texts, labels, folds=self.folds, seed=self.seed, weight=self.class_weight)
         self.model.fill(fit(texts, labels, self.model.labels, C=chosen.C, weight=self.class_weight))
         torch.save(self.model.state_dict(), self.get_best_weights_path())
-        metrics = chosen.metrics()
-        if self._validation_data_loader is not None:
-            loader = self._validation_data_loader
+        columns = [self.model.labels.index(label) for label in np.unique(labels)]
+        probabilities = np.zeros((len(gold), len(self.model.labels)))
+        probabilities[:, columns] = chosen.probabilities
+        self._write(metadata, labels, probabilities)
+        scores = self._scores(probabilities.argmax(axis=1), gold)
+        of_folds = [self._scores(probabilities[fold].argmax(axis=1), gold[fold]) for fold in chosen.folds]
+        for name in ("accuracy", "macro_f1"):
+            scores[f"{name}_spread"] = float(np.std([of_fold[name] for of_fold in of_folds]))
+        for share, of_share in chosen.curve.items():
+            predicted = np.array(columns)[of_share.argmax(axis=1)]
+            scores[f"accuracy_with_{share}"] = self._scores(predicted, gold)["accuracy"]
+        metrics: dict[str, Any] = {"folds": len(chosen.folds), "C": chosen.C}
+        metrics |= {f"cross_validation_{name}": value for name, value in scores.items()}
+        if (loader := self._validation_data_loader) is not None:
             loader.set_target_device(self.cuda_device)
             scores = evaluate(self.model, loader, self.cuda_device)
             metrics |= {f"{best}validation_{name}": scores[name] for best in ("", "best_") for name in scores}
@@ -154,12 +171,33 @@ class LinearTrainer(StrictParams, Trainer):
         return str(Path(self._serialization_dir, _DEFAULT_WEIGHTS))
 
     @torch.no_grad()
-    def _read(self, loader: DataLoader) -> tuple[np.ndarray, list[ClassifierText], np.ndarray]:
-        """Returns the vectors, metadata and label ids of all texts. *Shape:* `(texts, sentence_dim)`."""
+    def _read(self) -> tuple[np.ndarray, list[ClassifierText], np.ndarray]:
+        """Returns the vectors, texts and label ids of the data, in their order. *Shape:* `(texts, dim)`."""
+        order = {
+            id(each["metadata"].metadata): index
+            for index, each in enumerate(self.data_loader.iter_instances())
+        }
         vectors, metadata, labels = [], [], []
-        for batch in Tqdm.tqdm(loader, desc="features"):
+        for batch in Tqdm.tqdm(self.data_loader, desc="features"):
             batch = move_to_device(batch, self.cuda_device)
             vectors.append(self.model.vectors(batch["sentence1"], batch.get("sentence2")).cpu())
             metadata += batch["metadata"]
             labels.append(batch["label"].cpu())
-        return torch.cat(vectors).numpy(), metadata, torch.cat(labels).numpy()
+        rows = sorted(range(len(metadata)), key=lambda row: order[id(metadata[row])])
+        return (
+            torch.cat(vectors).numpy()[rows],
+            [metadata[row] for row in rows],
+            torch.cat(labels).numpy()[rows],
+        )
+
+    def _scores(self, predicted: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+        """*Shape:* label ids, both `(texts,)`."""
+        self.model.metric(torch.from_numpy(predicted), torch.from_numpy(gold))
+        return self.model.metric.get_metric(reset=True)
+
+    def _write(self, metadata: list[ClassifierText], gold: np.ndarray, probabilities: np.ndarray) -> None:
+        outputs = {"metadata": metadata, "probabilities": torch.from_numpy(probabilities)}
+        with open(Path(self._serialization_dir, PREDICTIONS), "w", encoding="utf-8") as file:
+            for result, label in zip(self.model.results(outputs), gold.tolist(), strict=True):
+                record = result.to_json() | {"gold_label": label}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")

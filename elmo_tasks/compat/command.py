@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 
 _BEST, _OF_CELLS = "best_validation_", ("confusion-", "precision-", "recall-")
 """The prefixes of the metrics of the best epoch, and of those that are too many to show."""
+_FOLDS, _SHARE = "cross_validation_", "accuracy_with_"
 _VALIDATED = "validation_instances"
 ARCHIVE = "model.tar.gz"
 
@@ -186,19 +187,19 @@ def telling_how_to_recover(folder: Path) -> Iterator[None]:
 
 
 def end_of_training(folder: Path) -> str:
-    """Returns the scores of the best epoch, the reason for the end, and the archive."""
+    """Returns the scores of the best epoch or of the folds, the reason for the end, and the archive."""
     metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
     archive = f"The archive is {folder / ARCHIVE}, its config {folder / CONFIG_NAME}."
+    of = f" on {metrics[_VALIDATED]:,} validation instances" if _VALIDATED in metrics else ""
+    if "folds" in metrics:
+        table = _table_of(metrics, _BEST, (f"score{of}", "value"))
+        shown = f"\n{table.markdown()}" if table.rows else ""
+        return f"\n{_of_folds(metrics)}\n{shown}{archive}"
     if "epoch" not in metrics:  # nothing was left to train, or the trainer is of another kind
         return archive
     trainer = Params.from_file(folder / CONFIG_NAME)["trainer"]
     epoch, best = metrics["epoch"] + 1, metrics.get("best_epoch", metrics["epoch"]) + 1
-    of = f" on {metrics[_VALIDATED]:,} validation instances" if _VALIDATED in metrics else ""
-    table = Table((f"score{of}", f"epoch {best}"))
-    for key, value in metrics.items():
-        name = key.removeprefix(_BEST)
-        if key.startswith(_BEST) and not name.startswith(_OF_CELLS) and isinstance(value, float):
-            table.add(name, round(value, 4))
+    table = _table_of(metrics, _BEST, (f"score{of}", f"epoch {best}"))
     reason, patience = "it was told to stop", trainer.get("patience")
     if epoch >= trainer.get("num_epochs", 20):
         reason = "this was the last one"
@@ -208,6 +209,31 @@ def end_of_training(folder: Path) -> str:
     names = " and ".join(name.lstrip("+-") for name in ([chosen] if isinstance(chosen, str) else chosen))
     scores = f"\n{table.markdown()}\nEpoch {best} has the best {names}. " if table.rows else "\n"
     return f"{scores}Training ended after epoch {epoch}: {reason}.\n{archive}"
+
+
+def _table_of(metrics: dict[str, Any], prefix: str, columns: tuple[str, str]) -> Table:
+    """Returns the scores with a prefix, without those that are too many to show."""
+    table = Table(columns)
+    for key, value in metrics.items():
+        name = key.removeprefix(prefix)
+        if key.startswith(prefix) and not name.startswith(_OF_CELLS) and isinstance(value, float):
+            table.add(name, round(value, 4))
+    return table
+
+
+def _of_folds(metrics: dict[str, Any]) -> str:
+    """Returns the scores of a cross-validation, and how they rise with the number of texts."""
+    of = {key.removeprefix(_FOLDS): value for key, value in metrics.items() if key.startswith(_FOLDS)}
+    lines = [
+        f"accuracy {of['accuracy']:.3f} (+-{of['accuracy_spread']:.3f} over {metrics['folds']} folds), "
+        f"macro F1 {of['macro_f1']:.3f} (+-{of['macro_f1_spread']:.3f})"
+    ]
+    shares = {int(key.removeprefix(_SHARE)): value for key, value in of.items() if key.startswith(_SHARE)}
+    if shares:
+        names, values = zip(*sorted({**shares, 100: of["accuracy"]}.items()), strict=True)
+        numbers = ", ".join(f"{value:.3f}" for value in values)
+        lines.append(f"accuracy with {', '.join(map(str, names[:-1]))} and 100% of the texts: {numbers}")
+    return "\n".join(lines)
 
 
 def name_what_is_wrong_in_configs() -> None:
