@@ -33,6 +33,8 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 CURVE = (25, 50)
 """The shares of the texts, in percent, whose models show what more texts bring."""
 NORM_OF_VECTORS = 0.5
+_TEXTS_A_TERM = 5000
+"""A term has to occur in one text of as many."""
 _NEVER = -100.0
 """The bias of a class without texts."""
 
@@ -54,8 +56,10 @@ class Texts:
     @classmethod
     def count(cls, vectors: np.ndarray, sides: Sequence[list[str]]) -> "Texts":
         terms, counts = [], []
+        # Of some thousand texts, even terms that occur once help.
+        fewest = max(1, len(vectors) // _TEXTS_A_TERM)
         for settings in KINDS.values():
-            counter = CountVectorizer(**settings).fit(chain(*sides))
+            counter = CountVectorizer(**settings, min_df=fewest).fit(chain(*sides))
             terms.append(list(counter.get_feature_names_out()))
             counts.append([sparse.csr_array(counter.transform(side)) for side in sides])
         # Standardized in double precision
