@@ -143,7 +143,7 @@ def _loss(labels: np.ndarray, probabilities: np.ndarray, weight: ClassWeight) ->
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """
-    Returns the threshold of each class with the best F1; .5 for a class without texts. *Shape:* both `(texts,
+    Returns the threshold of each class with the best F1, in the middle between two probabilities; .5 for a class without texts. *Shape:* both `(texts,
     classes)`, to `(classes,)`.
     """
     thresholds = np.full(labels.shape[1], 0.5)
@@ -151,7 +151,8 @@ def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray
         if true.any():
             precision, recall, bounds = precision_recall_curve(true, scores)
             f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
-            thresholds[index] = bounds[f1[:-1].argmax()]
+            best = f1[:-1].argmax()
+            thresholds[index] = np.append(0.0, bounds)[best : best + 2].mean()
     return thresholds
 
 
