@@ -143,8 +143,8 @@ def _loss(labels: np.ndarray, probabilities: np.ndarray, weight: ClassWeight) ->
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """
-    Returns the threshold of each class with the best F1, in the middle between two probabilities; .5 for a class without texts. *Shape:* both `(texts,
-    classes)`, to `(classes,)`.
+    Returns the threshold of each class with the best F1, in the middle between two probabilities; .5 for a
+    class without texts. *Shape:* both `(texts, classes)`, to `(classes,)`.
     """
     thresholds = np.full(labels.shape[1], 0.5)
     for index, (true, scores) in enumerate(zip(labels.T, probabilities.T, strict=True)):
