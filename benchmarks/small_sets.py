@@ -31,7 +31,8 @@ from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 
 Rows = list[tuple[str, str]]
 """Texts and their classes."""
-CLASSIFY = {"classify": [], "classify --network": ["--network"]}
+NETWORK = "the network of classify --network"
+CLASSIFY: dict[str, list[str]] = {"classify": [], NETWORK: ["--network"]}
 
 
 def sst2(data: Path, part: str) -> Rows:
@@ -68,17 +69,18 @@ def write(path: Path, rows: Rows) -> Path:
     return path
 
 
-def classified(folder: Path, train: Rows, test: Rows, options: list[str]) -> tuple[float, float]:
-    """Returns the accuracy of `classify`, and its seconds of the processor."""
+def classified(folder: Path, train: Rows, test: Rows, system: str) -> tuple[float, float]:
+    """Returns the accuracy of a model of `classify`, and the command's seconds of the processor."""
     folder.mkdir(parents=True, exist_ok=True)
     files = write(folder / "train.csv", train), write(folder / "test.csv", test)
     run, scores = folder / "run", folder / "scores.json"
     program = [sys.executable, "-m", "allennlp"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [*program, "elmo", "classify", files[0], "-o", run, "--force", *options]
+    command = [*program, "elmo", "classify", files[0], "-o", run, "--force", *CLASSIFY[system]]
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [*program, "evaluate", run / "model.tar.gz", files[1], "--output-file", scores]
+    archive = (run / "network" if system == NETWORK else run) / "model.tar.gz"
+    command = [*program, "evaluate", archive, files[1], "--output-file", scores]
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return json.loads(scores.read_text())["accuracy"], seconds
@@ -108,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
                         continue
                     if system in CLASSIFY:
                         folder = arguments.output / name / f"{size}-{seed}"
-                        accuracy, seconds = classified(folder, sample, test, CLASSIFY[system])
+                        accuracy, seconds = classified(folder, sample, test, system)
                     else:
                         start = time.process_time()
                         pipeline = REGRESSIONS[system]().fit(*zip(*sample, strict=True))

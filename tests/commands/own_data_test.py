@@ -12,7 +12,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
-from elmo_tasks.commands.own_data import PREDICTIONS, Classify, Tag
+from elmo_tasks.commands.own_data import PREDICTIONS, PREDICTIONS_OF_FOLDS, Classify, Tag
 from elmo_tasks.common.files import bundled
 from elmo_tasks.training.experiments import METRICS
 from tests.errors import error_of, mentions
@@ -23,34 +23,84 @@ CSV = "review,stars\n" + "".join(
 )
 
 
-def test_classify_holds_out_a_part_and_shows_how_to_predict(tmp_path, allennlp):
+def predicted(shown):
+    """The texts of the predictions that a verb shows."""
+    lines = shown.partition("\nPredictions:\n")[2].partition("\nAll, ")[0].splitlines()
+    return [line.partition(": ")[2] for line in lines]
+
+
+def test_classify_fits_all_texts_and_scores_folds(tmp_path, allennlp):
+    (tmp_path / "mine.csv").write_text(CSV)
+    arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run")
+    shown = allennlp(*arguments, "--class-weight", "balanced")
+    assert "held out" not in shown
+    metrics = json.loads((tmp_path / "run" / METRICS).read_text())
+    accuracy, spread = (metrics[f"cross_validation_accuracy{end}"] for end in ("", "_spread"))
+    assert f"accuracy {accuracy:.3f} (+-{spread:.3f} over 5 folds)" in shown
+    assert mentions(shown, "25, 50 and 100%", f"{accuracy:.3f}")
+    lines = (tmp_path / "run" / PREDICTIONS_OF_FOLDS).read_text().splitlines()
+    assert [json.loads(line)["gold_label"] for line in lines] == ["good", "bad"] * 10
+    assert predicted(shown) == [" ".join(json.loads(line)["sentence1_tokens"]) for line in lines[:3]]
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["trainer"]["class_weight"] == "balanced"
+    (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
+    words = shown.strip().splitlines()[-1].split()[1:]
+    names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.jsonl"}
+    allennlp(*(names.get(word, word) for word in words))
+    assert json.loads((tmp_path / "out.jsonl").read_text())["label"] == "good"
+    assert mentions(allennlp(*arguments, status=1), "run", "--recover", "--force")
+    allennlp(*arguments, "--class-weight", "balanced", "--recover")
+
+
+def test_classify_scores_dev_data(tmp_path, allennlp):
+    (tmp_path / "mine.csv").write_text(CSV)
+    (tmp_path / "dev.csv").write_text("review,stars\nA warm day.,good\nSo dull.,bad\n")
+    files = tmp_path / "mine.csv", tmp_path / "dev.csv"
+    shown = allennlp("elmo", "classify", *files, "-o", tmp_path / "run")
+    assert mentions(shown, "2 records", "not trained on", "2 validation instances", "| accuracy |")
+    assert predicted(shown) == ["A warm day .", "So dull ."]
+    metrics = json.loads((tmp_path / "run" / METRICS).read_text())
+    assert (metrics["validation_instances"], metrics["folds"]) == (2, 5)
+
+
+def test_classify_trains_both_models_on_a_part_and_shows_how_to_predict(tmp_path, allennlp):
     (tmp_path / "mine.csv").write_text(CSV)
     arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", "--epochs", 1)
     shown = allennlp(*arguments)
     assert "labels: good 10, bad 10" in shown or "labels: bad 10, good 10" in shown
     assert "| accuracy |" in shown
     assert "| confusion" not in shown
-    config = json.loads((tmp_path / "run/config.json").read_text())
-    train, dev = (config[f"{name}dataset_reader"] for name in ("", "validation_"))
-    assert (train["fraction"], dev["fraction"], dev["rest"]) == (0.9, 0.9, True)
+    for folder in ("run", "run/network"):
+        config = json.loads((tmp_path / folder / "config.json").read_text())
+        train, dev = (config[f"{name}dataset_reader"] for name in ("", "validation_"))
+        assert (train["fraction"], dev["fraction"], dev["rest"]) == (0.9, 0.9, True)
     held_out = DatasetReader.from_params(Params(dev)).read(str(tmp_path / "mine.csv"))
     texts = [" ".join(each["metadata"].metadata.sentence1) for each in held_out]
-    predictions = shown.partition("\nPredictions:\n")[2].partition("\nAll, ")[0].splitlines()
-    assert [line.partition(": ")[2] for line in predictions] == texts
+    assert predicted(shown) == texts
     lines = (tmp_path / "run" / PREDICTIONS).read_text().splitlines()
     words = [" ".join(json.loads(line)["sentence1_tokens"]) for line in lines]
     assert words == texts
     assert all(("warm" in line) == ('"gold_label": "good"' in line) for line in lines)
     assert "2 validation instances" in shown
-    assert json.loads((tmp_path / "run" / METRICS).read_text())["validation_instances"] == 2
+    assert mentions(shown, " is kept", "accuracy", "of the network", "of the linear model")
     trained_on = allennlp("elmo", "confusion", tmp_path / "run", tmp_path / "mine.csv", tmp_path / "c.svg")
     assert mentions(trained_on, "of 20", "trained on")
-    (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
-    words = shown.strip().splitlines()[-1].split()[1:]
-    names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.jsonl"}
-    allennlp(*(names.get(word, word) for word in words))
-    assert json.loads((tmp_path / "out.jsonl").read_text())["label"] in ("good", "bad")
-    assert mentions(allennlp(*arguments, status=1), "run", "--recover", "--force")
+    allennlp(*arguments, "--recover")
+
+
+@pytest.mark.parametrize(("of_network", "kept"), [(0.9, "network"), (0.8, "linear")])
+def test_the_better_model_is_kept(tmp_path, of_network, kept):
+    for folder, name, accuracy in (
+        (tmp_path, "linear", 0.8),
+        (tmp_path / "network", "network", of_network),
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / METRICS).write_text(json.dumps({"best_validation_accuracy": accuracy}))
+        for file in ("config.json", "model.tar.gz"):
+            (folder / file).write_text(name)
+    verb = Classify(train="a.csv", dev=None, output=tmp_path)
+    assert mentions(verb._choose(tmp_path / "network"), f"The {kept}", "is kept", str(of_network), "0.8")
+    assert (tmp_path / "model.tar.gz").read_text() == (tmp_path / "config.json").read_text() == kept
 
 
 def test_classify_pairs(tmp_path, allennlp):
@@ -90,7 +140,7 @@ def test_tag_with_dev_data(tmp_path, allennlp):
 
 def test_too_few_records_to_hold_some_out(tmp_path, allennlp):
     (tmp_path / "mine.csv").write_text("".join(CSV.splitlines(keepends=True)[:5]))
-    shown = allennlp("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", status=1)
+    shown = allennlp("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", "--network", status=1)
     assert mentions(shown, f"error: {tmp_path / 'mine.csv'}: ", "4 records")
     assert not (tmp_path / "run").exists()
 
@@ -98,7 +148,7 @@ def test_too_few_records_to_hold_some_out(tmp_path, allennlp):
 def inspection_of(verb, path, **options):
     """Returns what a verb says of its data before it trains."""
     arguments = {"dev": None, "output": Path("runs/a b"), "text": [], "label": None, "seed": 13, **options}
-    defaults = {"epochs": None, "skip_bad": False, "no_elmo": False, "overrides": "", "recover": False}
+    defaults = {"epochs": 1, "skip_bad": False, "no_elmo": False, "overrides": "", "recover": False}
     trained = verb(train=str(path), force=False, **defaults | arguments)
     return list(trained._about_dev(trained._inspection()))
 
