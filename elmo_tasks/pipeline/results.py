@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+import numpy as np
 from allennlp.common import JsonDict
 
 
@@ -94,6 +95,13 @@ class Answer(NamedTuple):
     start: int | None
     end: int | None
     probability: float | None
+
+
+class SentenceVector(NamedTuple):
+    """A sentence's words and its vector, float32, zeros if it has no words."""
+
+    tokens: list[str]
+    vector: np.ndarray
 
 
 _NAMES = {

@@ -1,0 +1,184 @@
+"""The sentence encoder: a biLSTM and pooling, trained by a head for each task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from allennlp.common import JsonDict
+from allennlp.data import TextFieldTensors
+from allennlp.models import Model
+from allennlp.modules import InputVariationalDropout
+from allennlp.nn.util import get_text_field_mask
+from torch import nn
+from torch.nn import functional as F
+
+from elmo_tasks.common.values import OneOf, PositiveFloat, Probability, Size
+from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts, stack_texts
+from elmo_tasks.modules.layers import POOLING, BiLstm, pair_features
+from elmo_tasks.pipeline.results import SentenceVector, TaskResult
+from elmo_tasks.sentence.metric import TasksMetric
+from elmo_tasks.sentence.reader import NO_LABEL, SentenceText, namespace_of
+
+
+@dataclass
+class SentenceResult(TaskResult):
+    tokens: list[str]
+    vector: np.ndarray
+
+    @property
+    def value(self) -> SentenceVector:
+        return SentenceVector(self.tokens, self.vector)
+
+    def to_json(self) -> JsonDict:
+        return {"tokens": self.tokens, "vector": self.vector.tolist()}
+
+
+@Model.register("elmo_sentence")
+class SentenceModel(ElmoModel):
+    """
+    Conneau et al. 2017, arXiv:1705.02364: a biLSTM reads a sentence, and its outputs are pooled to one
+    vector, which learns from several tasks. The vocabulary says which they are, see `SentenceReader`.
+
+    - A linear layer finds the label of a sentence, from its vector.
+    - Two layers find the label of a pair, such as entailment, from u, v, |u - v| and u * v.
+    - A pair without a label belongs together: among the second sentences of its batch, its own has the
+      highest cosine, and the same from the other side (Logeswaran and Lee 2018, arXiv:1803.02893).
+
+    # Parameters
+
+    hidden_size : units of the biLSTM for each direction.
+    pooling : `max` or `mean` over the tokens.
+    head_size : of the hidden layer for pairs.
+    dropout : probability, of the variational dropout on the token vectors, and of the dropout on the inputs
+        of the heads' layers.
+    temperature : divides the cosines.
+    The others : see `ElmoModel`.
+    """
+
+    default_predictor = "elmo_sentence"
+    metadata_class = SentenceText
+    main_metrics = ("accuracy",)
+
+    def __init__(
+        self,
+        *,
+        hidden_size: Size,
+        pooling: Annotated[str, OneOf(("max", "mean"))],
+        head_size: Size,
+        dropout: Probability,
+        temperature: PositiveFloat = 0.05,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.temperature = temperature
+        self.token_dropout = InputVariationalDropout(dropout)
+        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=[hidden_size], dropout=0.0)
+        self.pool = POOLING[pooling]
+        self.output_dim = self.encoder.output_dim + self.elmo_output_dim
+        """The size of a sentence's vector."""
+        self.heads = nn.ModuleDict()
+        for namespace in self.fixed_namespaces:
+            labels = self.vocab.get_vocab_size(namespace)
+            if namespace == namespace_of(namespace.removesuffix("_pair_labels"), pairs=True):
+                self.heads[namespace] = nn.Sequential(
+                    nn.Dropout(dropout),
+                    nn.Linear(4 * self.output_dim, head_size),
+                    nn.ReLU(),
+                    nn.Dropout(dropout),
+                    nn.Linear(head_size, labels),
+                )
+            else:
+                self.heads[namespace] = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.output_dim, labels))
+        self.metric = TasksMetric()
+        self.initialize()
+
+    @property
+    def fixed_namespaces(self) -> Sequence[str]:  # type: ignore[override]
+        """The namespaces of the tasks' labels."""
+        return sorted(name for name in self.vocab.get_namespaces() if name.endswith("_labels"))
+
+    def forward(
+        self,
+        sentence1: TextFieldTensors,
+        metadata: list[SentenceText],
+        sentence2: TextFieldTensors | None = None,
+        label: torch.Tensor | None = None,
+    ) -> Outputs:
+        """
+        Encodes sentences and pairs, which may be of different tasks. *Shape:* `label` `(batch,)`, ids among
+        the labels of the own task, or `NO_LABEL`. Outputs: see `decode`.
+        """
+        return self.decode(self.scores(sentence1, sentence2), metadata, label)
+
+    def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:
+        """*Shape:* `vectors` and, if there are any second sentences, `others`, both `(batch, output_dim)`."""
+        texts = sentence1 if sentence2 is None else stack_texts(sentence1, sentence2)
+        # (texts,)
+        has_words = get_text_field_mask(texts).any(dim=1)
+        # (texts with words, output_dim)
+        found = self._sentences(choose_texts(texts, has_words.nonzero().squeeze(1)))
+        # (texts, output_dim)
+        vectors = found.new_zeros(len(has_words), self.output_dim)
+        vectors[has_words] = found
+        if sentence2 is None:
+            return {"vectors": vectors}
+        first, second = vectors.chunk(2)
+        return {"vectors": first, "others": second}
+
+    def _sentences(self, tokens: TextFieldTensors) -> torch.Tensor:
+        """*Shape:* `(texts, output_dim)`."""
+        mask = get_text_field_mask(tokens)
+        # (texts, tokens, input_dim)
+        embedded, elmo = self.embed(tokens)
+        # (texts, tokens, output_dim)
+        encoded = self.at_output(self.encoder(self.token_dropout(embedded), mask), elmo)
+        return self.pool(encoded, mask)
+
+    def decode(
+        self, scores: Scores, metadata: Sequence[SentenceText], label: torch.Tensor | None = None
+    ) -> Outputs:
+        """
+        Returns the scores and `metadata`, and with gold labels the `loss`: the mean over the rows of the
+        batch of the negative log-likelihood of the label, or of the other sentence of a pair.
+        """
+        outputs: Outputs = {**scores, "metadata": metadata}
+        if label is None:
+            return outputs
+        losses = []
+        tasks = [(text.task, text.sentence2 is not None) for text in metadata]
+        for task, pairs in dict.fromkeys(tasks):
+            rows = [row for row, of_row in enumerate(tasks) if of_row == (task, pairs)]
+            vectors, others, gold = scores["vectors"][rows], scores["others"][rows], label[rows]
+            labelled = gold != NO_LABEL
+            if labelled.any():
+                features = pair_features(vectors, others) if pairs else vectors
+                losses.append(self._classified(task, pairs, features[labelled], gold[labelled]))
+            if not labelled.all():
+                losses.append(self._matched(task, vectors[~labelled], others[~labelled]))
+        outputs["loss"] = torch.stack(losses).sum() / len(label)
+        return outputs
+
+    def _classified(self, task: str, pairs: bool, features: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
+        """Returns the sum of the losses. *Shape:* `(rows, dim)` and `(rows,)` to `()`."""
+        # (rows, labels)
+        logits = self.heads[namespace_of(task, pairs=pairs)](features)
+        self.metric(task, logits.argmax(dim=1), gold)
+        return F.cross_entropy(logits, gold, reduction="sum")
+
+    def _matched(self, task: str, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Returns the sum of the losses. *Shape:* `(rows, output_dim)`, both, to `()`."""
+        # (rows, rows)
+        logits = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T / self.temperature
+        own = torch.arange(len(first), device=first.device)
+        self.metric(task, logits.argmax(dim=1), own)
+        both = F.cross_entropy(logits, own, reduction="sum") + F.cross_entropy(logits.T, own, reduction="sum")
+        return both / 2
+
+    def results(self, outputs: Outputs) -> list[SentenceResult]:
+        vectors = outputs["vectors"].cpu().numpy()
+        return [
+            SentenceResult(text.sentence1, vector)
+            for text, vector in zip(outputs["metadata"], vectors, strict=True)
+        ]
