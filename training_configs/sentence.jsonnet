@@ -1,4 +1,4 @@
-// Vectors of sentences that learn from several tasks, after Conneau et al. (2017): one biLSTM with a maximum over the
+// Vectors of sentences that learn from several tasks, after Conneau et al. (2017): a layer, the maximum over the
 // tokens, and a head for each task of the data. All sizes and settings are ours.
 local training = import 'lib/training.libsonnet';
 local fixture = (import 'lib/paths.libsonnet').fixture;
@@ -17,15 +17,15 @@ training.seeds(13) + {
   model: {
     type: 'elmo_sentence',
     text_field_embedder: { token_embedders: { tokens: { type: 'embedding', embedding_dim: 100 } } },
-    hidden_size: 256,
+    size: 1024,
     pooling: 'max',
     head_size: 256,
-    dropout: 0.2,
+    dropout: 0.1,
   },
   data_loader: training.batches(96) + by_task,
   validation_data_loader: training.evaluation_batches(96) + by_task,
   trainer: training.trainer {
-    optimizer: { type: 'elmo_adam', lr: 0.001 },
+    optimizer: { type: 'elmo_adam', lr: 0.0015 },
     learning_rate_scheduler: { type: 'elmo_linear_with_warmup', warmup: 0.05 },
     grad_norm: 5.0,
     validation_metric: '+accuracy',

@@ -1,4 +1,4 @@
-"""Layers that two or more tasks use: context encoders, pooling, word vectors from characters, and attention."""
+"""Layers that two or more tasks use: context encoders, pooling, vectors of words' characters, attention."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

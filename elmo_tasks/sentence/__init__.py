@@ -1,1 +1,1 @@
-"""Vectors of sentences that have learned from sentences: one encoder, and a head for each of several tasks."""
+"""Vectors of sentences: one encoder, which learns from several tasks."""

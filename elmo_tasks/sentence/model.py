@@ -1,4 +1,4 @@
-"""The sentence encoder: a biLSTM and pooling, trained by a head for each task."""
+"""The sentence encoder: a layer over ELMo, and pooling, trained by a head for each task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from elmo_tasks.common.values import OneOf, PositiveFloat, Probability, Size
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts, stack_texts
-from elmo_tasks.modules.layers import POOLING, BiLstm, pair_features
+from elmo_tasks.modules.layers import POOLING, pair_features
 from elmo_tasks.pipeline.results import SentenceVector, TaskResult
 from elmo_tasks.sentence.metric import TasksMetric
 from elmo_tasks.sentence.reader import NO_LABEL, SentenceText, namespace_of
@@ -38,8 +38,9 @@ class SentenceResult(TaskResult):
 @Model.register("elmo_sentence")
 class SentenceModel(ElmoModel):
     """
-    Conneau et al. 2017, arXiv:1705.02364: a biLSTM reads a sentence, and its outputs are pooled to one
-    vector, which learns from several tasks. The vocabulary says which they are, see `SentenceReader`.
+    Conneau et al. 2017, arXiv:1705.02364, with a layer in place of the biLSTM, since ELMo has read the
+    context: the layer's outputs are pooled to one vector, which learns from several tasks. The vocabulary
+    says which they are, see `SentenceReader`.
 
     - A linear layer finds the label of a sentence, from its vector.
     - Two layers find the label of a pair, such as entailment, from u, v, |u - v| and u * v.
@@ -48,11 +49,11 @@ class SentenceModel(ElmoModel):
 
     # Parameters
 
-    hidden_size : units of the biLSTM for each direction.
+    size : of a sentence's vector.
     pooling : `max` or `mean` over the tokens.
     head_size : of the hidden layer for pairs.
-    dropout : probability, of the variational dropout on the token vectors, and of the dropout on the inputs
-        of the heads' layers.
+    dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
+        the inputs of the heads' layers.
     temperature : divides the cosines.
     The others : see `ElmoModel`.
     """
@@ -64,7 +65,7 @@ class SentenceModel(ElmoModel):
     def __init__(
         self,
         *,
-        hidden_size: Size,
+        size: Size,
         pooling: Annotated[str, OneOf(("max", "mean"))],
         head_size: Size,
         dropout: Probability,
@@ -74,23 +75,14 @@ class SentenceModel(ElmoModel):
         super().__init__(**kwargs)
         self.temperature = temperature
         self.token_dropout = InputVariationalDropout(dropout)
-        self.encoder = BiLstm(input_dim=self.input_dim, hidden_sizes=[hidden_size], dropout=0.0)
+        self.projection = nn.Linear(self.input_dim + self.elmo_output_dim, size)
         self.pool = POOLING[pooling]
-        self.output_dim = self.encoder.output_dim + self.elmo_output_dim
-        """The size of a sentence's vector."""
         self.heads = nn.ModuleDict()
         for namespace in self.fixed_namespaces:
-            labels = self.vocab.get_vocab_size(namespace)
-            if namespace == namespace_of(namespace.removesuffix("_pair_labels"), pairs=True):
-                self.heads[namespace] = nn.Sequential(
-                    nn.Dropout(dropout),
-                    nn.Linear(4 * self.output_dim, head_size),
-                    nn.ReLU(),
-                    nn.Dropout(dropout),
-                    nn.Linear(head_size, labels),
-                )
-            else:
-                self.heads[namespace] = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.output_dim, labels))
+            pairs = namespace.endswith(namespace_of("", pairs=True))
+            layers = [nn.Dropout(dropout), nn.Linear(4 * size, head_size), nn.ReLU()] if pairs else []
+            output = nn.Linear(head_size if pairs else size, self.vocab.get_vocab_size(namespace))
+            self.heads[namespace] = nn.Sequential(*layers, nn.Dropout(dropout), output)
         self.metric = TasksMetric()
         self.initialize()
 
@@ -113,14 +105,14 @@ class SentenceModel(ElmoModel):
         return self.decode(self.scores(sentence1, sentence2), metadata, label)
 
     def scores(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> Scores:
-        """*Shape:* `vectors` and, if there are any second sentences, `others`, both `(batch, output_dim)`."""
+        """*Shape:* `vectors` and, if there are any second sentences, `others`, both `(batch, size)`."""
         texts = sentence1 if sentence2 is None else stack_texts(sentence1, sentence2)
         # (texts,)
         has_words = get_text_field_mask(texts).any(dim=1)
-        # (texts with words, output_dim)
+        # (texts with words, size)
         found = self._sentences(choose_texts(texts, has_words.nonzero().squeeze(1)))
-        # (texts, output_dim)
-        vectors = found.new_zeros(len(has_words), self.output_dim)
+        # (texts, size)
+        vectors = found.new_zeros(len(has_words), self.projection.out_features)
         vectors[has_words] = found
         if sentence2 is None:
             return {"vectors": vectors}
@@ -128,13 +120,11 @@ class SentenceModel(ElmoModel):
         return {"vectors": first, "others": second}
 
     def _sentences(self, tokens: TextFieldTensors) -> torch.Tensor:
-        """*Shape:* `(texts, output_dim)`."""
+        """*Shape:* `(texts, size)`."""
         mask = get_text_field_mask(tokens)
-        # (texts, tokens, input_dim)
-        embedded, elmo = self.embed(tokens)
-        # (texts, tokens, output_dim)
-        encoded = self.at_output(self.encoder(self.token_dropout(embedded), mask), elmo)
-        return self.pool(encoded, mask)
+        # (texts, tokens, input_dim + elmo_output_dim)
+        words = self.token_dropout(self.at_output(*self.embed(tokens)))
+        return self.pool(self.projection(words).relu(), mask)
 
     def decode(
         self, scores: Scores, metadata: Sequence[SentenceText], label: torch.Tensor | None = None
@@ -168,7 +158,7 @@ class SentenceModel(ElmoModel):
         return F.cross_entropy(logits, gold, reduction="sum")
 
     def _matched(self, task: str, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        """Returns the sum of the losses. *Shape:* `(rows, output_dim)`, both, to `()`."""
+        """Returns the sum of the losses. *Shape:* `(rows, size)`, both, to `()`."""
         # (rows, rows)
         logits = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T / self.temperature
         own = torch.arange(len(first), device=first.device)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from allennlp.data import DatasetReader, Instance, Vocabulary
 from allennlp.data.fields import Field, LabelField, MetadataField, TextField
@@ -73,6 +73,7 @@ class SentenceReader(TaskReader):
         self,
         sentence1: Text,
         sentence2: Text | None = None,
+        *,
         task: str | None = None,
         label: str | None = None,
     ) -> Instance:
@@ -117,7 +118,7 @@ class SentenceReader(TaskReader):
 
 
 class _TaskLabel(LabelField):
-    """A label in the namespace of its task, or none. An unknown one is a `ConfigurationError` when indexed."""
+    """A label in the namespace of its task, or none. When indexed, an unknown one is an error."""
 
     def __init__(self, label: str | None, namespace: str) -> None:
         super().__init__(NO_LABEL if label is None else label, namespace, skip_indexing=label is None)
