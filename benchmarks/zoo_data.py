@@ -1,15 +1,19 @@
 """The data of the archives that come with the project: which files, and what is made of them."""
 
+import json
 import random
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elmo_tasks.data.formats.columns import SEPARATORS, line_groups
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.roles import RoleOptions, read_columns
+from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
+from elmo_tasks.data.tokenization import sentence_rules
 
 Sentence = list[tuple[str, str]]
 """Words and tags."""
@@ -173,6 +177,96 @@ def balanced(sets: Iterable[Rows]) -> Rows:
             yield from each
 
 
+INFERENCE = (
+    "snli/{}.jsonl",
+    *(f"more/nli_more/{name}_{{}}.jsonl.gz" for name in ("snli_more", "cad", "mnli")),
+)
+SENTIMENT, SOURCE = "more/sentiment_more/{}_{}.tsv.gz", "lm_open/{}.txt.gz"
+OPINION_TASKS = {
+    "reviews": ("pros_cons", "product_reviews", "vader_products"),
+    "genres": ("emobank",),
+    "tweets": ("vader_tweets",),
+    "editorials": ("vader_editorials",),
+    "comments": ("goemotions",),
+}
+"""The sets of opinions by task: their labels mean different things."""
+NEIGHBOURS = {"wikinews": 36_000, "wikipedia": 20_000, "stackexchange": 5000, "us_gov_web": 5000}
+"""The numbers of pairs of neighbours, by source."""
+QUESTIONS = (
+    "squad/train.json",
+    "more/squad_more/squad_more_train.json.gz",
+    "more/qa_more/tydiqa_en_train.json.gz",
+    "more/qa_more/qed_train.json.gz",
+)
+ANSWERS = 24_000
+"""The number of questions with the sentence of their answer."""
+Records = Iterator[dict[str, Any]]
+
+
+def sentence_records(data: Path, part: str) -> Records:
+    """
+    Yields the records of `sentence`, of the part `train` or `dev`: pairs of inference, those that are
+    entailed once more without a label, opinions, neighbours in a text, and questions with the sentence of
+    their answer. All are openly licensed, and none is of SST, TREC or AG News.
+    """
+    for file in INFERENCE:
+        for record in read_records(data / file.format(part)):
+            pair = {name: record.values[name] for name in ("sentence1", "sentence2")}
+            if (label := record.values["gold_label"]) in ENTAILMENT_LABELS and all(
+                map(str.strip, pair.values())
+            ):
+                yield {"task": "nli", **pair, "gold_label": label}
+                if label == "entailment":
+                    yield {"task": "entailed", **pair}
+    for task, names in OPINION_TASKS.items():
+        # Twice in training, since they are few and short
+        for name in names * (1 + (part == "train")):
+            for record in read_records(data / SENTIMENT.format(name, part)):
+                # The first emotion of several
+                label = record.values["score" if name == "goemotions" else "label"].partition(",")[0]
+                yield {"task": task, "sentence": record.values["sentence"], "gold_label": label}
+    pairs = [
+        ("neighbours", pair) for name, most in NEIGHBOURS.items() for pair in neighbours(data, name, most)
+    ]
+    pairs += [("answers", pair) for pair in islice(questions(data), ANSWERS)]
+    for number, (task, (first, second)) in enumerate(pairs):
+        if (number % 40 == 0) == (part == "dev"):
+            yield {"task": task, "sentence1": first, "sentence2": second}
+
+
+def neighbours(data: Path, name: str, most: int) -> list[tuple[str, str]]:
+    """Returns pairs of sentences in a row, of 7 to 37 words each: at most four of a document."""
+    draw, pairs = random.Random(13), []
+    lines = (line.strip() for _, line in read_lines(data / SOURCE.format(name)))
+    for is_text, document in groupby(lines, key=bool):
+        of_document, before = [], ""
+        for line in document if is_text else ():
+            line = line if 6 <= line.count(" ") <= 36 else ""
+            if before and line:
+                of_document.append((before, line))
+            # A sentence is in one pair.
+            before = "" if before else line
+        pairs += draw.sample(of_document, min(4, len(of_document)))
+    draw.shuffle(pairs)
+    return pairs[:most]
+
+
+def questions(data: Path) -> Iterator[tuple[str, str]]:
+    """Yields questions and the sentences of 4 to 46 words that have the first answer, in a random order."""
+    found = []
+    for file in QUESTIONS:
+        articles = json.loads("\n".join(line for _, line in read_lines(data / file)))["data"]
+        for paragraph in (each for article in articles for each in article["paragraphs"]):
+            sentences = list(sentence_rules()(len(paragraph["context"]))(paragraph["context"]).sents)
+            for question in paragraph["qas"]:
+                start = question["answers"][0]["answer_start"]
+                sentence = next(each.text for each in sentences if start < each.end_char)
+                if question["question"].strip() and 3 <= sentence.count(" ") <= 45:
+                    found.append((question["question"].strip(), sentence))
+    random.Random(13).shuffle(found)
+    return iter(found)
+
+
 class Recipe(NamedTuple):
     """The data of an archive: files or patterns below the folder of the corpora."""
 
@@ -185,6 +279,8 @@ class Recipe(NamedTuple):
     """Reads a file, if one file in columns is made of several first."""
     training: Callable[[Path], Rows] | None = None
     """Returns the training sentences of the folder, if they are not simply the files' own."""
+    records: Callable[[Path, str], Records] | None = None
+    """Yields the records of the part `train` or `dev` of the folder, if one file is made of all."""
     last: tuple[str, ...] = ()
     """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
 
@@ -242,9 +338,19 @@ ZOO = {
     ),
     "sentiment": Recipe(
         # Reviews, comments, tweets, editorials, and the genres of EmoBank, all openly licensed.
-        tuple(f"more/sentiment_more/{name}_train.tsv.gz" for name in (*OPINIONS, *REACTIONS)),
-        tuple(f"more/sentiment_more/{name}_dev.tsv.gz" for name in OPINIONS),
-        tuple(f"more/sentiment_more/{name}_dev.tsv.gz" for name in REACTIONS),
+        tuple(SENTIMENT.format(name, "train") for name in (*OPINIONS, *REACTIONS)),
+        tuple(SENTIMENT.format(name, "dev") for name in OPINIONS),
+        tuple(SENTIMENT.format(name, "dev") for name in REACTIONS),
+    ),
+    "sentence": Recipe(
+        (
+            *(file.format("train") for file in INFERENCE),
+            *(SENTIMENT.format(name, "train") for names in OPINION_TASKS.values() for name in names),
+            *(SOURCE.format(name) for name in NEIGHBOURS),
+            *QUESTIONS,
+        ),
+        (),
+        records=sentence_records,
     ),
     "coref": Recipe((*ONTOGUM, "coref_litbank/train"), ("coref_ontogum/dev",), last=ONTOGUM),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),

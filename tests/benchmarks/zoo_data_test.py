@@ -1,8 +1,12 @@
-"""The sentences that `ner` is trained on, on hand-made ones."""
+"""The sentences that `ner` and `sentence` are trained on, on hand-made ones."""
+
+import gzip
+import json
 
 import pytest
 
-from benchmarks.zoo_data import Names, balanced, numbered, recased
+from benchmarks import zoo_data
+from benchmarks.zoo_data import Names, balanced, neighbours, numbered, questions, recased
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 
 LISTS = {
@@ -86,3 +90,32 @@ def test_copies_in_other_case():
 def test_small_sets_are_repeated():
     large, small = [tagged("Ulm/B-LOC Ulm/B-LOC")] * 3, [tagged("Bonn/B-LOC"), tagged("or")]
     assert list(balanced(map(iter, (large, small)))) == large + small * 6
+
+
+def test_neighbours_in_a_document(tmp_path):
+    long = [f"Sentence number {number} has more than seven words ." for number in range(10)]
+    (tmp_path / "lm_open").mkdir()
+    with gzip.open(tmp_path / "lm_open/news.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join([*long[:3], "Too short .", long[3], "", *long[4:6], ""]) + "\n")
+    assert sorted(neighbours(tmp_path, "news", 9)) == [(long[0], long[1]), (long[4], long[5])]
+    assert len(neighbours(tmp_path, "news", 1)) == 1
+
+
+def test_questions_and_the_sentences_of_their_answers(tmp_path, monkeypatch):
+    context = "Ana was born in Lisbon in 1950. She moved to Porto with her family in 1960. Yes."
+    qas = [
+        {"question": question, "answers": [{"answer_start": context.index(answer), "text": answer}]}
+        for question, answer in (
+            ("When was she born?", "1950"),
+            ("Where did she go?", "Porto"),
+            ("Is it so?", "Yes"),
+        )
+    ]
+    (tmp_path / "a.json").write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]})
+    )
+    monkeypatch.setattr(zoo_data, "QUESTIONS", ["a.json"])
+    assert sorted(questions(tmp_path)) == [
+        ("When was she born?", "Ana was born in Lisbon in 1950."),
+        ("Where did she go?", "She moved to Porto with her family in 1960."),
+    ]
