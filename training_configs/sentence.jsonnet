@@ -18,7 +18,6 @@ training.seeds(13) + {
     type: 'elmo_sentence',
     text_field_embedder: { token_embedders: { tokens: { type: 'embedding', embedding_dim: 100 } } },
     size: 1024,
-    pooling: 'max',
     head_size: 256,
     dropout: 0.1,
   },

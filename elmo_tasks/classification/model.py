@@ -1,6 +1,8 @@
 """The classifier of sentences and pairs: a biLSTM, pooling, and a linear layer over the classes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import torch
@@ -9,14 +11,31 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.modules import InputVariationalDropout
-from allennlp.nn.util import get_text_field_mask
+from allennlp.nn.util import get_final_encoder_states, get_text_field_mask, masked_max, masked_mean
 from torch import nn
 
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.values import OneOf, Probability, Size
 from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
-from elmo_tasks.modules.layers import POOLING, BiLstm, pair_features
+from elmo_tasks.modules.layers import BiLstm, pair_features
 from elmo_tasks.pipeline.results import LabelResult
+
+
+def max_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return masked_max(vectors, mask.unsqueeze(2), dim=1)
+
+
+def mean_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return masked_mean(vectors, mask.unsqueeze(2), dim=1)
+
+
+# Functions with names, which can be pickled with the model
+POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "max": max_of_tokens,
+    "mean": mean_of_tokens,
+    "last": partial(get_final_encoder_states, bidirectional=True),
+}
+"""*Shape:* `(batch, tokens, dim)`, `(batch, tokens)` to `(batch, dim)`."""
 
 
 @dataclass

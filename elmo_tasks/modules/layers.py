@@ -1,6 +1,6 @@
-"""Layers that two or more tasks use: context encoders, pooling, vectors of words' characters, attention."""
+"""Layers that two or more tasks use: context encoders, words from characters, attention, pairs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.modules import InputVariationalDropout, TokenEmbedder
 from allennlp.nn import Initializer
-from allennlp.nn.util import get_final_encoder_states, masked_max, masked_mean, masked_softmax
+from allennlp.nn.util import masked_softmax
 from torch import nn
 from torch.nn import functional as F
 
@@ -117,32 +117,6 @@ def _reversed_steps(mask: torch.Tensor) -> torch.Tensor:
 def _take(steps: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """*Shape:* `(tokens, batch, dim)`, `(tokens * batch,)` to `(tokens, batch, dim)`."""
     return steps.flatten(0, 1).index_select(0, rows).view_as(steps)
-
-
-def max_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    return masked_max(vectors, mask.unsqueeze(2), dim=1)
-
-
-def mean_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    return masked_mean(vectors, mask.unsqueeze(2), dim=1)
-
-
-# Functions with names, which can be pickled with the model
-POOLING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "max": max_of_tokens,
-    "mean": mean_of_tokens,
-    "last": partial(get_final_encoder_states, bidirectional=True),
-}
-"""*Shape:* `(batch, tokens, dim)`, `(batch, tokens)` to `(batch, dim)`."""
-
-
-def pair_features(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """
-    Returns u, v, |u - v| and u * v for the vectors u and v of both texts (Conneau et al. 2017, figure 1).
-
-    *Shape:* `(batch, dim)` each, to `(batch, 4 dim)`.
-    """
-    return torch.cat([first, second, (first - second).abs(), first * second], dim=1)
 
 
 @Initializer.register("elmo_orthogonal_gates")
@@ -274,3 +248,13 @@ def align(
     # (batch, left, right)
     mask = left_mask.unsqueeze(2) & right_mask.unsqueeze(1)
     return attention(scores, mask), attention(scores.mT, mask.mT)
+
+
+def pair_features(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """
+    Returns u, v, |u - v| and u * v for the vectors u and v of two texts (Conneau et al. 2017,
+    arXiv:1705.02364, section 3.1).
+
+    *Shape:* `(batch, dim)`, both, to `(batch, 4 dim)`.
+    """
+    return torch.cat([first, second, (first - second).abs(), first * second], dim=1)

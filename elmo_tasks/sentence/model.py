@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,13 +10,13 @@ from allennlp.common import JsonDict
 from allennlp.data import TextFieldTensors
 from allennlp.models import Model
 from allennlp.modules import InputVariationalDropout
-from allennlp.nn.util import get_text_field_mask
+from allennlp.nn.util import get_text_field_mask, masked_max
 from torch import nn
 from torch.nn import functional as F
 
-from elmo_tasks.common.values import OneOf, PositiveFloat, Probability, Size
+from elmo_tasks.common.values import PositiveFloat, Probability, Size
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts, stack_texts
-from elmo_tasks.modules.layers import POOLING, pair_features
+from elmo_tasks.modules.layers import pair_features
 from elmo_tasks.pipeline.results import SentenceVector, TaskResult
 from elmo_tasks.sentence.metric import TasksMetric
 from elmo_tasks.sentence.reader import NO_LABEL, SentenceText, namespace_of
@@ -39,8 +39,8 @@ class SentenceResult(TaskResult):
 class SentenceModel(ElmoModel):
     """
     Conneau et al. 2017, arXiv:1705.02364, with a layer in place of the biLSTM, since ELMo has read the
-    context: the layer's outputs are pooled to one vector, which learns from several tasks. The vocabulary
-    says which they are, see `SentenceReader`.
+    context: the maximum of the layer's outputs over the tokens is the vector, which learns from several
+    tasks. The vocabulary says which they are, see `SentenceReader`.
 
     - A linear layer finds the label of a sentence, from its vector.
     - Two layers find the label of a pair, such as entailment, from u, v, |u - v| and u * v.
@@ -50,7 +50,6 @@ class SentenceModel(ElmoModel):
     # Parameters
 
     size : of a sentence's vector.
-    pooling : `max` or `mean` over the tokens.
     head_size : of the hidden layer for pairs.
     dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
         the inputs of the heads' layers.
@@ -66,7 +65,6 @@ class SentenceModel(ElmoModel):
         self,
         *,
         size: Size,
-        pooling: Annotated[str, OneOf(("max", "mean"))],
         head_size: Size,
         dropout: Probability,
         temperature: PositiveFloat = 0.05,
@@ -76,7 +74,6 @@ class SentenceModel(ElmoModel):
         self.temperature = temperature
         self.token_dropout = InputVariationalDropout(dropout)
         self.projection = nn.Linear(self.input_dim + self.elmo_output_dim, size)
-        self.pool = POOLING[pooling]
         self.heads = nn.ModuleDict()
         for namespace in self.fixed_namespaces:
             pairs = namespace.endswith(namespace_of("", pairs=True))
@@ -124,7 +121,7 @@ class SentenceModel(ElmoModel):
         mask = get_text_field_mask(tokens)
         # (texts, tokens, input_dim + elmo_output_dim)
         words = self.token_dropout(self.at_output(*self.embed(tokens)))
-        return self.pool(self.projection(words).relu(), mask)
+        return masked_max(self.projection(words), mask.unsqueeze(2), dim=1).relu()
 
     def decode(
         self, scores: Scores, metadata: Sequence[SentenceText], label: torch.Tensor | None = None
