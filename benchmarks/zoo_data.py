@@ -2,10 +2,17 @@
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from elmo_tasks.data.formats.columns import SEPARATORS, line_groups
 from elmo_tasks.data.formats.records import read_records
@@ -183,13 +190,13 @@ INFERENCE = (
 )
 SENTIMENT, SOURCE = "more/sentiment_more/{}_{}.tsv.gz", "lm_open/{}.txt.gz"
 OPINION_TASKS = {
-    "reviews": ("pros_cons", "product_reviews", "vader_products"),
-    "genres": ("emobank",),
-    "tweets": ("vader_tweets",),
-    "editorials": ("vader_editorials",),
-    "comments": ("goemotions",),
+    "reviews": (("pros_cons", "product_reviews", "vader_products"), 3),
+    "genres": (("emobank",), 2),
+    "tweets": (("vader_tweets",), 3),
+    "editorials": (("vader_editorials",), 2),
+    "comments": (("goemotions",), 2),
 }
-"""The sets of opinions by task: their labels mean different things."""
+"""The sets of opinions by task, as their labels mean different things, and how often training reads them."""
 NEIGHBOURS = {"wikinews": 36_000, "wikipedia": 20_000, "stackexchange": 5000, "us_gov_web": 5000}
 """The numbers of pairs of neighbours, by source."""
 QUESTIONS = (
@@ -200,55 +207,118 @@ QUESTIONS = (
 )
 ANSWERS = 24_000
 """The number of questions with the sentence of their answer."""
+LEXICON = "more/vader_lexicon/vader_lexicon.txt"
+"""The words and their valences, from -4 to 4, of vaderSentiment 3.3.2 (MIT)."""
+NEGATIONS = frozenset(
+    ("not", "n't", "no", "never", "without", "hardly", "neither", "nor", "cannot", "nobody")
+)
+VALENCES = {"positive": 60_000, "negative": 40_000, "neutral": 24_000}
+"""The numbers of sentences whose words are positive or negative by the lexicon, or in none of it."""
+SUBJECTS = 100
 Records = Iterator[dict[str, Any]]
 
 
 def sentence_records(data: Path, part: str) -> Records:
     """
-    Yields the records of `sentence`, of the part `train` or `dev`: pairs of inference, those that are
-    entailed once more without a label, opinions, neighbours in a text, and questions with the sentence of
-    their answer. All are openly licensed, and none is of SST, TREC or AG News.
+    Yields the records of `sentence`, of the part `train` or `dev`. All are openly licensed, and none is of
+    SST, TREC or AG News. Some tasks with short sentences are read several times in training.
+
+    - Pairs of inference, and those that are entailed once more, without a label.
+    - Opinions.
+    - Sentences in a row, and questions with the sentence of their answer, without labels.
+    - The subject of the document of a sentence, which are clusters of documents.
+    - In training, the valence of sentences of these tasks, by a lexicon with words that opinions lack.
     """
+    texts: dict[str, None] = {}
     for file in INFERENCE:
         for record in read_records(data / file.format(part)):
             pair = {name: record.values[name] for name in ("sentence1", "sentence2")}
-            if (label := record.values["gold_label"]) in ENTAILMENT_LABELS and all(
-                map(str.strip, pair.values())
-            ):
+            label = record.values["gold_label"]
+            if label in ENTAILMENT_LABELS and all(map(str.strip, pair.values())):
+                texts |= dict.fromkeys(pair.values())
                 yield {"task": "nli", **pair, "gold_label": label}
                 if label == "entailment":
                     yield {"task": "entailed", **pair}
-    for task, names in OPINION_TASKS.items():
-        # Twice in training, since they are few and short
-        for name in names * (1 + (part == "train")):
+    for task, (names, times) in OPINION_TASKS.items():
+        for name in names * (times if part == "train" else 1):
             for record in read_records(data / SENTIMENT.format(name, part)):
                 # The first emotion of several
                 label = record.values["score" if name == "goemotions" else "label"].partition(",")[0]
                 yield {"task": task, "sentence": record.values["sentence"], "gold_label": label}
-    pairs = [
-        ("neighbours", pair) for name, most in NEIGHBOURS.items() for pair in neighbours(data, name, most)
-    ]
-    pairs += [("answers", pair) for pair in islice(questions(data), ANSWERS)]
-    for number, (task, (first, second)) in enumerate(pairs):
+    rows = [row for name, most in NEIGHBOURS.items() for row in neighbours(data, name, most)]
+    pairs = [("neighbours", first, second) for first, second, _ in rows]
+    pairs += [("answers", *pair) for pair in islice(questions(data), ANSWERS)]
+    subjects = subjects_of([document for *_, document in rows], SUBJECTS)
+    for number, (task, first, second) in enumerate(pairs):
         if (number % 40 == 0) == (part == "dev"):
+            texts |= dict.fromkeys((first, second))
             yield {"task": task, "sentence1": first, "sentence2": second}
+            if task == "neighbours":
+                record = {"task": "subjects", "sentence": first, "gold_label": f"s{subjects[number]}"}
+                yield from [record] * (2 if part == "train" else 1)
+    if part == "train":
+        shuffled = random.Random(13).sample([*texts], len(texts))
+        by_valence = [(valence_of(text, read_lexicon(str(data / LEXICON))), text) for text in shuffled]
+        for label, most in VALENCES.items():
+            for text in islice((text for valence, text in by_valence if valence == label), most):
+                yield {"task": "valence", "sentence": text, "gold_label": label}
 
 
-def neighbours(data: Path, name: str, most: int) -> list[tuple[str, str]]:
-    """Returns pairs of sentences in a row, of 7 to 37 words each: at most four of a document."""
-    draw, pairs = random.Random(13), []
+def neighbours(data: Path, name: str, most: int) -> list[tuple[str, str, str]]:
+    """
+    Returns two sentences in a row, of 7 to 37 words each, and the text of their document, at most four times
+    for each document.
+    """
+    draw, found = random.Random(13), []
     lines = (line.strip() for _, line in read_lines(data / SOURCE.format(name)))
-    for is_text, document in groupby(lines, key=bool):
-        of_document, before = [], ""
-        for line in document if is_text else ():
-            line = line if 6 <= line.count(" ") <= 36 else ""
-            if before and line:
-                of_document.append((before, line))
+    for is_text, group in groupby(lines, key=bool):
+        sentences, rows, before = list(group) if is_text else [], [], ""
+        for sentence in sentences:
+            follows = sentence if 6 <= sentence.count(" ") <= 36 else ""
+            if before and follows:
+                rows.append((before, follows, " ".join(sentences)))
             # A sentence is in one pair.
-            before = "" if before else line
-        pairs += draw.sample(of_document, min(4, len(of_document)))
-    draw.shuffle(pairs)
-    return pairs[:most]
+            before = "" if before else follows
+        found += draw.sample(rows, min(4, len(rows)))
+    draw.shuffle(found)
+    return found[:most]
+
+
+def subjects_of(documents: list[str], number: int) -> list[int]:
+    """Returns the cluster of each document, by its words."""
+    distinct = list(dict.fromkeys(documents))
+    words = TfidfVectorizer(
+        sublinear_tf=True,
+        min_df=8,
+        max_df=0.2,
+        max_features=30_000,
+        stop_words="english",
+        token_pattern=r"[A-Za-z]{3,}",
+    )
+    vectors = normalize(TruncatedSVD(100, random_state=13).fit_transform(words.fit_transform(distinct)))
+    clusters = MiniBatchKMeans(number, random_state=13, n_init=3, batch_size=4096).fit_predict(vectors)
+    by_document = dict(zip(distinct, clusters.tolist(), strict=True))
+    return [by_document[document] for document in documents]
+
+
+@lru_cache(maxsize=1)
+def read_lexicon(path: str) -> dict[str, float]:
+    """Returns the valence of each word in lower case."""
+    rows = (line.split("\t") for _, line in read_lines(path))
+    return {word: float(valence) for word, valence, *_ in rows if word.isalpha() and word.islower()}
+
+
+def valence_of(text: str, lexicon: dict[str, float]) -> str | None:
+    """Returns whether the words of a text are positive or negative together, with negations before them."""
+    words = re.findall(r"n't|[a-z]+|[^\sa-z]", text.lower().replace("n't", " n't"))
+    valences = [
+        lexicon[word] * (-0.7 if NEGATIONS.intersection(words[max(0, i - 3) : i]) else 1)
+        for i, word in enumerate(words)
+        if word in lexicon
+    ]
+    if not valences:
+        return "neutral"
+    return "positive" if sum(valences) >= 1.5 else "negative" if sum(valences) <= -1.5 else None
 
 
 def questions(data: Path) -> Iterator[tuple[str, str]]:
@@ -345,9 +415,10 @@ ZOO = {
     "sentence": Recipe(
         (
             *(file.format("train") for file in INFERENCE),
-            *(SENTIMENT.format(name, "train") for names in OPINION_TASKS.values() for name in names),
+            *(SENTIMENT.format(name, "train") for names, _ in OPINION_TASKS.values() for name in names),
             *(SOURCE.format(name) for name in NEIGHBOURS),
             *QUESTIONS,
+            LEXICON,
         ),
         (),
         records=sentence_records,

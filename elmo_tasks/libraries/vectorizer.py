@@ -143,7 +143,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 @lru_cache(maxsize=1)
 def _sentence_model(device: Device) -> Any:
-    from elmo_tasks import load  # needs AllenNLP
+    from elmo_tasks.pipeline.trained import load  # needs AllenNLP
 
     return load("sentence", device=device)
 

@@ -39,8 +39,9 @@ class SentenceResult(TaskResult):
 class SentenceModel(ElmoModel):
     """
     Conneau et al. 2017, arXiv:1705.02364, with a layer in place of the biLSTM, since ELMo has read the
-    context: the maximum of the layer's outputs over the tokens is the vector, which learns from several
-    tasks. The vocabulary says which they are, see `SentenceReader`.
+    context: the maximum of the layer's outputs over the tokens is the vector u, which learns from several
+    tasks. The vocabulary says which they are, see `SentenceReader`. The vector of a prediction is u, and
+    the scores of the labels of sentences, by which few examples tell sentiment or topic.
 
     - A linear layer finds the label of a sentence, from its vector.
     - Two layers find the label of a pair, such as entailment, from u, v, |u - v| and u * v.
@@ -49,7 +50,7 @@ class SentenceModel(ElmoModel):
 
     # Parameters
 
-    size : of a sentence's vector.
+    size : of u.
     head_size : of the hidden layer for pairs.
     dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
         the inputs of the heads' layers.
@@ -76,10 +77,13 @@ class SentenceModel(ElmoModel):
         self.projection = nn.Linear(self.input_dim + self.elmo_output_dim, size)
         self.heads = nn.ModuleDict()
         for namespace in self.fixed_namespaces:
-            pairs = namespace.endswith(namespace_of("", pairs=True))
+            pairs = namespace.endswith("_pair_labels")
             layers = [nn.Dropout(dropout), nn.Linear(4 * size, head_size), nn.ReLU()] if pairs else []
             output = nn.Linear(head_size if pairs else size, self.vocab.get_vocab_size(namespace))
             self.heads[namespace] = nn.Sequential(*layers, nn.Dropout(dropout), output)
+        self.sentence_heads = [name for name in self.heads if not name.endswith("_pair_labels")]
+        self.output_dim = size + sum(self.vocab.get_vocab_size(name) for name in self.sentence_heads)
+        """The size of the vector of a prediction."""
         self.metric = TasksMetric()
         self.initialize()
 
@@ -164,8 +168,11 @@ class SentenceModel(ElmoModel):
         return both / 2
 
     def results(self, outputs: Outputs) -> list[SentenceResult]:
-        vectors = outputs["vectors"].cpu().numpy()
+        # (batch, size)
+        found = outputs["vectors"].detach()
+        # (batch, output_dim)
+        vectors = torch.cat([found, *(self.heads[name](found) for name in self.sentence_heads)], dim=1)
         return [
             SentenceResult(text.sentence1, vector)
-            for text, vector in zip(outputs["metadata"], vectors, strict=True)
+            for text, vector in zip(outputs["metadata"], vectors.detach().cpu().numpy(), strict=True)
         ]

@@ -18,7 +18,7 @@ class SentenceVectorPredictor(SentencePredictor):
     def empty_result(self, content: Words) -> SentenceResult | None:
         if content.words:
             return None
-        return SentenceResult([], np.zeros(self._model.first.projection.out_features, dtype=np.float32))
+        return SentenceResult([], np.zeros(self._model.first.output_dim, dtype=np.float32))
 
     def to_instance(self, content: Words) -> Instance:
         return self._dataset_reader.text_to_instance(content.words)

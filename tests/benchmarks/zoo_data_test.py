@@ -2,11 +2,21 @@
 
 import gzip
 import json
+import random
 
 import pytest
 
 from benchmarks import zoo_data
-from benchmarks.zoo_data import Names, balanced, neighbours, numbered, questions, recased
+from benchmarks.zoo_data import (
+    Names,
+    balanced,
+    neighbours,
+    numbered,
+    questions,
+    recased,
+    subjects_of,
+    valence_of,
+)
 from elmo_tasks.data.tag_schemes import Scheme, to_spans
 
 LISTS = {
@@ -97,7 +107,9 @@ def test_neighbours_in_a_document(tmp_path):
     (tmp_path / "lm_open").mkdir()
     with gzip.open(tmp_path / "lm_open/news.txt.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join([*long[:3], "Too short .", long[3], "", *long[4:6], ""]) + "\n")
-    assert sorted(neighbours(tmp_path, "news", 9)) == [(long[0], long[1]), (long[4], long[5])]
+    documents = " ".join([*long[:3], "Too short .", long[3]]), " ".join(long[4:6])
+    expected = [(long[0], long[1], documents[0]), (long[4], long[5], documents[1])]
+    assert sorted(neighbours(tmp_path, "news", 9)) == expected
     assert len(neighbours(tmp_path, "news", 1)) == 1
 
 
@@ -119,3 +131,26 @@ def test_questions_and_the_sentences_of_their_answers(tmp_path, monkeypatch):
         ("When was she born?", "Ana was born in Lisbon in 1950."),
         ("Where did she go?", "She moved to Porto with her family in 1960."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "valence"),
+    [
+        ("A gorgeous film.", "positive"),
+        ("It isn't gorgeous at all, and dull.", "negative"),
+        ("Dull, but gorgeous.", None),
+        ("The bus left.", "neutral"),
+    ],
+)
+def test_the_valence_of_a_text(text, valence):
+    assert valence_of(text, {"gorgeous": 3.0, "dull": -1.7}) == valence
+
+
+def test_documents_of_one_subject():
+    draw = random.Random(0)
+    letters = "abcdefghijklmnop"
+    words = [[f"{kind}{a}{b}" for a in letters for b in letters[:4]] for kind in ("ship", "bread")]
+    documents = [" ".join(draw.sample(words[number % 2], 20)) for number in range(400)]
+    subjects = subjects_of(documents, 2)
+    assert len({*subjects[::2]}) == len({*subjects[1::2]}) == 1
+    assert subjects[0] != subjects[1]

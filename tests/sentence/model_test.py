@@ -52,7 +52,8 @@ def test_equals_numpy_one_by_one(tmp_path):
     for row, (instance, (task, _, second, label)) in enumerate(zip(instances, RECORDS, strict=True)):
         alone = tensors([instance], model.vocab)
         u = vector(model, alone["sentence1"])
-        np.testing.assert_allclose(outputs["vectors"][row], u, atol=1e-5)
+        opinions = linear(model.heads["opinions_labels"][1], u)
+        np.testing.assert_allclose(model.results(outputs)[row].vector, [*u, *opinions], atol=1e-5)
         v = second and vector(model, alone["sentence2"])
         if label is None:
             pairs.append((u / np.linalg.norm(u), v / np.linalg.norm(v)))
@@ -61,7 +62,7 @@ def test_equals_numpy_one_by_one(tmp_path):
             _, hidden, _, _, output = model.heads["inference_pair_labels"]
             logits = linear(output, relu(linear(hidden, np.concatenate([u, v, abs(u - v), u * v]))))
         else:
-            logits = linear(model.heads["opinions_labels"][1], u)
+            logits = opinions
         gold = alone["label"][0]
         losses.append(-np.log(softmax(logits[None])[0][gold]))
         right.append((task, logits.argmax() == gold))
@@ -89,7 +90,7 @@ def test_vectors_alone_in_a_batch_and_in_eight_threads():
     for text, result in zip(TEXTS, together, strict=True):
         alone = model(text)
         assert alone.tokens == result.tokens
-        assert (alone.vector.shape, alone.vector.dtype) == ((16,), np.float32)
+        assert (alone.vector.shape, alone.vector.dtype) == ((18,), np.float32)
         np.testing.assert_allclose(alone.vector, result.vector, atol=1e-6)
     assert not together[1].vector.any()
     with ThreadPoolExecutor(8) as pool:
