@@ -254,8 +254,8 @@ def sentence_records(data: Path, part: str) -> Records:
             texts |= dict.fromkeys((first, second))
             yield {"task": task, "sentence1": first, "sentence2": second}
             if task == "neighbours":
-                record = {"task": "subjects", "sentence": first, "gold_label": f"s{subjects[number]}"}
-                yield from [record] * (2 if part == "train" else 1)
+                subject = {"task": "subjects", "sentence": first, "gold_label": f"s{subjects[number]}"}
+                yield from [subject] * (2 if part == "train" else 1)
     if part == "train":
         shuffled = random.Random(13).sample([*texts], len(texts))
         by_valence = [(valence_of(text, read_lexicon(str(data / LEXICON))), text) for text in shuffled]

@@ -18,7 +18,7 @@ def plain(result):
     """Returns a result without tuples, as JSON stores it; of a vector, the first numbers and the length."""
     if isinstance(result, SentenceVector):
         length = float((result.vector**2).sum() ** 0.5)
-        result = [result.tokens, [*result.vector[:20].tolist(), length]]
+        result = [result.tokens, [*result.vector[:20].tolist(), length], result.scores[:20].tolist()]
     return json.loads(json.dumps(result))
 
 

@@ -40,9 +40,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
     pooling : how the tokens' vectors are joined: `mean`, `max` (of each number), `first` or `last`. A
-        sentence without tokens has zeros. `sentence`: the vectors of the trained model `elmo:sentence`, which
-        needs AllenNLP and splits strings by its own tokenizer; the files, `layer` and `precision` are not for
-        it.
+        sentence without tokens has zeros. `sentence`: the vectors and the scores of the trained model
+        `elmo:sentence`, which needs AllenNLP and splits strings by its own tokenizer; the files, `layer`,
+        `precision` and `batch_size` are not for it.
     batch_size : the most sentences to compute together.
     tokenizer : splits strings; by default into words, which may have apostrophes and hyphens, and punctuation
         marks. `str.split` is for tokenised text.
@@ -96,8 +96,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 else {"tokens": self._tokens(i, each)}
                 for i, each in enumerate(plain)
             ]
-            vectors = [result.vector for result in _sentence_model(self.cuda_device).stream(examples)]
-            return np.array(vectors, dtype=np.float32).reshape(-1, dim)
+            results = _sentence_model(self.cuda_device).stream(examples)
+            rows = [np.concatenate([result.vector, result.scores]) for result in results]
+            return np.array(rows, dtype=np.float32).reshape(-1, dim)
         embedder = self._embedder()
         sentences = [self._tokens(index, sentence) for index, sentence in enumerate(plain)]
         pool = _POOLING[self.pooling]
@@ -123,7 +124,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         parameters = constructor_parameters(type(self).__init__)
         check_block(self.get_params(deep=False), parameters, owner=type(self).__name__)
         if self.pooling == "sentence":
-            return _sentence_model(self.cuda_device)("").vector.size
+            return sum(part.size for part in _sentence_model(self.cuda_device)("")[1:])
         return self._embedder().dim
 
     def _embedder(self) -> ElmoEmbedder:

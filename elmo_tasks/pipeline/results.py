@@ -98,10 +98,14 @@ class Answer(NamedTuple):
 
 
 class SentenceVector(NamedTuple):
-    """A sentence's words and its vector, float32, zeros if it has no words."""
+    """
+    A sentence's words; its vector, for cosines; and scores of the labels that the encoder has learned, which
+    are further features for a classifier. Both are float32, and zeros if it has no words.
+    """
 
     tokens: list[str]
     vector: np.ndarray
+    scores: np.ndarray
 
 
 _NAMES = {

@@ -26,31 +26,32 @@ from elmo_tasks.sentence.reader import NO_LABEL, SentenceText, namespace_of
 class SentenceResult(TaskResult):
     tokens: list[str]
     vector: np.ndarray
+    scores: np.ndarray
 
     @property
     def value(self) -> SentenceVector:
-        return SentenceVector(self.tokens, self.vector)
+        return SentenceVector(self.tokens, self.vector, self.scores)
 
     def to_json(self) -> JsonDict:
-        return {"tokens": self.tokens, "vector": self.vector.tolist()}
+        return {"tokens": self.tokens, "vector": self.vector.tolist(), "scores": self.scores.tolist()}
 
 
 @Model.register("elmo_sentence")
 class SentenceModel(ElmoModel):
     """
     Conneau et al. 2017, arXiv:1705.02364, with a layer in place of the biLSTM, since ELMo has read the
-    context: the maximum of the layer's outputs over the tokens is the vector u, which learns from several
-    tasks. The vocabulary says which they are, see `SentenceReader`. The vector of a prediction is u, and
-    the scores of the labels of sentences, by which few examples tell sentiment or topic.
+    context: the maximum of the layer's outputs over the tokens is the vector, which learns from several
+    tasks. The vocabulary says which they are, see `SentenceReader`.
 
-    - A linear layer finds the label of a sentence, from its vector.
+    - A linear layer finds the label of a sentence, from its vector. The scores of all such labels are a part
+      of a prediction.
     - Two layers find the label of a pair, such as entailment, from u, v, |u - v| and u * v.
     - A pair without a label belongs together: among the second sentences of its batch, its own has the
       highest cosine, and the same from the other side (Logeswaran and Lee 2018, arXiv:1803.02893).
 
     # Parameters
 
-    size : of u.
+    size : of a sentence's vector.
     head_size : of the hidden layer for pairs.
     dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
         the inputs of the heads' layers.
@@ -82,8 +83,6 @@ class SentenceModel(ElmoModel):
             output = nn.Linear(head_size if pairs else size, self.vocab.get_vocab_size(namespace))
             self.heads[namespace] = nn.Sequential(*layers, nn.Dropout(dropout), output)
         self.sentence_heads = [name for name in self.heads if not name.endswith("_pair_labels")]
-        self.output_dim = size + sum(self.vocab.get_vocab_size(name) for name in self.sentence_heads)
-        """The size of the vector of a prediction."""
         self.metric = TasksMetric()
         self.initialize()
 
@@ -167,12 +166,16 @@ class SentenceModel(ElmoModel):
         both = F.cross_entropy(logits, own, reduction="sum") + F.cross_entropy(logits.T, own, reduction="sum")
         return both / 2
 
+    @torch.no_grad()
     def results(self, outputs: Outputs) -> list[SentenceResult]:
-        # (batch, size)
-        found = outputs["vectors"].detach()
-        # (batch, output_dim)
-        vectors = torch.cat([found, *(self.heads[name](found) for name in self.sentence_heads)], dim=1)
-        return [
-            SentenceResult(text.sentence1, vector)
-            for text, vector in zip(outputs["metadata"], vectors.detach().cpu().numpy(), strict=True)
-        ]
+        vectors = outputs["vectors"]
+        # (batch, labels of all sentence heads)
+        scores = torch.cat([self.heads[name](vectors) for name in self.sentence_heads], dim=1)
+        rows = zip(outputs["metadata"], vectors.cpu().numpy(), scores.cpu().numpy(), strict=True)
+        return [SentenceResult(text.sentence1, vector, of_labels) for text, vector, of_labels in rows]
+
+    def empty_result(self) -> SentenceResult:
+        """Returns the result of a sentence without words."""
+        labels = sum(self.vocab.get_vocab_size(name) for name in self.sentence_heads)
+        sizes = (self.projection.out_features, labels)
+        return SentenceResult([], *(np.zeros(size, dtype=np.float32) for size in sizes))

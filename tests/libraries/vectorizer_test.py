@@ -130,7 +130,7 @@ def test_threads(vectorizer):
 def test_the_vectors_of_the_sentence_encoder():
     vectorizer = ElmoVectorizer(pooling="sentence")
     vectors = vectorizer.fit_transform(TEXTS)
-    expected = [result.vector for result in load("sentence").predict_batch(TEXTS)]
+    expected = [[*each.vector, *each.scores] for each in load("sentence").predict_batch(TEXTS)]
     assert vectors == pytest.approx(np.array(expected), abs=1e-5)
     assert (vectors.dtype, vectors.shape) == (np.float32, (5, len(vectorizer.get_feature_names_out())))
     words = ElmoVectorizer(pooling="sentence", tokenizer=str.split).transform(["Yes !", TOKENS[1]])

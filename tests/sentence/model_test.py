@@ -53,7 +53,9 @@ def test_equals_numpy_one_by_one(tmp_path):
         alone = tensors([instance], model.vocab)
         u = vector(model, alone["sentence1"])
         opinions = linear(model.heads["opinions_labels"][1], u)
-        np.testing.assert_allclose(model.results(outputs)[row].vector, [*u, *opinions], atol=1e-5)
+        result = model.results(outputs)[row]
+        np.testing.assert_allclose(result.vector, u, atol=1e-5)
+        np.testing.assert_allclose(result.scores, opinions, atol=1e-5)
         v = second and vector(model, alone["sentence2"])
         if label is None:
             pairs.append((u / np.linalg.norm(u), v / np.linalg.norm(v)))
@@ -90,9 +92,12 @@ def test_vectors_alone_in_a_batch_and_in_eight_threads():
     for text, result in zip(TEXTS, together, strict=True):
         alone = model(text)
         assert alone.tokens == result.tokens
-        assert (alone.vector.shape, alone.vector.dtype) == ((18,), np.float32)
+        assert (alone.vector.shape, alone.vector.dtype) == ((16,), np.float32)
+        assert (alone.scores.shape, alone.scores.dtype) == ((2,), np.float32)
         np.testing.assert_allclose(alone.vector, result.vector, atol=1e-6)
+        np.testing.assert_allclose(alone.scores, result.scores, atol=1e-6)
     assert not together[1].vector.any()
+    assert not together[1].scores.any()
     with ThreadPoolExecutor(8) as pool:
         for results in pool.map(model.predict_batch, [TEXTS] * 16):
             for found, expected in zip(results, together, strict=True):
