@@ -124,9 +124,8 @@ class ZooSpeed:
             with tempfile.TemporaryDirectory() as folder:
                 clocks = {"predict": _predict(archive, _examples(name, sentences), Path(folder))}
                 if arguments.data:
-                    recipe = ZOO[name]
-                    paths = [arguments.data / file for file in recipe.dev]
-                    clocks["evaluate"] = _evaluate(archive, _files(recipe, paths, Path(folder, "dev.conll")))
+                    dev = _files_of("dev", ZOO[name], arguments.data, Path(folder))
+                    clocks["evaluate"] = _evaluate(archive, dev)
             for command, clock in clocks.items():
                 seconds = sum(clock.seconds[part] for part in PARTS)
                 values = {"seconds": seconds, "tokens/s": clock.tokens / seconds}
