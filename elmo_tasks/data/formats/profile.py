@@ -72,6 +72,7 @@ _DIGIT = re.compile(r"\d")
 _CODES = re.compile(r"[\w.+-]+(?:\s*[,;|]\s*[\w.+-]+)*")
 _SENTENCE = re.compile(r"\w\W*\s.*[.?!\u3002\uff1f\uff01]\W*$", re.DOTALL)
 _MARKS = re.compile(r"\s*[,;|]\s*")
+_BETWEEN_CELLS = re.compile(r"\t|[,;|](?! )")
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,10 +276,13 @@ def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[s
 
 
 def _has_sentences(sample: Sample) -> bool:
-    """Tells whether blank lines separate the lines, as in files with a token a line."""
+    """Tells whether blank lines separate sentences with a token a line, and not the rows of a table."""
     names = set(map(normal, sample.first_cells))
     has_names = not names.isdisjoint(NAMES_OF_LABELS) and not names.isdisjoint(NAMES_OF_TEXTS)
-    return sample.has_blank_lines and not has_names and not any('"' in line for line in sample.lines)
+    if not sample.has_blank_lines or has_names or any('"' in line for line in sample.lines):
+        return False
+    rows = [_BETWEEN_CELLS.split(line) for line in sample.lines]
+    return 2 * sum(len(row) > 1 and max(map(num_words, row)) > 2 for row in rows) < len(rows)
 
 
 def _has_header(first: Sequence[str], table: Table) -> bool:

@@ -59,6 +59,8 @@ PAIR = [f"{text} ." for text in reversed(TEXTS)]
         (rows(TEXTS, ["2020-03-01", "2020-03-02"] * 2, KINDS, header="text,day,mood"), ["text"], "mood"),
         (rows(KINDS, ["从北京到上海的车很慢", "怎么做鱼汤才好呢"] * 2, mark="\t"), ["column2"], "column1"),
         ("sep=;\n" + rows(KINDS, TEXTS, header="Klasse;Text", mark=";"), ["Text"], "Klasse"),
+        (rows(TEXTS, KINDS, header="Tweet,Mood").replace("\n", "\n\n"), ["Tweet"], "Mood"),
+        (rows(KINDS, TEXTS, mark="\t").replace("anger", "\nanger", 1), ["column2"], "column1"),
     ],
 )
 def test_columns(tmp_path, content, texts, label):
