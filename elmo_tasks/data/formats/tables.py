@@ -74,6 +74,10 @@ _TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 _SCORE_NAME = re.compile("score|similarity|relatedness")
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
+_WORDS = re.compile(r"[^\W\d_]{2,}([\W_]+[^\W\d_]+)*")
+"""The name of a class."""
+_PART = re.compile(r"\d+|(?<![^\W_])[^\W\d_](?![^\W_])")
+"""What differs in the names of the parts of a text: a number, or a letter alone."""
 _CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
 """A label at the start of a line that is hardly the first word of a sentence."""
 
@@ -83,8 +87,10 @@ def find_texts(sample: Sample) -> Finding:
     if any(map(label_file, sample.files)):
         return Finding(Fit.CERTAIN, [{"format": "label_files"}])
     if names := _classes_of_paths(sample):
+        are_folders = names <= {file.parent.name for file in sample.files}
+        fit = Fit.LIKELY if are_folders or all(map(_WORDS.fullmatch, names)) else Fit.POSSIBLE
         has_texts = any(num_words(line) > 1 for line in sample.lines)
-        return Finding(Fit.LIKELY if has_texts else Fit.NO, [{"classes": sorted(names)}])
+        return Finding(fit if has_texts else Fit.NO, [{"classes": sorted(names)}])
     if is_fasttext(sample.lines):
         have_several = any(line.count(FASTTEXT) > 1 for line in sample.lines)
         return Finding(Fit.CERTAIN, [{"several_labels": True} if have_several else {}])
@@ -466,7 +472,8 @@ def _names_of_files(files: Sequence[Path], sample: Sample) -> set[str]:
     names = {file.stem for file in files}
     if len(names) < len(files):
         names = {file.suffix[1:] for file in files}
-    return set() if "txt" in names or sample.has_blank_lines or _has_tabs(sample) else names
+    are_parts = len({_PART.sub("", name) for name in names}) < len(names)
+    return set() if "txt" in names or are_parts or sample.has_blank_lines or _has_tabs(sample) else names
 
 
 def _has_tabs(sample: Sample) -> bool:

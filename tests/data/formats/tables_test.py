@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elmo_tasks.commands.inspect import CONFIGS, find_readings, read_best
+from elmo_tasks.commands.inspect import CONFIGS, find_readings, read_best, readings_of_probes
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError
 from tests.errors import error_of, mentions
@@ -28,6 +28,7 @@ def rows(*columns: list[str], header: str = "", mark: str = ",", times: int = 2)
 def read(path: Any) -> Any:
     sample = sample_of(str(path))
     readings, problem = find_readings(sample, list(CONFIGS))
+    readings = [*readings_of_probes(sample), *readings]
     return read_best(str(path), sorted(readings, key=lambda reading: -reading.fit), sample, problem)[0]
 
 
@@ -115,6 +116,26 @@ def test_entities(tmp_path, content, labels):
     found = read(tmp_path / "a")
     assert (found.task, found.labels) == ("ner", labels)
     assert found.records == (3 if "DOCSTART" in content else 2) - ("DOCSTART" in content)
+
+
+@pytest.mark.parametrize(
+    ("names", "task"),
+    [
+        (["pos.txt", "neg.txt"], "classification"),
+        (["rt-polarity.pos", "rt-polarity.neg"], "classification"),
+        (["0/a.txt", "1/a.txt"], "classification"),
+        (["4stars.txt", "few_stars.txt"], "text for a biLM"),
+        (["chapter1.txt", "chapter2.txt"], "text for a biLM"),
+        (["a.txt", "b.txt"], "text for a biLM"),
+        (["news.en-00001-of-00100", "news.en-00002-of-00100"], "text for a biLM"),
+    ],
+)
+def test_folders(tmp_path, names, task):
+    """Files that differ in a number or a letter alone are no classes, and words are."""
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in TEXTS))
+    assert read(tmp_path).task == task
 
 
 SEVERAL = [["a", "c"], ["b"], ["a"], ["b", "c"]]
