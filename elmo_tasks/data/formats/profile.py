@@ -281,7 +281,7 @@ def _has_sentences(sample: Sample) -> bool:
     has_names = not names.isdisjoint(NAMES_OF_LABELS) and not names.isdisjoint(NAMES_OF_TEXTS)
     if not sample.has_blank_lines or has_names or any('"' in line for line in sample.lines):
         return False
-    rows = [_BETWEEN_CELLS.split(line) for line in sample.lines]
+    rows = [_BETWEEN_CELLS.split(line.strip()) for line in sample.lines]
     return 2 * sum(len(row) > 1 and max(map(num_words, row)) > 2 for row in rows) < len(rows)
 
 

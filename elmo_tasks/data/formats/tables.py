@@ -50,8 +50,10 @@ COLUMN_NAMES = {
 _PLAIN_NAMES = ("label", "gold label", "labels", "class", "class index", "cats")
 """The names of labels that need no choice between columns."""
 _IDS = re.compile(
-    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|date|time|timestamp|year|month|day)"
+    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|count|page|line|date|time|timestamp|year|month|day)"
 )
+_FEW_CLASSES = 20
+"""The classes of a column that is asked about beside one with a better name, at most."""
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 _KINDS_OF_FILES = {
     *("text", "texts", "txt", "ann", "src", "tgt", "source", "target", "input", "output", "gold", "data")
@@ -198,8 +200,8 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
 
 def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None]:
     """
-    Returns the column of the labels: of those that may be it, the one with the best name, such as `label`.
-    Where several have names as good, or none has one, there is a doubt.
+    Returns the column of the labels: of those that may be it, the one with the best name. Where there are
+    several, and none has a plain name such as `label`, there is a doubt.
     """
     if sample.label:
         return table.columns[sample.label], None
@@ -209,11 +211,28 @@ def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None
     if not table.of_kind("text"):  # the longest labels are short texts
         longest = max(possible, key=lambda column: column.num_words, default=None)
         possible = [column for column in possible if column is not longest or not column.has_words]
-    ranks = list(map(_rank_of_label, possible))
-    columns = [column for column, rank in zip(possible, ranks, strict=True) if rank == min(ranks)]
-    columns.sort(key=lambda column: len(column.counts))
-    is_sure = len(columns) < 2 or min(ranks) < len(_PLAIN_NAMES)
+    possible.sort(key=lambda column: (_rank_of_label(column), len(column.counts), _is_of_numbers(column)))
+    if possible and is_label_name(possible[0].name):
+        few = (each for each in possible[1:] if is_label_name(each.name) or len(each.counts) <= _FEW_CLASSES)
+        possible[1:] = few
+    columns = [
+        column
+        for index, column in enumerate(possible)
+        if not any(_are_one_to_one(table, column, better) for better in possible[:index])
+    ]
+    is_sure = len(columns) < 2 or _rank_of_label(columns[0]) < len(_PLAIN_NAMES)
     return next(iter(columns), None), None if is_sure else _doubt("label", columns)
+
+
+def _is_of_numbers(column: Column) -> bool:
+    return all(value.isdecimal() for value in column.counts)
+
+
+def _are_one_to_one(table: Table, column: Column, other: Column) -> bool:
+    """Tells whether two columns have the same classes, one of them by numbers."""
+    pairs = {(str(row.get(column.name)), str(row.get(other.name))) for row in table.rows}
+    is_numbered = _is_of_numbers(column) or _is_of_numbers(other)
+    return is_numbered and len(pairs) == len(column.counts) == len(other.counts)
 
 
 def _rank_of_label(column: Column) -> int:
@@ -221,19 +240,22 @@ def _rank_of_label(column: Column) -> int:
     if name in _PLAIN_NAMES:
         return _PLAIN_NAMES.index(name)
     if name == "target":  # it may be what a text is about
-        return 300
+        return 0 if _is_binary(column) else 300
     return 100 if name in NAMES_OF_LABELS else 200 if is_label_name(name) else 300
 
 
 def _may_be_labels(column: Column) -> bool:
     is_named = is_label_name(column.name)
+    if 2 * len(column.values) < column.num_rows and column.plain_name not in _PLAIN_NAMES:
+        return False
     if column.kind != "label":
         # Few records have few texts a class.
         is_short = column.kind in ("word", "id") or (column.kind == "text" and column.num_words <= 2)
         is_named &= column.plain_name not in NAMES_OF_TEXTS
         return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES
-    is_other = _IDS.fullmatch(column.plain_name) or column.plain_name in NAMES_OF_TEXTS
-    return (is_named or not is_other) and not {value.lower() for value in column.counts} <= _SPLITS
+    is_other = _IDS.fullmatch(column.plain_name) or column.plain_name in (*NAMES_OF_TEXTS, *_SPLITS)
+    have_words = any(re.search(r"\w", value) for value in column.counts)
+    return (is_named or (not is_other and have_words)) and not {*map(str.lower, column.counts)} <= _SPLITS
 
 
 def is_label_name(column: str) -> bool:

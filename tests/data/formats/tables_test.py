@@ -62,6 +62,18 @@ PAIR = [f"{text} ." for text in reversed(TEXTS)]
         ("sep=;\n" + rows(KINDS, TEXTS, header="Klasse;Text", mark=";"), ["Text"], "Klasse"),
         (rows(TEXTS, KINDS, header="Tweet,Mood").replace("\n", "\n\n"), ["Tweet"], "Mood"),
         (rows(KINDS, TEXTS, mark="\t").replace("anger", "\nanger", 1), ["column2"], "column1"),
+        (rows(["0", "1"] * 2, KINDS, TEXTS, header="label_id,label_name,text"), ["text"], "label_name"),
+        (
+            rows(["0", "1"] * 2, ["us", "uk", "uk", "us"], TEXTS, header="target,place,text"),
+            ["text"],
+            "target",
+        ),
+        (
+            rows(["a,", "b,"] * 2, TEXTS, header="mood,mood_gold,text", times=3)
+            + rows(["a,joy", "b,grief"], TEXTS[:2]),
+            ["text"],
+            "mood",
+        ),
     ],
 )
 def test_columns(tmp_path, content, texts, label):
@@ -77,6 +89,10 @@ def test_columns(tmp_path, content, texts, label):
         (
             rows(["m", "f"] * 2, TEXTS, ["joy", "joy", "anger", "fear"], header="gender,text,emotion"),
             ["--label"],
+        ),
+        (
+            rows(["ship", "sea"] * 2, TEXTS, ["for", "no", "no", "for"], header="topic,text,stance"),
+            ["topic ("],
         ),
         (rows(TEXTS, PAIR, PAIR[2:] + PAIR[:2], KINDS, header="one,two,three,label"), ["--text"]),
     ],
