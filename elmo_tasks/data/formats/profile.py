@@ -3,10 +3,11 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 from elmo_tasks.data.formats.delimited import (
@@ -234,10 +235,13 @@ def read_table(sample: Sample) -> Table | None:
         return Table(records, problem=sample.problem) if records or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
+    if problem := _problem_of_names(sample):
+        return Table([], problem=problem)
     lines = without_separator(list(enumerate(sample.all_lines, start=1)))
     dialect = find_dialect(lines, AUTO)
     file = sample.files[0]
-    rows: list[list[str] | InputError] = [row for _, row in split_rows(file, lines, dialect)]
+    numbered_rows = list(split_rows(file, lines, dialect))
+    rows = [row for _, row in numbered_rows]
     if sample.spread and 2 * len(rows) < len(sample.lines):  # cells with line breaks: no line shows a row
         rows = [row for _, row in split_rows(file, delimited_lines(file, sample.encoding), dialect)]
     elif sample.spread:
@@ -258,11 +262,24 @@ def read_table(sample: Sample) -> Table | None:
     table = Table(_by_name(numbered, cells[1:]), False, problem)
     if not {*sample.texts, sample.label}.isdisjoint(first) or _has_header(first, table):
         named = _by_name(first, cells[1:])
-        if width and not named:
-            what = f"the first row has {len(first)} cells, most others {width}"
-            problem = InputError(what, where=file, remedy="cells with a comma need quotes")
+        if 2 * len(named) < len(cells) - 1:
+            return Table([], True, _problem_of_rows(file, first, numbered_rows))
         return Table(named, True, problem)
     return Table(_by_name(numbered, cells), False, problem)
+
+
+def _problem_of_rows(
+    path: Path, first: Sequence[str], rows: Iterable[tuple[int, list[str] | InputError]]
+) -> InputError | None:
+    """Returns the error of the first row that has more or fewer cells than the first, with the names."""
+    for line, row in rows:
+        if not isinstance(row, InputError) and len(row) != len(first):
+            is_of_r = len(row) == len(first) + 1 and row[0].strip('" ') == "1"
+            named = "give the column of R's row names a name: write.table(..., col.names = NA)"
+            what = f"the row has {len(row)} cells, and the names of the columns {len(first)}"
+            remedy = named if is_of_r else "cells with the delimiter need quotes"
+            return InputError(what, where=path, line=line, remedy=remedy)
+    return None
 
 
 def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:
@@ -273,6 +290,17 @@ def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[s
         for row in rows
         if width <= len(row) and not any(row[len(names) :])
     ]
+
+
+def _problem_of_names(sample: Sample) -> InputError | None:
+    """Returns the error of a table whose names of columns stand after a comment, or in quotes together."""
+    first = sample.lines[0].strip()
+    what, remedy = "the names of the columns stand after a comment", "delete the lines before them"
+    line = next(iter(sample.lines[1:]), "") if first.startswith("#") else ""
+    if re.fullmatch(r'"[^"]+"', first):
+        what, remedy, line = "whole rows are in quotes", "save it again as csv, from separate columns", first
+    known = {normal(cell) for cell in _BETWEEN_CELLS.split(line)} & _KNOWN
+    return InputError(what, where=sample.files[0], line=1, remedy=remedy) if len(known) > 1 else None
 
 
 def _has_sentences(sample: Sample) -> bool:
@@ -288,16 +316,16 @@ def _has_sentences(sample: Sample) -> bool:
 def _has_header(first: Sequence[str], table: Table) -> bool:
     """Tells whether the first row names the columns below: the first of these lines that is true says it."""
     names = list(filter(None, first))
-    if names == [str(number) for number in range(len(names))] and len(names) > 1:
+    if names == [str(number) for number in range(len(names))] and len(first) > 1:
         return True  # pandas numbers columns without names
-    if len(set(names)) < len(names) or any(
-        num_words(name) > _LONG_NAME or _NUMBER.fullmatch(name) for name in names
-    ):
+    if any(num_words(name) > _LONG_NAME for name in names):
         return False
     columns = zip(first, table.columns.values(), strict=False)
     filled = [(name, column) for name, column in columns if name and column.values]
     if any(normal(name) in _KNOWN and name not in column.counts for name, column in filled):
         return True
+    if len(set(names)) < len(names) or any(map(_NUMBER.fullmatch, names)):
+        return False
     if any(not _is_like(name, column) for name, column in filled):
         return True
     return not any(name in column.counts or num_words(name) > 3 for name, column in filled)

@@ -6,6 +6,7 @@ labels of entailment, SNLI. Names break ties between columns. Where they do not,
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
@@ -354,12 +355,20 @@ def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
         if column.kind == "constant":
             what = f"the column {column.name!r} has one class, {column.strings[0]!r}"
             return InputError(what, where=file, remedy=remedy)
-        if column.kind not in ("text", "empty"):
+        if column.kind in ("list", "labels"):
+            lists.insert(0, column)
+        elif 2 * len(column.counts) <= len(column.values) > 2 * MAX_CLASSES:
+            what = f"the column {column.name!r} has more than {MAX_CLASSES} classes"
+            return InputError(what, where=file, remedy=f"--label {shlex.quote(column.name)} reads them")
+        elif column.kind not in ("text", "empty"):
             what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
             return InputError(what, where=file, remedy=remedy)
     if lists:
-        what, remedy = f"the cells of {lists[0].name!r} hold lists", "export JSON Lines or Parquet"
-        return InputError(what, where=file, remedy=f"{remedy}, which keep lists")
+        remedy = (
+            "`allennlp elmo tag` reads entities" if sample.has_records else "export JSON Lines or Parquet"
+        )
+        what = f"the cells of {lists[0].name!r} hold lists, such as {shorten(lists[0].strings[0])}"
+        return InputError(what, where=file, remedy=remedy)
     return InputError(
         f"no column has classes, of the columns {columns}", where=file, remedy="--label names it"
     )

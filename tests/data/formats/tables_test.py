@@ -62,6 +62,7 @@ PAIR = [f"{text} ." for text in reversed(TEXTS)]
         ("sep=;\n" + rows(KINDS, TEXTS, header="Klasse;Text", mark=";"), ["Text"], "Klasse"),
         (rows(TEXTS, KINDS, header="Tweet,Mood").replace("\n", "\n\n"), ["Tweet"], "Mood"),
         (rows(KINDS, TEXTS, mark="\t").replace("anger", "\nanger", 1), ["column2"], "column1"),
+        (rows(TEXTS, KINDS, ["7", "8", "9", "7"], header="text,label,2020"), ["text"], "label"),
         (rows(["0", "1"] * 2, KINDS, TEXTS, header="label_id,label_name,text"), ["text"], "label_name"),
         (
             rows(["0", "1"] * 2, ["us", "uk", "uk", "us"], TEXTS, header="target,place,text"),
@@ -117,6 +118,10 @@ def test_classes_behind_the_head(tmp_path, sort, packed):
     [
         (
             "tokens,ner_tags\n\"['Ann', 'left']\",\"['B-PER', 'O']\"\n\"['It' 'rained']\",\"['O' 'O']\"\n",
+            {"PER": 1},
+        ),
+        (
+            "sentence_id,words,labels\n1,\"['Ann', 'left']\",\"['B-PER', 'O']\"\n2,\"['It']\",\"['O']\"\n",
             {"PER": 1},
         ),
         ("text,labels\nAnn Lee left,B-PER I-PER O\nIt rained,O O\n", {"PER": 1}),
@@ -207,6 +212,26 @@ def test_texts_without_labels(tmp_path):
         (rows(TEXTS, PAIR, ["0.1", "2.5", "0.7", "1.2"], header="a,b,score"), ["'score'", "scores"]),
         (rows(["10_1", "10_2", "11_1", "11_2"], KINDS, header="file_id,label"), ["'label'"]),
         (rows(TEXTS, ["spam"] * 4, header="text,label"), ["one class, 'spam'"]),
+        (
+            rows(
+                [f"{text} {i}" for i in range(152) for text in TEXTS],
+                [str(i) for i in range(304)] * 2,
+                header="text,class",
+            ),
+            ["more than 200 classes", "--label class"],
+        ),
+        (rows(TEXTS, ["['a', 'b']", "['c']"] * 2, header="text\tlabel", mark="\t"), ["'label' hold lists"]),
+        (rows(TEXTS, KINDS, KINDS, header="text,label,label"), ["line 1", "'label' twice"]),
+        (
+            rows(["1", "2", "3", "4"], TEXTS, KINDS, header="text\tlabel", mark="\t"),
+            ["line 2", "R's row names"],
+        ),
+        (rows([f"so, {text}" for text in TEXTS], KINDS, header="text,label"), ["line 2", "need quotes"]),
+        ("# of 2020\n" + rows(TEXTS, KINDS, header="text,label"), ["line 1", "comment"]),
+        (
+            rows([f'"{text}' for text in ["text", *TEXTS]], [f'{kind}"' for kind in ["label", *KINDS]]),
+            ["whole rows"],
+        ),
         (rows(["it", "rained", "in", "Oslo"], ["O", "O", "O", "B-LOC"], header="word,tag"), ["sentence"]),
     ],
 )
