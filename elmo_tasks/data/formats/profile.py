@@ -19,7 +19,7 @@ from elmo_tasks.data.formats.delimited import (
     without_separator,
 )
 from elmo_tasks.data.formats.records import ANSWER, is_rejected
-from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.formats.sample import TABLE_FILES, Sample
 from elmo_tasks.data.input_files import InputError, shorten
 
 Kind = Literal["empty", "constant", "label", "labels", "text", "word", "number", "tags", "list", "id", "date"]
@@ -45,7 +45,6 @@ CONTRASTS = (("1", "2"), ("a", "b"), ("first", "second"), ("left", "right"), ("m
 """The parts in which the names of a pair differ."""
 _KNOWN = {*NAMES_OF_LABELS, *NAMES_OF_TEXTS, *chain(*NAMES_OF_PAIRS)}
 """Names of columns that tell a header."""
-_TABLE_FILES = {".csv", ".tsv"}
 _REGULAR = 0.8
 """The share of the rows of a table that have the same number of cells, at least."""
 _MOST = 0.95
@@ -255,7 +254,7 @@ def read_table(sample: Sample) -> Table | None:
     head = "\n".join(sample.lines)
     is_prose = mark != "\t" and '"' not in head and 2 * head.count(f"{mark} ") > head.count(mark)
     is_regular = width > 1 and len(rows) > 1 and number >= _REGULAR * len(rows) and not is_prose
-    is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
+    is_named = file.suffix in TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
     if not (is_regular or (is_named and width)):
         return None
     numbered = [f"column{i}" for i in range(1, width + 1)]

@@ -30,7 +30,7 @@ from elmo_tasks.data.formats.profile import (
     read_table,
 )
 from elmo_tasks.data.formats.records import ANSWER, class_names, is_rejected
-from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.formats.sample import TABLE_FILES, Sample, sample_of_files
 from elmo_tasks.data.formats.texts import FASTTEXT, READ, TextOptions, is_fasttext, label_file
 from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.tokenization import tokenizer_of_texts
@@ -73,7 +73,7 @@ _LONGER = 2
 """A text has twice as many words as its title, at least."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
-_TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
+_FILES_OF_RECORDS = (".json", ".jsonl", ".parquet")
 _SCORE_NAME = re.compile("score|similarity|relatedness")
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
@@ -173,12 +173,17 @@ def _are_entailment(classes: Iterable[str]) -> bool:
 
 
 def _find_in_table(sample: Sample, table: Table) -> Finding:
-    file = sample.files[0]
+    file = sample.shown(sample.files[0])
     if missing := [name for name in (sample.label, *sample.texts) if name and name not in table.columns]:
         what = f"no column is {missing[0]!r}, only {', '.join(table.columns)}"
         return Finding(Fit.LIKELY, problem=InputError(what, where=file))
     label, label_doubt = _label_of(sample, table)
     texts, text_doubt = _texts_of(sample, table, label)
+    names = [column.name for column in [*filter(None, [label]), *texts]]
+    if others := _files_without(sample, {name.lower() for name in names}):
+        without = shorten(" and ".join(each.name for each in others))
+        what = f"the columns are {', '.join(names)}, which {without} beside it do not have"
+        return Finding(Fit.LIKELY, problem=InputError(what, where=file, remedy="give this path alone"))
     columns = [] if table.has_header else list(table.columns)
     keys: dict[str, Any] = {"columns": columns} if columns else {}
     keys |= {f"sentence{i}": text.name for i, text in enumerate(texts, start=1)}
@@ -197,6 +202,14 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
     keys["label"] = label.name
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
     return Finding(fit, [keys], doubts=list(filter(None, [label_doubt, text_doubt])))
+
+
+def _files_without(sample: Sample, names: set[str]) -> list[Path]:
+    """Returns the tables after the first whose first line lacks names that its first line has."""
+    if len(sample.files) < 2 or not names <= sample.first_cells:
+        return []
+    others = (sample_of_files([file], sample.encoding) for file in sample.files[1:])
+    return [each.files[0] for each in others if not names <= each.first_cells]
 
 
 def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None]:
@@ -334,7 +347,7 @@ def _doubt(what: str, columns: Sequence[Column]) -> Doubt:
 
 def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
     """Returns what the nearest reading of a table lacks."""
-    file, columns = sample.files[0], shorten(", ".join(table.columns), 200)
+    file, columns = sample.shown(sample.files[0]), shorten(", ".join(table.columns), 200)
     if table.problem and len(table.rows) < 2:
         return table.problem
     if label:
@@ -395,7 +408,7 @@ def _scores(table: Table) -> list[Column]:
     ]
 
 
-def _are_scores(file: Path, column: Column) -> InputError:
+def _are_scores(file: str, column: Column) -> InputError:
     problem = f"the column {column.name!r} has scores, which are not classes"
     return InputError(problem, where=file, remedy="--label names another column")
 
@@ -490,7 +503,7 @@ def _classes_of_paths(sample: Sample) -> set[str]:
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
     files = [file for file in sample.files if file.parent in innermost]
-    if len(files) < 2 or any(file.suffix in _TABLE_FILES for file in files):
+    if len(files) < 2 or any(file.suffix in (*TABLE_FILES, *_FILES_OF_RECORDS) for file in files):
         return set()
     for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
         parts = {part for name in names for part in re.split(r"[\W_]", name)}

@@ -3,6 +3,7 @@
 import gzip
 import json
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -157,6 +158,23 @@ def test_folders(tmp_path, names, task):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("".join(f"{text}\n" for text in TEXTS))
     assert read(tmp_path).task == task
+
+
+def test_files_of_other_columns(tmp_path):
+    """Of an archive of Kaggle, the path of the one file with texts and labels works."""
+    with ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("sample.csv", "id,label\n1,joy\n2,joy\n")
+        archive.writestr("train.csv", rows(["1", "2", "3", "4"], TEXTS, KINDS, header="id,text,label"))
+    message = error_of(InputError, read, tmp_path / "a.zip")
+    path, _, problem = message.partition(": ")
+    assert "sample.csv" in problem
+    assert read(path).labels == {"joy": 4, "anger": 4}
+
+
+def test_several_encodings(tmp_path):
+    for name, encoding in [("a.csv", "utf-8"), ("b.csv", "cp1252")]:
+        (tmp_path / name).write_text("text,label\nSchöne Grüße,a\nfür später,b\n", encoding)
+    assert mentions(error_of(InputError, read, tmp_path), "a.csv is utf-8", "b.csv is cp1252", "iconv")
 
 
 SEVERAL = [["a", "c"], ["b"], ["a"], ["b", "c"]]
