@@ -81,8 +81,10 @@ _WORDS = re.compile(r"[^\W\d_]{2,}([\W_]+[^\W\d_]+)*")
 """The name of a class."""
 _PART = re.compile(r"\d+|(?<![^\W_])[^\W\d_](?![^\W_])")
 """What differs in the names of the parts of a text: a number, or a letter alone."""
-_CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
+_CODE = re.compile(r"\d+|(?![AI]\b)[A-Z]+(:\w+)?")
 """A label at the start of a line that is hardly the first word of a sentence."""
+_FIRST_WORDS = {"how", "she", "the", "they", "this", "what", "when", "where", "which", "who", "why", "you"}
+"""Words that begin a sentence, and are no labels."""
 
 
 def find_texts(sample: Sample) -> Finding:
@@ -525,16 +527,18 @@ def _has_tabs(sample: Sample) -> bool:
 
 
 def _first_words(sample: Sample) -> set[str]:
-    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
+    """Returns the first words of the lines, if what is before a colon may be labels: two or more, and few."""
     if not sample.lines or sample.has_blank_lines or _has_tabs(sample):
         return set()
     if len({file.suffix for file in sample.files}) > 1:
         return set()
-    words = [line.split(maxsplit=1) for line in sample.lines + sample.spread]
-    labels = {parts[0].partition(":")[0] for parts in words if parts}
+    words = [line.split(maxsplit=1) for line in sample.lines + sample.spread if line.strip()]
+    first = {parts[0] for parts in words}
+    labels = {word.partition(":")[0] for word in first}
     is_few = 2 <= len(labels) <= min(len(words) // 2, MAX_CLASSES)
-    numbers = [int(parts[0]) for parts in words if parts and parts[0].isdecimal()]
+    numbers = [int(parts[0]) for parts in words if parts[0].isdecimal()]
     if sum(after == before + 1 for before, after in pairwise(numbers)) > len(words) // 2:
         return set()  # the lines are numbered
     have_texts = len(words) < 1.3 * sum(len(parts) == 2 for parts in words)
-    return labels if is_few and have_texts and all(map(_LABEL.fullmatch, labels)) else set()
+    may_be_labels = _FIRST_WORDS.isdisjoint(map(str.lower, labels)) and all(map(_LABEL.fullmatch, labels))
+    return first if is_few and have_texts and may_be_labels else set()

@@ -177,6 +177,23 @@ def test_several_encodings(tmp_path):
     assert mentions(error_of(InputError, read, tmp_path), "a.csv is utf-8", "b.csv is cp1252", "iconv")
 
 
+@pytest.mark.parametrize(
+    ("words", "task"),
+    [
+        (["NUM:year", "LOC"], "classification"),
+        (["0", "1"], "classification"),
+        (["A:", "B:"], "text for a biLM"),
+        (["I", "A"], "text for a biLM"),
+        (["What", "How"], "text for a biLM"),
+    ],
+)
+def test_first_words(tmp_path, words, task):
+    (tmp_path / "a").write_text(rows(words * 2, TEXTS, mark=" "))
+    assert read(tmp_path / "a").task == task
+    readings, _ = find_readings(sample_of(str(tmp_path / "a")), ["classification"])
+    assert bool(readings) is (words[0] != "What")
+
+
 SEVERAL = [["a", "c"], ["b"], ["a"], ["b", "c"]]
 
 
