@@ -229,8 +229,7 @@ def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None
         possible = [column for column in possible if column is not longest or not column.has_words]
     possible.sort(key=lambda column: (_rank_of_label(column), len(column.counts), _is_of_numbers(column)))
     if possible and is_label_name(possible[0].name):
-        few = (each for each in possible[1:] if is_label_name(each.name) or len(each.counts) <= _FEW_CLASSES)
-        possible[1:] = few
+        possible[1:] = (each for each in possible[1:] if is_label_name(each.name) or _are_few_words(each))
     columns = [
         column
         for index, column in enumerate(possible)
@@ -238,6 +237,10 @@ def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None
     ]
     is_sure = len(columns) < 2 or _rank_of_label(columns[0]) < len(_PLAIN_NAMES)
     return next(iter(columns), None), None if is_sure else _doubt("label", columns)
+
+
+def _are_few_words(column: Column) -> bool:
+    return len(column.counts) <= _FEW_CLASSES and any(re.search(r"\w", value) for value in column.counts)
 
 
 def _is_of_numbers(column: Column) -> bool:
@@ -270,8 +273,7 @@ def _may_be_labels(column: Column) -> bool:
         is_named &= column.plain_name not in NAMES_OF_TEXTS
         return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES
     is_other = _IDS.fullmatch(column.plain_name) or column.plain_name in (*NAMES_OF_TEXTS, *_SPLITS)
-    have_words = any(re.search(r"\w", value) for value in column.counts)
-    return (is_named or (not is_other and have_words)) and not {*map(str.lower, column.counts)} <= _SPLITS
+    return (is_named or not is_other) and not {*map(str.lower, column.counts)} <= _SPLITS
 
 
 def is_label_name(column: str) -> bool:

@@ -125,6 +125,7 @@ def test_classes_behind_the_head(tmp_path, sort, packed):
             "sentence_id,words,labels\n1,\"['Ann', 'left']\",\"['B-PER', 'O']\"\n2,\"['It']\",\"['O']\"\n",
             {"PER": 1},
         ),
+        ("Sentence,Word,Tag\n0,李,B-姓名\n,走,O\n1,北京,B-地址\n,下雨,O\n", {"姓名": 1, "地址": 1}),
         ("text,labels\nAnn Lee left,B-PER I-PER O\nIt rained,O O\n", {"PER": 1}),
         ("\tone B-COUNT\n\tday o\n\n\tsix B-COUNT\n\tmen o\n", {"COUNT": 2}),
         ("Ann PER\nleft 0\n\nOslo LOC\nsleeps 0\n", {"PER": 1, "LOC": 1}),
