@@ -3,17 +3,17 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
 from elmo_tasks.data.formats.delimited import (
     AUTO,
     delimited_lines,
     find_dialect,
+    read_delimited,
     split_lines,
     split_rows,
     without_separator,
@@ -239,8 +239,7 @@ def read_table(sample: Sample) -> Table | None:
     lines = without_separator(list(enumerate(sample.all_lines, start=1)))
     dialect = find_dialect(lines, AUTO)
     file = sample.files[0]
-    numbered_rows = list(split_rows(file, lines, dialect))
-    rows = [row for _, row in numbered_rows]
+    rows: list[list[str] | InputError] = [row for _, row in split_rows(file, lines, dialect)]
     if sample.spread and 2 * len(rows) < len(sample.lines):  # cells with line breaks: no line shows a row
         rows = [row for _, row in split_rows(file, delimited_lines(file, sample.encoding), dialect)]
     elif sample.spread:
@@ -262,23 +261,13 @@ def read_table(sample: Sample) -> Table | None:
     if not {*sample.texts, sample.label}.isdisjoint(first) or _has_header(first, table):
         named = _by_name(first, cells[1:])
         if 2 * len(named) < len(cells) - 1:
-            return Table([], True, _problem_of_rows(file, first, numbered_rows))
+            read = (record.make(dict) for record in read_delimited(file, encoding=sample.encoding))
+            problem = next((row for row in read if isinstance(row, InputError)), None)
+            if problem and [row[0].strip('"') for row in cells[1:3]] == ["1", "2"]:
+                problem.remedy = "give the column of R's row names a name: write.table(..., col.names = NA)"
+            named = []
         return Table(named, True, problem)
     return Table(_by_name(numbered, cells), False, problem)
-
-
-def _problem_of_rows(
-    path: Path, first: Sequence[str], rows: Iterable[tuple[int, list[str] | InputError]]
-) -> InputError | None:
-    """Returns the error of the first row that has more or fewer cells than the first, with the names."""
-    for line, row in rows:
-        if not isinstance(row, InputError) and len(row) != len(first):
-            is_of_r = len(row) == len(first) + 1 and row[0].strip('" ') == "1"
-            named = "give the column of R's row names a name: write.table(..., col.names = NA)"
-            what = f"the row has {len(row)} cells, and the names of the columns {len(first)}"
-            remedy = named if is_of_r else "cells with the delimiter need quotes"
-            return InputError(what, where=path, line=line, remedy=remedy)
-    return None
 
 
 def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:

@@ -61,7 +61,7 @@ _KINDS_OF_FILES = {
 }
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
 _PARSE = "_parse"
-_MOST_UNLIKE = 3
+_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
 _VERSIONS = {
     *("en", "de", "fr", "es", "pt", "it", "zh", "ja", "ar", "html", "raw", "clean", "cleaned", "original"),
@@ -69,12 +69,15 @@ _VERSIONS = {
     *("stemmed", "annot", "annotated", "processed", "preprocessed", "lower", "plain", "str"),
 }
 """Parts of the names of versions of a text."""
+_FIRST_TEXTS = 200
+"""The texts whose script is looked at."""
 _LONGER = 2
 """A text has twice as many words as its title, at least."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
 _FILES_OF_RECORDS = (".json", ".jsonl", ".parquet")
 _SCORE_NAME = re.compile("score|similarity|relatedness")
+_HAS_SCORES = "the column {!r} has scores, which are not classes"
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
 _WORDS = re.compile(r"[^\W\d_]{2,}([\W_]+[^\W\d_]+)*")
@@ -137,7 +140,7 @@ def find_pairs(sample: Sample) -> Finding:
         )
         label = table.columns[ways[0][0]["label"]]
         what = f"the labels {shorten(', '.join(sorted(label.counts)))} in {label.name!r} are not SNLI's"
-        return Finding(Fit.POSSIBLE, problem=InputError(what, where=sample.files[0], remedy=remedy))
+        return Finding(Fit.POSSIBLE, problem=_error(sample, what, remedy))
     fits = list(filter(None, found))
     return Finding(max((fit for fit, _ in fits), default=Fit.NO), [keys for _, keys in fits])
 
@@ -175,17 +178,16 @@ def _are_entailment(classes: Iterable[str]) -> bool:
 
 
 def _find_in_table(sample: Sample, table: Table) -> Finding:
-    file = sample.shown(sample.files[0])
     if missing := [name for name in (sample.label, *sample.texts) if name and name not in table.columns]:
         what = f"no column is {missing[0]!r}, only {', '.join(table.columns)}"
-        return Finding(Fit.LIKELY, problem=InputError(what, where=file))
+        return Finding(Fit.LIKELY, problem=_error(sample, what))
     label, label_doubt = _label_of(sample, table)
     texts, text_doubt = _texts_of(sample, table, label)
     names = [column.name for column in [*filter(None, [label]), *texts]]
     if others := _files_without(sample, {name.lower() for name in names}):
         without = shorten(" and ".join(each.name for each in others))
         what = f"the columns are {', '.join(names)}, which {without} beside it do not have"
-        return Finding(Fit.LIKELY, problem=InputError(what, where=file, remedy="give this path alone"))
+        return Finding(Fit.LIKELY, problem=_error(sample, what, "give this path alone"))
     columns = [] if table.has_header else list(table.columns)
     keys: dict[str, Any] = {"columns": columns} if columns else {}
     keys |= {f"sentence{i}": text.name for i, text in enumerate(texts, start=1)}
@@ -200,7 +202,10 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
     scores = next((each for each in _scores(table) if _SCORE_NAME.search(each.plain_name)), None)
     is_chosen = sample.label or is_label_name(label.name) or _are_entailment(label.counts)
     if scores and len(texts) == 2 and not is_chosen:
-        return Finding(Fit.LIKELY, problem=_are_scores(file, scores))
+        return Finding(
+            Fit.LIKELY,
+            problem=_error(sample, _HAS_SCORES.format(scores.name), "--label names another column"),
+        )
     keys["label"] = label.name
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
     return Finding(fit, [keys], doubts=list(filter(None, [label_doubt, text_doubt])))
@@ -333,7 +338,7 @@ def _pair(table: Table, texts: Sequence[Column]) -> Sequence[Column] | None:
     if len(texts) != 2 or len(filled) != 2:
         return None
     short, long = sorted(column.num_words for column in texts)
-    return texts if short > 2 and long <= _MOST_UNLIKE * short else None
+    return texts if short > 2 and long <= _UNLIKE * short else None
 
 
 def _are_contrasted(first: str, second: str) -> bool:
@@ -351,44 +356,42 @@ def _doubt(what: str, columns: Sequence[Column]) -> Doubt:
 
 def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
     """Returns what the nearest reading of a table lacks."""
-    file, columns = sample.shown(sample.files[0]), shorten(", ".join(table.columns), 200)
     if table.problem and len(table.rows) < 2:
         return table.problem
+    return _error(sample, *_lack(sample, table, label))
+
+
+def _error(sample: Sample, what: str, remedy: str = "") -> InputError:
+    return InputError(what, where=sample.shown(sample.files[0]), remedy=remedy)
+
+
+def _lack(sample: Sample, table: Table, label: Column | None) -> tuple[str, str]:
+    """Returns what a table lacks, and what to do."""
     if label:
-        return InputError(
-            f"no column has texts for the labels in {label.name!r}", where=file, remedy="--text names it"
-        )
+        return f"no column has texts for the labels in {label.name!r}", "--text names it"
+    columns, other = shorten(", ".join(table.columns), 200), "--label names another column"
     lists = [] if sample.has_records else table.of_kind("list")
     if not table.of_kind("text") and not any(re.search(r"[^\W\d]", str(each.values)) for each in lists):
         what = "JSON" if sample.is_json else "a table"
-        return InputError(f"this is {what} with the columns {columns}, none of which has texts", where=file)
+        return f"this is {what} with the columns {columns}, none of which has texts", ""
     for column in table.of_kind("tags"):
-        problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
-        return InputError(problem, where=file)
-    if scores := _scores(table):
-        return _are_scores(file, scores[0])
-    remedy = "--label names another column"
+        return f"the tags in {column.name!r} are not as many as the words of a text in each row", ""
+    for column in _scores(table):
+        return _HAS_SCORES.format(column.name), other
     for column in filter(lambda column: is_label_name(column.name), table.columns.values()):
         if column.kind == "constant":
-            what = f"the column {column.name!r} has one class, {column.strings[0]!r}"
-            return InputError(what, where=file, remedy=remedy)
+            return f"the column {column.name!r} has one class, {column.strings[0]!r}", other
         if column.kind in ("list", "labels"):
             lists.insert(0, column)
         elif 2 * len(column.counts) <= len(column.values) > 2 * MAX_CLASSES:
-            what = f"the column {column.name!r} has more than {MAX_CLASSES} classes"
-            return InputError(what, where=file, remedy=f"--label {shlex.quote(column.name)} reads them")
+            remedy = f"--label {shlex.quote(column.name)} reads them"
+            return f"the column {column.name!r} has more than {MAX_CLASSES} classes", remedy
         elif column.kind not in ("text", "empty"):
-            what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
-            return InputError(what, where=file, remedy=remedy)
-    if lists:
-        remedy = (
-            "`allennlp elmo tag` reads entities" if sample.has_records else "export JSON Lines or Parquet"
-        )
-        what = f"the cells of {lists[0].name!r} hold lists, such as {shorten(lists[0].strings[0])}"
-        return InputError(what, where=file, remedy=remedy)
-    return InputError(
-        f"no column has classes, of the columns {columns}", where=file, remedy="--label names it"
-    )
+            return f"the column {column.name!r} has a value of its own for each text, no classes", other
+    for column in lists:
+        read = "`allennlp elmo tag` reads entities" if sample.has_records else "export JSON Lines or Parquet"
+        return f"the cells of {column.name!r} hold lists, such as {shorten(column.strings[0])}", read
+    return f"no column has classes, of the columns {columns}", "--label names it"
 
 
 def _is_unlabelled(table: Table) -> bool:
@@ -410,11 +413,6 @@ def _scores(table: Table) -> list[Column]:
         if (_SCORE_NAME.search(column.plain_name) or is_label_name(column.name))
         and any(map(_FRACTION.fullmatch, column.strings))
     ]
-
-
-def _are_scores(file: str, column: Column) -> InputError:
-    problem = f"the column {column.name!r} has scores, which are not classes"
-    return InputError(problem, where=file, remedy="--label names another column")
 
 
 def _several_labels(sample: Sample, table: Table) -> dict[str, Any] | None:
@@ -449,8 +447,7 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
     if classes is None:
         classes, texts = _classes_and_texts(sample, keys)
     if len(classes) < 2:
-        what = f"there are not two classes, but {', '.join(classes) or 'none'}"
-        raise InputError(what, where=sample.files[0])
+        raise _error(sample, f"there are not two classes, but {', '.join(classes) or 'none'}")
     tokenizer = tokenizer_of_texts(texts)
     return {**keys, "classes": classes} | ({} if tokenizer is None else {"tokenizer": tokenizer})
 
@@ -477,7 +474,7 @@ def _classes_and_texts(sample: Sample, keys: Mapping[str, Any]) -> tuple[list[st
                 classes.update(filter(None, map(as_label, labels)))
             elif value not in (None, "", *([UNDECIDED] if label == GOLD else ())):
                 classes.add(as_label(value))
-            if len(first) < MAX_CLASSES:
+            if len(first) < _FIRST_TEXTS:
                 first += (str(values.get(name) or "") for name in texts)
     if format == "label_text":
         classes = {name.partition(":")[0] for name in classes}
