@@ -30,7 +30,7 @@ from elmo_tasks.data.formats.profile import (
     read_table,
 )
 from elmo_tasks.data.formats.records import ANSWER, class_names, is_rejected
-from elmo_tasks.data.formats.sample import TABLE_FILES, Sample, sample_of_files
+from elmo_tasks.data.formats.sample import HEAD, TABLE_FILES, Sample, sample_of_files
 from elmo_tasks.data.formats.texts import FASTTEXT, READ, TextOptions, is_fasttext, label_file
 from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.tokenization import tokenizer_of_texts
@@ -69,15 +69,11 @@ _VERSIONS = {
     *("stemmed", "annot", "annotated", "processed", "preprocessed", "lower", "plain", "str"),
 }
 """Parts of the names of versions of a text."""
-_FIRST_TEXTS = 200
-"""The texts whose script is looked at."""
 _LONGER = 2
 """A text has twice as many words as its title, at least."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
-_FILES_OF_RECORDS = (".json", ".jsonl", ".parquet")
 _SCORE_NAME = re.compile("score|similarity|relatedness")
-_HAS_SCORES = "the column {!r} has scores, which are not classes"
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
 _WORDS = re.compile(r"[^\W\d_]{2,}([\W_]+[^\W\d_]+)*")
@@ -197,15 +193,13 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         unlabelled = {"texts": [text.name for text in texts], "columns": columns}
         return Finding(Fit.NO, doubts=list(filter(None, [text_doubt])), unlabelled=unlabelled)
     if label is None or not texts:
-        return Finding(Fit.POSSIBLE, problem=_problem(sample, table, label))
+        damage = table.problem if len(table.rows) < 2 else None
+        return Finding(Fit.POSSIBLE, problem=damage or _error(sample, *_lack(sample, table, label)))
     is_named = label.plain_name in NAMES_OF_LABELS or any(text.plain_name in NAMES_OF_TEXTS for text in texts)
     scores = next((each for each in _scores(table) if _SCORE_NAME.search(each.plain_name)), None)
     is_chosen = sample.label or is_label_name(label.name) or _are_entailment(label.counts)
     if scores and len(texts) == 2 and not is_chosen:
-        return Finding(
-            Fit.LIKELY,
-            problem=_error(sample, _HAS_SCORES.format(scores.name), "--label names another column"),
-        )
+        return Finding(Fit.LIKELY, problem=_error(sample, *_scored(scores)))
     keys["label"] = label.name
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
     return Finding(fit, [keys], doubts=list(filter(None, [label_doubt, text_doubt])))
@@ -233,19 +227,14 @@ def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None
         longest = max(possible, key=lambda column: column.num_words, default=None)
         possible = [column for column in possible if column is not longest or not column.has_words]
     possible.sort(key=lambda column: (_rank_of_label(column), len(column.counts), _is_of_numbers(column)))
-    if possible and is_label_name(possible[0].name):
-        possible[1:] = (each for each in possible[1:] if is_label_name(each.name) or _are_few_words(each))
-    columns = [
-        column
-        for index, column in enumerate(possible)
-        if not any(_are_one_to_one(table, column, better) for better in possible[:index])
-    ]
+    columns = possible[:1]
+    for column in possible[1:]:
+        is_seldom = len(column.counts) > _FEW_CLASSES or not re.search(r"\w", "".join(column.counts))
+        is_worse = is_seldom and is_label_name(columns[0].name) and not is_label_name(column.name)
+        if not (is_worse or any(_are_one_to_one(table, column, better) for better in columns)):
+            columns.append(column)
     is_sure = len(columns) < 2 or _rank_of_label(columns[0]) < len(_PLAIN_NAMES)
     return next(iter(columns), None), None if is_sure else _doubt("label", columns)
-
-
-def _are_few_words(column: Column) -> bool:
-    return len(column.counts) <= _FEW_CLASSES and any(re.search(r"\w", value) for value in column.counts)
 
 
 def _is_of_numbers(column: Column) -> bool:
@@ -354,15 +343,12 @@ def _doubt(what: str, columns: Sequence[Column]) -> Doubt:
     return Doubt(what, [column.shown() for column in columns], [column.name for column in columns])
 
 
-def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
-    """Returns what the nearest reading of a table lacks."""
-    if table.problem and len(table.rows) < 2:
-        return table.problem
-    return _error(sample, *_lack(sample, table, label))
-
-
 def _error(sample: Sample, what: str, remedy: str = "") -> InputError:
     return InputError(what, where=sample.shown(sample.files[0]), remedy=remedy)
+
+
+def _scored(column: Column) -> tuple[str, str]:
+    return f"the column {column.name!r} has scores, which are not classes", "--label names another column"
 
 
 def _lack(sample: Sample, table: Table, label: Column | None) -> tuple[str, str]:
@@ -377,7 +363,7 @@ def _lack(sample: Sample, table: Table, label: Column | None) -> tuple[str, str]
     for column in table.of_kind("tags"):
         return f"the tags in {column.name!r} are not as many as the words of a text in each row", ""
     for column in _scores(table):
-        return _HAS_SCORES.format(column.name), other
+        return _scored(column)
     for column in filter(lambda column: is_label_name(column.name), table.columns.values()):
         if column.kind == "constant":
             return f"the column {column.name!r} has one class, {column.strings[0]!r}", other
@@ -474,7 +460,7 @@ def _classes_and_texts(sample: Sample, keys: Mapping[str, Any]) -> tuple[list[st
                 classes.update(filter(None, map(as_label, labels)))
             elif value not in (None, "", *([UNDECIDED] if label == GOLD else ())):
                 classes.add(as_label(value))
-            if len(first) < _FIRST_TEXTS:
+            if len(first) < HEAD:
                 first += (str(values.get(name) or "") for name in texts)
     if format == "label_text":
         classes = {name.partition(":")[0] for name in classes}
@@ -504,7 +490,7 @@ def _classes_of_paths(sample: Sample) -> set[str]:
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
     files = [file for file in sample.files if file.parent in innermost]
-    if len(files) < 2 or any(file.suffix in (*TABLE_FILES, *_FILES_OF_RECORDS) for file in files):
+    if len(files) < 2 or any(file.suffix in (*TABLE_FILES, ".json", ".jsonl", ".parquet") for file in files):
         return set()
     for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
         parts = {part for name in names for part in re.split(r"[\W_]", name)}
@@ -527,9 +513,8 @@ def _has_tabs(sample: Sample) -> bool:
 
 def _first_words(sample: Sample) -> set[str]:
     """Returns the first words of the lines, if what is before a colon may be labels: two or more, and few."""
-    if not sample.lines or sample.has_blank_lines or _has_tabs(sample):
-        return set()
-    if len({file.suffix for file in sample.files}) > 1:
+    are_of_a_kind = len({file.suffix for file in sample.files}) == 1
+    if not (sample.lines and are_of_a_kind) or sample.has_blank_lines or _has_tabs(sample):
         return set()
     words = [line.split(maxsplit=1) for line in sample.lines + sample.spread if line.strip()]
     first = {parts[0] for parts in words}
