@@ -266,7 +266,8 @@ def _may_be_labels(column: Column) -> bool:
         is_short = column.kind in ("word", "id") or (column.kind == "text" and column.num_words <= 2)
         is_named &= column.plain_name not in NAMES_OF_TEXTS
         return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES
-    is_other = _IDS.fullmatch(column.plain_name) or column.plain_name in (*NAMES_OF_TEXTS, *_SPLITS)
+    is_part = column.plain_name in _SPLITS and _is_binary(column)
+    is_other = is_part or _IDS.fullmatch(column.plain_name) or column.plain_name in NAMES_OF_TEXTS
     return (is_named or not is_other) and not {*map(str.lower, column.counts)} <= _SPLITS
 
 
